@@ -14,6 +14,7 @@ from bench.memory import Cluster, footprint, rss_peak_mib
 from bench.mixes import WORST_FOUND, Mix, cost
 from bench.preempting import Starving, preempt
 from bench.reloads import hold, reload_queues
+from bench.rest import Read, read
 from bench.shapes import Shape, Waiting
 from bench.sockets import Paced, bulk, latency
 from bench.workloads import FullCluster, ManyQueues, Workload
@@ -39,6 +40,7 @@ _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
+_READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=3)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -106,6 +108,7 @@ CASES: dict[str, Case] = {
     "no-victims": Case("latency", _HOPELESS.nodes, _HOPELESS.asks, partial(preempt, _HOPELESS)),
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
+    "rest": Case("followers", _READ.nodes, _READ.asks, partial(read, _READ)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "journal-throughput": _case("journal", _LONG, journal.throughput),

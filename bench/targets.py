@@ -59,6 +59,8 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers", "incomplete_1000"): Target(0.0, always=True),
     ("followers-plain", "incomplete_100"): Target(0.0, always=True),
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
+    ("rest", "cost_percent"): Target(10.0),
+    ("rest", "refused"): Target(0.0, always=True),
     ("socket-latency", "p50_ms"): Target(2.0),
     ("socket-latency", "p99_ms"): Target(10.0),
     ("socket-bulk", "json_share"): Target(0.6),

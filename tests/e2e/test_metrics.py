@@ -115,7 +115,7 @@ async def test_who_may_read_metrics(tmp_path: Path) -> None:
         answers = {name: await ask(daemon, PATH, Authorization=f"Bearer {token}") for name, token in tokens.items()}
         assert {name: answer.status for name, answer in answers.items()} == expected
         assert "of which metrics are (SE-27)" in answers["team"].content["message"]
-        assert answers["ci"].content["message"] == "ci does not have the role metrics or reader"
+        assert answers["ci"].content["message"] == "ci does not have the role metrics, which this needs"
         assert (await ask(daemon, PATH)).status == 401
         nothing_else = await ask(daemon, "/ws/v1/partitions", Authorization=f"Bearer {tokens['prometheus']}")
         assert nothing_else.status == 403

@@ -1,18 +1,15 @@
-"""The REST API of a real daemon, as clients of Apache YuniKorn read it."""
+"""The REST API of a daemon as it ships, beside its websockets."""
 
-import gzip
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 import trio
 from daemon import RunningDaemon, real_daemon
+from restdaemon import Answer, request
 
 from ykactor.client import ResourceManager, connect
 from ykactor.wire.si import messages as si
@@ -34,32 +31,9 @@ partitions:
 VCORE = {"vcore": 1000}
 
 
-class Answer:
-    """A response with its body."""
-
-    def __init__(self, response: HTTPResponse) -> None:
-        self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.getheaders()}
-        self.body = response.read()
-
-    @property
-    def content(self) -> Any:
-        """Of a JSON body."""
-        return json.loads(self.body)
-
-
-def _request(url: str, method: str, path: str, headers: dict[str, str]) -> Answer:
-    connection = HTTPConnection(urlsplit(url).netloc, timeout=10)
-    try:
-        connection.request(method, path, headers=headers)
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
-
-
 async def ask(daemon: RunningDaemon, path: str, method: str = "GET", **headers: str) -> Answer:
     shown = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await trio.to_thread.run_sync(partial(_request, daemon.http, method, path, shown))
+    return await trio.to_thread.run_sync(partial(request, urlsplit(daemon.http).port, method, path, shown))
 
 
 async def read(daemon: RunningDaemon, path: str) -> Any:
@@ -126,52 +100,3 @@ async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
         assert partition["applications"] == {"Running": 1, "total": 1}
         (user,) = await read(daemon, "partition/default/usage/users")
         assert user["queues"]["children"][0]["resourceUsage"] == {"vcore": 3000}
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "message"),
-    [
-        ("partition/none/queues", 404, "Partition not found"),
-        ("partition/default/queue/root.none", 404, "Queue not found"),
-        ("partition/default/queue/root.none/applications", 404, "Queue not found"),
-        ("partition/default/application/none", 404, "Application not found"),
-        ("partition/default/node/none", 404, "Node not found"),
-        ("partition/default/usage/user/none", 404, "User not found"),
-        ("partition/default/usage/group/none", 404, "Group not found"),
-        ("partition/default/usage/user/a%2Bb", 400, "Invalid user name"),
-        ("partition/default/usage/group/a%2540b", 400, "Invalid group name"),
-    ],
-)
-async def test_refusals(tmp_path: Path, path: str, status: int, message: str) -> None:
-    """The status and the body say the same, in Apache YuniKorn's words."""
-    async with real_daemon(http="127.0.0.1:0") as daemon:
-        answer = await ask(daemon, f"/ws/v1/{path}")
-        assert (answer.status, answer.content) == (status, {"status_code": status, "message": message, "description": message})
-
-
-async def test_transport() -> None:
-    """Unknown paths, repaired paths, methods, and compression."""
-    async with real_daemon(http="127.0.0.1:0") as daemon:
-        unknown = await ask(daemon, "/ws/v1/none")
-        assert (unknown.status, unknown.body) == (404, b"404 page not found\n")
-        for path in ("/ws/v1/Partition/default/queues", "/ws/v1/partition/default/queues/", "//ws/v1/partition//default/queues"):
-            repaired = await ask(daemon, path)
-            assert (repaired.status, urlsplit(repaired.headers["location"]).path) == (301, "/ws/v1/partition/default/queues")
-        wrong = await ask(daemon, "/ws/v1/partitions", "DELETE")
-        assert (wrong.status, wrong.body) == (405, b"Method Not Allowed\n")
-        options = await ask(daemon, "/ws/v1/partitions", "OPTIONS")
-        assert (options.status, options.body, options.headers["allow"]) == (200, b"", "GET, OPTIONS")
-        plain = await ask(daemon, "/ws/v1/partition/default/queues?subtree", Accept_Encoding="gzip;q=0")
-        assert "content-encoding" not in plain.headers
-
-
-async def test_large_answers_are_compressed(tmp_path: Path) -> None:
-    """From 1400 bytes on, for clients that say so."""
-    queues = "".join(f"\n          - name: q{number}" for number in range(50))
-    text = f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n"
-    (tmp_path / "queues.yaml").write_text(text)
-    async with real_daemon("--config", tmp_path / "queues.yaml", http="127.0.0.1:0") as daemon:
-        plain = await ask(daemon, "/ws/v1/partition/default/queues")
-        packed = await ask(daemon, "/ws/v1/partition/default/queues", Accept_Encoding="br, gzip")
-        assert packed.headers["content-encoding"] == "gzip"
-        assert gzip.decompress(packed.body) == plain.body

@@ -10,6 +10,7 @@ import pytest
 from ykactor.surfaces.cli import exit_codes
 
 UNITS = Path(__file__).parents[2] / "systemd"
+SOCKETS = ("ykactor.socket", "ykactor-http.socket")
 #: Highest tolerated exposure in tenths, 0 (locked up) to 100. Ours is 14, nearly all of it for listening on the network.
 EXPOSURE_MAX = 15
 
@@ -22,7 +23,7 @@ def units(tmp_path: Path) -> Path:
     program = tmp_path / "ykactor"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    for unit in ("ykactor.service", "ykactor.socket"):
+    for unit in ("ykactor.service", *SOCKETS):
         text = (UNITS / unit).read_text()
         (tmp_path / unit).write_text(text.replace("ExecStart=/usr/bin/ykactor", f"ExecStart={program}"))
     return tmp_path
@@ -34,8 +35,8 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @needs_systemd
 def test_units_verify(units: Path) -> None:
-    """Both units load without an error or a warning."""
-    done = analyze("verify", "--man=no", units / "ykactor.service", units / "ykactor.socket")
+    """The units load without an error or a warning."""
+    done = analyze("verify", "--man=no", units / "ykactor.service", *(units / unit for unit in SOCKETS))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
@@ -67,3 +68,5 @@ def test_both_sockets_are_the_daemons() -> None:
     lines = (UNITS / "ykactor.socket").read_text().splitlines()
     assert {"ListenStream=/run/ykactor/ws.sock", "ListenStream=127.0.0.1:9081", "FileDescriptorName=ws"} <= {*lines}
     assert "SocketMode=0660" in lines
+    lines = (UNITS / "ykactor-http.socket").read_text().splitlines()
+    assert {"ListenStream=127.0.0.1:9080", "FileDescriptorName=http", "Service=ykactor.service"} <= {*lines}

@@ -51,7 +51,7 @@ class Scraped:
         own.add_waiting(to, figures)
         own.add_counts(to, self.counts, len(figures[0].queues))
         found: dict[Key, float] = {}
-        for family in text_string_to_metric_families(finished(to.encoded()).decode()):
+        for family in text_string_to_metric_families(b"".join(finished(to.encoded())).decode()):
             for sample in family.samples:
                 # the parser adds what the name of a counter lacks; Prometheus does not
                 series = key(sample.name.replace("_container_total", "_container"), **sample.labels)

@@ -9,7 +9,7 @@ from ykactor.surfaces.metrics.exposition import Exposition, labels, name_part
 
 
 def text(to: Exposition) -> str:
-    return finished(to.encoded()).decode()
+    return b"".join(finished(to.encoded())).decode()
 
 
 @pytest.mark.parametrize("value", ["root.a-b", 'quote"', "back\\slash", "line\nend", "\\n", "ünïcode", "(10%,20%]", "a,b{}="])

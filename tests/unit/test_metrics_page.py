@@ -37,16 +37,16 @@ class Daemon:
     async def scraped(self, nursery: trio.Nursery) -> str:
         """A scrape for which the partition answers at once."""
         nursery.start_soon(self.answer)
-        return (await self.metrics.page()).body.decode()
+        return b"".join((await self.metrics.page()).parts).decode()
 
 
 async def test_a_scrape_is_for_all_who_ask_within_a_second(nursery: trio.Nursery, autojump_clock: Any) -> None:
     """Also for those who ask while it is made."""
     daemon = Daemon()
-    bodies: list[bytes] = []
+    bodies: list[list[bytes]] = []
 
     async def read() -> None:
-        bodies.append((await daemon.metrics.page()).body)
+        bodies.append((await daemon.metrics.page()).parts)
 
     nursery.start_soon(daemon.answer)
     async with trio.open_nursery() as readers:
@@ -70,7 +70,7 @@ async def test_a_partition_that_does_not_answer(nursery: trio.Nursery, autojump_
     for number in range(3):
         await trio.sleep(SHARE * FRESH_S)
         before_s = trio.current_time()
-        silent = (await daemon.metrics.page()).body.decode()
+        silent = b"".join((await daemon.metrics.page()).parts).decode()
         assert trio.current_time() - before_s == (ANSWER_S if number == 0 else 0)
         assert "yunikorn_queue_resource" not in silent
         assert 'ykactor_mailbox_messages{mailbox="partition default"} 1' in silent
@@ -85,10 +85,10 @@ async def test_a_partition_whose_inbox_is_full_or_closed(nursery: trio.Nursery, 
     others = [Read(lambda *_: iter(()), lambda _: None) for _ in range(3)]  # type: ignore[arg-type]
     for other in others:
         daemon.inbox.put_nowait(other)
-    assert "yunikorn_queue_resource" not in (await daemon.metrics.page()).body.decode()
+    assert "yunikorn_queue_resource" not in b"".join((await daemon.metrics.page()).parts).decode()
     daemon.inbox.take_nowait(3)
     await trio.sleep(SHARE * FRESH_S)
     assert "yunikorn_queue_resource" in await daemon.scraped(nursery)
     daemon.inbox.close()
     await trio.sleep(SHARE * FRESH_S)
-    assert "ykactor_build_info" in (await daemon.metrics.page()).body.decode()
+    assert "ykactor_build_info" in b"".join((await daemon.metrics.page()).parts).decode()

@@ -38,7 +38,7 @@ def once() -> float:
         counts.queues.of(path).counts["allocated"] += 1
     counts.ended = {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
 
-    def scrape() -> Pausing[bytes]:
+    def scrape() -> Pausing[list[bytes]]:
         yield from yunikorn.add_queues(to, [read], counts)
         return (yield from to.encoded())
 

@@ -46,7 +46,7 @@ class Scrapes:
         """What a scrape says of queues."""
         to = Exposition()
         finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=has_old_names))
-        return {line for line in finished(to.encoded()).decode().splitlines() if line[0] != "#"}
+        return {line for line in b"".join(finished(to.encoded())).decode().splitlines() if line[0] != "#"}
 
 
 def test_partitions_are_added_up() -> None:

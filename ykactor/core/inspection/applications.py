@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.core.inspection.checks import differs, leaves_of, total_of
+from ykactor.core.inspection.checks import differs, differs_in, leaves_of, total_of
 from ykactor.core.inspection.nodes import allows_preemption
 from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.messages.states import ApplicationState
@@ -14,7 +14,7 @@ from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import pruned
 
 _FAILING = ApplicationState.FAILING
@@ -26,19 +26,22 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
     pairs = {application for application in live if application.gang is not None and application.gang.has_pair()}
     known = {application for found in state.pairs.by_leaf.values() for application in found} | state.pairs.aside.keys()
     yield from differs("application index", "where placeholders can be replaced", known, pairs)
-    for queue in state.tree.nodes.values():
-        holders = [application for application in state.applications.values() if application.holds_slot]
-        keeping = sorted(holder.application_id for holder in holders if queue in holder.leaf.path_up)
-        yield from differs(f"queue {queue.path}", "the applications that hold a slot", sorted(queue.accepted), keeping)
-    expected = sorted(registry.applications)
-    yield from differs("application index", "the set of applications", sorted(state.applications), expected)
+    keeping: dict[QueuePath, list[ApplicationID]] = {}
+    for holder in state.applications.values():
+        for queue in holder.leaf.path_up if holder.holds_slot else ():
+            keeping.setdefault(queue.path, []).append(holder.application_id)
+    for path, queue in state.tree.nodes.items():
+        yield from differs_in(f"queue {path}", "the applications that hold a slot", queue.accepted, keeping.get(path, []))
+    yield from differs_in("application index", "the set of applications", state.applications, registry.applications)
+    preempting: dict[ApplicationID, set[AllocationKey]] = {}
+    for owner, key in state.preemptions.by_ask:
+        preempting.setdefault(owner, set()).add(key)
     for leaf in leaves_of(registry):
         for application_id, application in leaf.applications.items():
             if application_id in state.applications:
                 waiting = state.applications[application_id]
                 yield from differs(f"pending application {application_id}", "the queue", waiting.leaf.path, leaf.path)
-                preempting = {key for owner, key in state.preemptions.by_ask if owner == application_id}
-                yield from _application(application, waiting, preempting)
+                yield from _application(application, waiting, preempting.get(application_id, set()))
 
 
 def _key(ask: Ask) -> AllocationKey:

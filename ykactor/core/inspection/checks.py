@@ -10,9 +10,14 @@ from ykactor.core.values.resources import Resource, add_to, pruned
 
 
 def differs(where: str, what: str, found: object, expected: object) -> Iterator[str]:
-    """One violation, as a sentence, if ``found`` is not ``expected``; else nothing."""
-    if found != expected:
-        yield f"{where}: {what} is {found}, expected {expected}"
+    """A violation, as a sentence, if ``found`` is not ``expected``; else "", so that the whole check can pause here."""
+    yield f"{where}: {what} is {found}, expected {expected}" if found != expected else ""
+
+
+def differs_in(where: str, what: str, found: Iterable[str], expected: Iterable[str]) -> Iterator[str]:
+    """The same of names, in any order; of many this takes less time than to sort them all."""
+    known, wanted = set(found), set(expected)
+    yield f"{where}: {what} is {sorted(known)}, expected {sorted(wanted)}" if known != wanted else ""
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:

@@ -1,13 +1,16 @@
 """The invariants between two cycles: the owners agree with each other, and the scheduler's state agrees with the owners.
 
-All derived values are computed again from the owners (leaves and nodes) and compared. Called by tests after every step: the
-checks are expensive, and they change nothing.
+All derived values are computed again from the owners (leaves and nodes) and compared. Called by tests after every step, and by a
+daemon that is asked for its health: the checks are expensive, and they change nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ykactor.core.inspection import applications, nodes, objects, orders, preemption, usage
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.scheduler import SchedulerCore
 
 
@@ -21,20 +24,26 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
 
     Cost: O(all asks, allocations and nodes).
     """
-    registry, state = partition.registry, scheduler.state
-    return [
-        *objects.membership(registry),
-        *objects.counts(registry),
-        *objects.allocations(registry),
-        *objects.node_amounts(registry),
-        *nodes.node_index(registry, state.nodes),
-        *nodes.reservations(state),
-        *preemption.preemptions(registry, state),
-        *applications.applications(registry, state),
-        *usage.tree(registry, state),
-        *usage.usage(registry, state.tree, strict_max=strict_max),
-        *usage.trackers(registry, state),
-        *orders.orders(registry, state),
-        *orders.watched_classes(state),
-        *preemption.quota_clocks(state),
-    ]
+    checked = checks(partition, scheduler.state, strict_max=strict_max)
+    return [found for check in checked.values() for found in check if found]
+
+
+def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool = False) -> dict[str, Iterator[str]]:
+    """The invariants by subject; each yields its violations, and "" where whoever checks may pause."""
+    registry = partition.registry
+    return {
+        "queues and applications": objects.membership(registry),
+        "counts": objects.counts(registry),
+        "allocations": objects.allocations(registry),
+        "amounts of nodes": objects.node_amounts(registry),
+        "order of nodes": nodes.node_index(registry, state.nodes),
+        "reservations": nodes.reservations(state),
+        "preemptions": preemption.preemptions(registry, state),
+        "pending asks": applications.applications(registry, state),
+        "queues": usage.tree(registry, state),
+        "usage": usage.usage(registry, state.tree, strict_max=strict_max),
+        "limits of users and groups": usage.trackers(registry, state),
+        "order of queues and applications": orders.orders(registry, state),
+        "classes of asks": orders.watched_classes(state),
+        "quota preemption": preemption.quota_clocks(state),
+    }

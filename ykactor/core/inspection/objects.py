@@ -1,4 +1,4 @@
-"""Invariants of the owners: queues, applications and nodes agree with each other."""
+"""Invariants of the owners: queues, applications and nodes agree with each other. "" is a place to pause."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def membership(registry: Registry) -> Iterator[str]:
     found: dict[ApplicationID, QueuePath] = {}
     for leaf in leaves_of(registry):
         for application_id in leaf.applications:
+            yield ""
             if application_id in found:
                 yield f"application {application_id}: is in {leaf.path} and in {found[application_id]}, expected one queue"
             found[application_id] = leaf.path
     yield from differs("partition", "the leaf of each application", registry.applications, found)
+    children: dict[str, list[QueuePath]] = {}
+    for path in sorted(registry.queues):
+        children.setdefault(path.rpartition(".")[0], []).append(path)
     for path, queue in registry.queues.items():
-        children = {other for other in registry.queues if other.rpartition(".")[0] == path}
-        known = set(queue.children) if isinstance(queue, ParentCore) else set()
-        yield from differs(f"queue {path}", "the child set", sorted(known), sorted(children))
+        known = sorted(queue.children) if isinstance(queue, ParentCore) else []
+        yield from differs(f"queue {path}", "the child set", known, children.get(path, []))
 
 
 def counts(registry: Registry) -> Iterator[str]:
@@ -41,6 +44,7 @@ def allocations(registry: Registry) -> Iterator[str]:
     places: dict[AskID, NodeID] = {}
     foreign: dict[str, NodeID] = {}
     for node_id, node in registry.nodes.items():
+        yield ""
         for where in node.allocations:
             if where in places:
                 yield f"allocation {where[1]} of {where[0]}: runs on {node_id} and on {places[where]}, expected one node"
@@ -51,6 +55,7 @@ def allocations(registry: Registry) -> Iterator[str]:
             foreign[key] = node_id
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
+            yield ""
             for key in application.asks.keys() & application.allocations.keys():
                 yield f"ask {key} of {application.application_id}: waits and runs, expected one of them"
             for ask, node_id in application.allocations.values():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.inspection.applications import _priority
-from ykactor.core.inspection.checks import differs, total_of
+from ykactor.core.inspection.checks import differs, differs_in, total_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
@@ -69,7 +69,7 @@ def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
     applications = leaf.applications.values()
     allocated = total_of(ask.spec.resource for application in applications for ask, _ in application.allocations.values())
     pending = total_of(ask.spec.resource for application in applications for ask in application.asks.values())
-    running = sorted(application.application_id for application in applications if application.state in COUNTED_AS_RUNNING)
+    running = [application.application_id for application in applications if application.state in COUNTED_AS_RUNNING]
     raw = max((priority for application in applications if (priority := _priority(application)) is not None), default=None)
     yield from _compare(where, queue, allocated, pending, running, raw)
 
@@ -77,7 +77,7 @@ def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
 def _parent_usage(where: str, queue: QueueNode, children: list[QueueNode]) -> Iterator[str]:
     allocated = total_of(child.allocated for child in children)
     pending = total_of(child.pending for child in children)
-    running = sorted(application_id for child in children for application_id in child.running)
+    running = [application_id for child in children for application_id in child.running]
     raw = max((child.priority for child in children if child.priority is not None), default=None)
     yield from _compare(where, queue, allocated, pending, running, raw)
 
@@ -87,7 +87,7 @@ def _compare(
 ) -> Iterator[str]:
     yield from differs(where, "allocated", pruned(queue.allocated), allocated)
     yield from differs(where, "pending", pruned(queue.pending), pending)
-    yield from differs(where, "the set of running applications", sorted(queue.running), running)
+    yield from differs_in(where, "the set of running applications", queue.running, running)
     yield from differs(where, "the highest priority inside", queue.priorities.highest, raw)
     yield from differs(where, "the priority", queue.priority, queue_priority(raw, queue.config.properties))
 

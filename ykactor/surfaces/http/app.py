@@ -4,94 +4,85 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Mount
+from starlette.routing import Route as StarletteRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ykactor.access.credentials import NotAuthenticatedError
-from ykactor.access.model import Role
-from ykactor.surfaces.http.api import Api
-from ykactor.surfaces.http.metrics import Metrics
+from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
+from ykactor.surfaces.http.route import Route
 
 logger = logging.getLogger(__name__)
 
-_P = "/ws/v1/partition/{partition}"
-Endpoint = Callable[[Request], Awaitable[Response]]
+#: In a path; of a decoded one everything else is encoded again.
+_PLAIN = "/:@!$&'()*+,;=~"
 
 
-#: Which of these roles a caller needs, where it is not the role of a reader.
-_ROLES = {"/ws/v1/metrics": (Role.METRICS, Role.READER)}
+def application(routes: Sequence[Route], web_root: Path | None = None) -> ASGIApp:
+    """The application. The scope of a request says who lets it in: ``state["admit"]`` and ``state["refused"]`` (``server``).
 
-
-def routes(api: Api, metrics: Metrics) -> dict[str, Endpoint]:
-    """What each path answers to ``GET``."""
-    return {
-        "/ws/v1/metrics": metrics.metrics,
-        "/ws/v1/clusters": api.clusters,
-        "/ws/v1/partitions": api.partitions,
-        f"{_P}/queues": api.all_queues,
-        f"{_P}/queue/{{queue}}": api.queue,
-        f"{_P}/queue/{{queue}}/applications": api.queue_applications,
-        f"{_P}/queue/{{queue}}/applications/{{state}}": api.queue_applications,
-        f"{_P}/queue/{{queue}}/application/{{app}}": api.application,
-        f"{_P}/applications/{{state}}": api.applications,
-        f"{_P}/application/{{app}}": api.application,
-        f"{_P}/nodes": api.nodes,
-        f"{_P}/node/{{node}}": api.node,
-        f"{_P}/placementrules": api.placement_rules,
-        f"{_P}/usage/users": api.users,
-        f"{_P}/usage/user/{{user}}": api.user,
-        f"{_P}/usage/groups": api.groups,
-        f"{_P}/usage/group/{{group}}": api.group,
-        "/ws/v1/scheduler/node-utilizations": api.node_utilizations,
-    }
-
-
-def application(api: Api, metrics: Metrics) -> ASGIApp:
-    """The application. The scope of a request has who finds its caller (``state["admit"]``), and then the ``caller``."""
-    paths = routes(api, metrics)
-    repairs = [(_repair(path), path) for path in paths]
-    app = Starlette(
-        routes=[Route(path, partial(_answer, endpoint), methods=["GET", "OPTIONS"]) for path, endpoint in paths.items()],
-        exception_handlers={404: partial(_not_found, repairs), 405: _wrong_method},
-    )
+    Args:
+        web_root: a directory with files of a web UI, which are served to everybody, where no route is.
+    """
+    repairs = [(_repair(route.path), route) for route in routes]
+    known: list[BaseRoute] = [StarletteRoute(route.path, _Endpoint(route)) for route in routes]
+    if web_root is not None:
+        known.append(Mount("/", StaticFiles(directory=web_root, html=True)))
+    app = Starlette(routes=known, exception_handlers={404: partial(_not_found, repairs), 405: _wrong_method})
     app.router.redirect_slashes = False
     return app
 
 
-async def _answer(endpoint: Endpoint, request: Request) -> Response:
-    """What an endpoint answers, or why not."""
-    if request.method == "OPTIONS":
-        return Response(status_code=200, headers={"Allow": "GET, OPTIONS", **cors(request)})
-    try:
-        roles = _ROLES.get(request.url.path, (Role.READER,))
-        request.scope["caller"] = request.state.admit(request, roles)
-        return await endpoint(request)
-    except NotAuthenticatedError:
-        refused = RefusedError(401, "expected a valid proof of an identity", {"WWW-Authenticate": "Bearer"})
-    except RefusedError as error:
-        refused = error
-    except Exception:
-        logger.exception("request_failed")
-        refused = RefusedError(500, "an error of the daemon ended the request, its log has the details")
-    return await reply(request, refused.page(), headers=refused.headers)
+class _Endpoint:
+    """Answers the requests of one route, whatever their method."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        scope["allowed methods"] = self._route.methods
+        await (await self._response(request))(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        route = self._route
+        if request.method == "OPTIONS":
+            return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
+        if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
+            raise HTTPException(405, headers={"Allow": route.methods})
+        try:
+            if route.role is not None:
+                request.scope["caller"] = request.state.admit(request, route.role, route.other_role)
+            return await route.endpoint(request)
+        except RefusedError as error:
+            if error.status == 403 and "caller" in request.scope:
+                request.state.refused(caller_of(request), request, error.status, str(error))
+            refused = error
+        except Exception:
+            logger.exception("request_failed")
+            refused = RefusedError(500, "an error of the daemon ended the request, its log has the details")
+        return await reply(request, refused.page(), headers=refused.headers)
 
 
-async def _not_found(repairs: list[tuple[re.Pattern[str], str]], request: Request, _: Exception) -> Response:
+async def _not_found(repairs: list[tuple[re.Pattern[str], Route]], request: Request, _: Exception) -> Response:
     """A path that is nearly one of ours leads there; any other leads nowhere."""
     path = re.sub("/{2,}", "/", request.url.path).removesuffix("/")
-    for pattern, template in repairs:
+    for pattern, route in repairs:
         match = pattern.fullmatch(path)
-        if match is not None and request.url.path != (target := _filled(template, match)):
+        if match is not None and request.url.path != (target := _filled(route.path, match)):
             status = 301 if request.method == "GET" else 308
-            return RedirectResponse(str(request.url.replace(path=target)), status)
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(quote(target, safe=_PLAIN) + query, status)
     return PlainTextResponse("404 page not found\n", 404)
 
 
@@ -107,4 +98,4 @@ def _filled(template: str, match: re.Match[str]) -> str:
 
 async def _wrong_method(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return PlainTextResponse("Method Not Allowed\n", 405, headers={"Allow": "GET, HEAD, OPTIONS"})
+    return PlainTextResponse("Method Not Allowed\n", 405, headers=error.headers or {"Allow": "GET, HEAD"})

@@ -17,7 +17,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.replies import RefusedError, accepts_gzip
+from ykactor.surfaces.http.replies import InParts, RefusedError, accepts_gzip
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
 from ykactor.surfaces.metrics.scrape import scrape
@@ -37,7 +37,7 @@ class Metrics:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._page = Page(200, b"", fresh_until_s=float("-inf"))
+        self._page = Page(200, [], fresh_until_s=float("-inf"))
         self._making = trio.Lock()
         #: Inboxes of partitions that were asked and have not answered yet: they are not asked again before.
         self._asked: set[Mailbox[PartitionCommand]] = set()
@@ -51,19 +51,19 @@ class Metrics:
         page = await self.page()
         headers = {"Content-Type": MEDIA_TYPE, "Vary": "Accept-Encoding"}
         if not accepts_gzip(request.headers):
-            return Response(page.body, headers=headers)
-        return Response(await page.zipped(), headers=headers | {"Content-Encoding": "gzip"})
+            return InParts(page.parts, 200, headers)
+        return InParts(await page.zipped(), 200, headers | {"Content-Encoding": "gzip"})
 
     async def page(self) -> Page:
         """The last scrape, or a new one if that is too old."""
         async with self._making:
-            if trio.current_time() >= self._page.fresh_until_s:
+            if not self._page.is_fresh:
                 effort = _Effort()
-                body = await self._make(effort)
-                self._page = Page(200, body, trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
+                parts = await self._make(effort)
+                self._page = Page(200, parts, fresh_until_s=trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
             return self._page
 
-    async def _make(self, effort: _Effort) -> bytes:
+    async def _make(self, effort: _Effort) -> list[bytes]:
         inboxes = list(self._sources.gateway.partitions.values())
         self._asked.intersection_update(inboxes)
         figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]

@@ -1,28 +1,27 @@
 """Pages: what partitions have answered, encoded once for all who read it.
 
-A page is made by its partition between two turns, when somebody asks and the last one is too old. It may be shown for
-``FRESH_S``, and longer if it took long to make: then for ``SHARE`` times as long as it took, so that readers never take more than
-a small part of a partition's time, however many they are and whatever they ask.
+A page is made when somebody asks and the last one is older than ``FRESH_S``, by one task for all who ask then.
 """
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
 import trio
 from msgspec import Struct
 
-#: How long a page is shown at least, and for how many times the time that it took.
+#: How long a page is shown.
 FRESH_S = 0.1
-SHARE = 20
 #: Pages that are kept.
 _PAGES_MAX = 256
 _BYTES_MAX = 64 * 2**20
 #: Smaller pages are not compressed.
 GZIP_BYTES_MIN = 1400
 _GZIP_LEVEL = 4
+#: The format of gzip, with the largest window.
+_GZIP_WBITS = 31
 
 
 class Page(Struct, eq=False):
@@ -30,26 +29,42 @@ class Page(Struct, eq=False):
 
     Attributes:
         status: of HTTP.
-        body: what is sent.
+        parts: of the body, in order: a large one is never in one piece, which would take long to make.
+        took_s: how long it took to make it, without waiting for others.
         fresh_until_s: until when it is shown, of trio's clock.
     """
 
     status: int
-    body: bytes
+    parts: list[bytes]
+    took_s: float = 0.0
     fresh_until_s: float = 0.0
-    _zipped: bytes | None = None
+    _zipped: list[bytes] | None = None
 
-    async def zipped(self) -> bytes:
+    async def zipped(self) -> list[bytes]:
         """The body, compressed once, in a thread: it may have many megabytes."""
         if self._zipped is None:
-            compress = gzip.compress
-            self._zipped = await trio.to_thread.run_sync(lambda: compress(self.body, _GZIP_LEVEL, mtime=0))
+            self._zipped = await trio.to_thread.run_sync(_zipped, self.parts)
         return self._zipped
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it may be shown."""
+        return trio.current_time() < self.fresh_until_s
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body."""
+        return sum(map(len, self.parts))
 
     @property
     def size(self) -> int:
         """Bytes that it holds."""
-        return len(self.body) + len(self._zipped or b"")
+        return self.length + sum(map(len, self._zipped or ()))
+
+
+def _zipped(parts: list[bytes]) -> list[bytes]:
+    compressor = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WBITS)
+    return [*map(compressor.compress, parts), compressor.flush()]
 
 
 class Pages:
@@ -57,38 +72,38 @@ class Pages:
 
     def __init__(self) -> None:
         self._pages: OrderedDict[Hashable, Page] = OrderedDict()
-        self._bytes = 0
         #: Set when the page that is being made is there.
         self._making: dict[Hashable, trio.Event] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
+    async def get(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
         """The page of a key, made by ``make`` if there is none that is fresh. What ``make`` raises reaches who has called it."""
-        while (page := self._fresh(key)) is None:
+        while (page := self.last(key)) is None or not page.is_fresh:
             making = self._making.get(key)
             if making is None:
-                return await self._make(key, make)
+                return await self._make(key, make, fresh_s)
             await making.wait()
         return page
 
-    def _fresh(self, key: Hashable) -> Page | None:
-        page = self._pages.get(key)
-        return page if page is not None and trio.current_time() < page.fresh_until_s else None
+    def last(self, key: Hashable) -> Page | None:
+        """The page that was made last, also if it is not fresh; None if there is none any more."""
+        return self._pages.get(key)
 
-    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]]) -> Page:
+    async def _make(self, key: Hashable, make: Callable[[], Awaitable[Page]], fresh_s: float) -> Page:
         made = self._making[key] = trio.Event()
-        since_s = trio.current_time()
         try:
             page = await make()
         finally:
             del self._making[key]
             made.set()
-        now_s = trio.current_time()
-        page.fresh_until_s = now_s + max(FRESH_S, SHARE * (now_s - since_s))
+        page.fresh_until_s = trio.current_time() + fresh_s
         self._keep(key, page)
         return page
 
     def _keep(self, key: Hashable, page: Page) -> None:
         self._pages[key] = page
         self._pages.move_to_end(key)
-        while len(self._pages) > _PAGES_MAX or (len(self._pages) > 1 and sum(p.size for p in self._pages.values()) > _BYTES_MAX):
+        while len(self._pages) > _PAGES_MAX or (len(self._pages) > 1 and self._size() > _BYTES_MAX):
             self._pages.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(page.size for page in self._pages.values())

@@ -1,17 +1,24 @@
-"""How answers and refusals are sent: headers, compression, and what Apache YuniKorn says where there is no route."""
+"""How answers and refusals are sent: headers, compression, and bodies in parts."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import trio
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.wire.rest import types
-from ykactor.wire.rest.codec import encode
+from ykactor.wire.rest.codec import PART_BYTES, encode
 
 JSON = "application/json; charset=UTF-8"
-_ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin"
+_ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
+#: Sends a part of a body.
+Write = Callable[[bytes], Awaitable[None]]
 
 
 class RefusedError(Exception):
@@ -34,19 +41,75 @@ class RefusedError(Exception):
 
 def error_page(status: int, message: str) -> Page:
     """The answer to a request that is refused."""
-    return Page(status, encode(types.Error(status_code=status, message=message, description=message)))
+    return Page(status, [encode(types.Error(status_code=status, message=message, description=message))])
+
+
+class InParts(Response):
+    """A response whose body is sent in parts, so that a large one holds up nobody."""
+
+    def __init__(self, parts: list[bytes], status: int, headers: dict[str, str]) -> None:
+        super().__init__(status_code=status, headers={**headers, "Content-Length": str(sum(map(len, parts)))})
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for part in self._parts:
+            for start in range(0, len(part), PART_BYTES):
+                await send({"type": "http.response.body", "body": part[start : start + PART_BYTES], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+class Streamed(Response):
+    """A response that ``produce`` writes, until it returns or the client has gone.
+
+    Args:
+        held: what the response takes up, from when it begins until its end.
+    """
+
+    def __init__(
+        self,
+        produce: Callable[[Write], Awaitable[None]],
+        headers: dict[str, str],
+        held: AbstractContextManager[None] | None = None,
+    ) -> None:
+        super().__init__(headers=headers)
+        del self.headers["content-length"]
+        self._produce = produce
+        self._held = held or nullcontext()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+
+        async def write(part: bytes) -> None:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+        with self._held:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+                if scope["method"] != "HEAD":
+                    await self._produce(write)
+                nursery.cancel_scope.cancel()
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    sending.cancel()
 
 
 async def reply(request: Request, page: Page, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
     """A page as an answer, compressed if the client takes it so."""
-    shown = {"Content-Type": media_type, **cors(request), **(headers or {})}
-    body = page.body
-    if len(body) >= GZIP_BYTES_MIN:
+    shown = {"Content-Type": media_type, **cors(allowed_methods(request)), **(headers or {})}
+    parts = page.parts
+    if page.length >= GZIP_BYTES_MIN:
         shown["Vary"] = "Accept-Encoding"
         if accepts_gzip(request.headers):
-            body = await page.zipped()
+            parts = await page.zipped()
             shown["Content-Encoding"] = "gzip"
-    return Response(body, page.status, shown)
+    return InParts(parts, page.status, shown)
 
 
 def accepts_gzip(headers: Headers) -> bool:
@@ -63,10 +126,16 @@ def _is_zero(parameter: str) -> bool:
     return name.strip() == "q" and value.strip().strip("0") in ("", ".")
 
 
-def cors(request: Request, methods: str = "GET, OPTIONS") -> dict[str, str]:
-    """Pages of every host may read the answer: their browser shows no proof of its own accord."""
+def allowed_methods(request: Request) -> str:
+    """The methods of the route that is asked for."""
+    methods: str = request.scope.get("allowed methods", "GET, OPTIONS")
+    return methods
+
+
+def cors(methods: str) -> dict[str, str]:
+    """Web pages of every host may read the answer: those that must not get none (SE-89)."""
     return {
         "Access-Control-Allow-Origin": "*",
         "Access-Control-Allow-Methods": methods,
-        "Access-Control-Allow-Headers": f"{_ALLOWED_HEADERS},Authorization",
+        "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
     }

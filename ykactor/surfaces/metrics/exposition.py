@@ -65,8 +65,8 @@ class Exposition:
         """A metric of bands."""
         return self.family(name, "histogram", meaning)
 
-    def encoded(self) -> Pausing[bytes]:
-        """The text; nothing is left here. Metrics without a series are left out."""
+    def encoded(self) -> Pausing[list[bytes]]:
+        """The text in parts; nothing is left here. Metrics without a series are left out."""
         parts: list[bytes] = []
         pace = Pace()
         for family in self._families.values():
@@ -76,7 +76,7 @@ class Exposition:
                 parts.append("\n".join([*part, ""]).encode())
                 if pace.is_due(len(part)):
                     yield ()
-        return b"".join(parts)
+        return parts
 
 
 def labels(**values: str) -> str:

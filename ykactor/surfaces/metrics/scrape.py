@@ -12,7 +12,7 @@ from ykactor.surfaces.metrics.reading import PartitionFigures
 from ykactor.surfaces.metrics.sources import Sources
 
 
-def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[bytes]:
+def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[list[bytes]]:
     """The text.
 
     Args:

@@ -23,6 +23,11 @@ _MULTIPLIERS = (BINARY_KEY, "&")
 LOAD_S = 180.0
 
 
+def is_small(text: str) -> bool:
+    """Whether reading the text takes less time than starting a process does."""
+    return len(text) <= INLINE_MAX and not any(sign in text for sign in _MULTIPLIERS)
+
+
 async def load_config(text: str, source: str) -> SchedulerConfig:
     """As ``queuefile.load``.
 
@@ -32,7 +37,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
         trio.TooSlowError: the load took longer than ``LOAD_S``.
         ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """
-    if len(text) <= INLINE_MAX and not any(sign in text for sign in _MULTIPLIERS):
+    if is_small(text):
         return queuefile.load(text, source)
     command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
     with trio.fail_after(LOAD_S):

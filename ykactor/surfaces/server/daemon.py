@@ -50,7 +50,7 @@ from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
-from ykactor.surfaces.server.reports import log_stopped, status_of
+from ykactor.surfaces.server.reports import log_stopped, problems, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import FileWatcher
 from ykactor.surfaces.server.websocket import serve_websockets
@@ -80,6 +80,7 @@ class Settings(Struct, frozen=True):
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
         access_path: the access file; None lets everybody in whom the door admits.
+        web_root: a directory with files of a web UI, which are served beside the REST API.
         has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
     """
 
@@ -89,6 +90,7 @@ class Settings(Struct, frozen=True):
     state_dir: Path | None = None
     host_names: tuple[str, ...] = ()
     access_path: Path | None = None
+    web_root: Path | None = None
     has_old_metrics: bool = False
 
 
@@ -268,8 +270,7 @@ class Daemon:
                     admit, in_force = self._access.control.admit, self._access.control.limits
                 serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
                 serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
-                serve = partial(serve, connections=self._instruments.connections)
-                await edge.start(serve, name="websockets")
+                await edge.start(partial(serve, connections=self._instruments.connections), name="websockets")
                 if http := _for(HTTP, doors):
                     await self._serve_http(edge, http, stopping, admit)
                 if self._access is not None:
@@ -293,10 +294,12 @@ class Daemon:
         self.stopped.set()
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
-        from ykactor.surfaces.http.serving import serve_all  # needs libraries that take 0.2 s to load
+        from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
         sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics)
-        await nursery.start(partial(serve_all, doors, sources, self.now_ns(), stopping=stopping, admit=admit), name="http")
+        found = partial(problems, self._partitions, self._journal)
+        serve = partial(serve_rest, doors, self, self.audit, found, sources, stopping=stopping, admit=admit)
+        await nursery.start(partial(serve, host_names=self._settings.host_names, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""

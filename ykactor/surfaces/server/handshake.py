@@ -7,6 +7,7 @@ into the log, where credentials must not be.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -131,7 +132,7 @@ def _parse(data: bytes, rest: bytes) -> RequestHead:
         if _SINGLE.fullmatch(name) and sum(name == other for other, _ in found) > 1:
             raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
     _check_upgrade(request.method, headers)
-    path, host = request.target.decode().partition("?")[0], _host_of(headers.get("host", ""))
+    path, host = request.target.decode().partition("?")[0], host_of(headers.get("host", ""))
     return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
 
 
@@ -173,7 +174,12 @@ def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
         raise RefusedError(400, "found no header Sec-WebSocket-Key")
 
 
-def _host_of(header: str) -> str:
+def host_of(header: str) -> str:
+    """The name or address in a header ``Host``, in lower case.
+
+    Raises:
+        RefusedError: there is none.
+    """
     match = _HOST.fullmatch(header) if len(header) <= HOST_BYTES_MAX else None
     if match is None or not _is_idna(header):
         raise RefusedError(400, "found no valid Host header, expected NAME or NAME:PORT")
@@ -203,15 +209,26 @@ def page_refusal(head: RequestHead, names: Collection[str]) -> RefusedError | No
     origin = head.headers.get("origin")
     if origin is None:
         return None
-    match = _HOST.fullmatch(origin.partition("://")[2])
-    if match is None or _matched(match) != head.host:
+    if origin_host(origin) != head.host:
         return RefusedError(403, "web pages of another host may not connect")
-    if head.host not in names and not _is_address(head.host):
+    if head.host not in names and not is_address(head.host):
         return RefusedError(403, "web pages may not connect by this name: serve --host-name allows it")
     return None
 
 
-def _is_address(host: str) -> bool:
+def origin_host(origin: str) -> str | None:
+    """The name or address in a header ``Origin``, in lower case; None if there is none, as for a local file."""
+    match = _HOST.fullmatch(origin.partition("://")[2])
+    return None if match is None else _matched(match)
+
+
+def own_names(host_names: Collection[str]) -> frozenset[str]:
+    """The names of this machine for web pages, in lower case; ``host_names`` are further ones."""
+    return frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
+
+
+def is_address(host: str) -> bool:
+    """Whether the host is an address, which is not looked up."""
     try:
         ip_address(host)
     except ValueError:

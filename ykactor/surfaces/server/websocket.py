@@ -6,7 +6,6 @@ peer.
 """
 
 import logging
-import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -37,6 +36,7 @@ from ykactor.surfaces.server.handshake import (
     RM_PATH,
     RefusedError,
     RequestHead,
+    own_names,
     page_refusal,
     read_head,
 )
@@ -156,7 +156,7 @@ class _Server:
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
-        self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
+        self._host_names = own_names(host_names)
         self._admit = admit
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)

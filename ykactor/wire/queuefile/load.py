@@ -47,6 +47,11 @@ def load(text: str, source: str = "queues.yaml") -> SchedulerConfig:
     return SchedulerConfig(partitions=built, checksum=checksum_of(queues.text), text=text, warnings=warned)
 
 
+def written(text: str) -> list[PartitionText]:
+    """The partitions of a valid text as they are written, completed (CF-14 to CF-18)."""
+    return _read(open_queues(text or DEFAULT_TEXT, "queues.yaml"))
+
+
 def checksum_of(text: str) -> str:
     """CF-12: SHA-256 of the text without a checksum inside it, in capital hexadecimal digits."""
     return hashlib.sha256(_OLD_CHECKSUM.sub("", text, count=1).encode()).hexdigest().upper()

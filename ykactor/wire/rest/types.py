@@ -7,7 +7,9 @@ their submission, tasks by their creation.
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Sequence
+
+from msgspec import Raw, Struct, field
 
 from ykactor.core.values.resources import Resource
 
@@ -105,7 +107,7 @@ class Queue(Payload, frozen=True, kw_only=True):
         partition: only of the root in the answer about all queues; else empty.
         pending_resource, allocated_resource, preempting_resource: of everything below too.
         headroom: by type, what the queue and those above it leave.
-        children: only where a tree is asked for; ``child_names`` are always there.
+        children: only where a tree is asked for, those that are encoded already as such; ``child_names`` are always there.
         abs_used_capacity: ``allocated_resource`` in percent of ``max_resource``.
         max_running_apps: 0 is no limit.
         current_priority: what the parent sees.
@@ -127,7 +129,7 @@ class Queue(Payload, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     parent: str = ""
     template: Template | None = None
-    children: list[Queue] = []
+    children: Sequence[Queue | Raw] = []
     child_names: list[str] = []
     abs_used_capacity: Percent = {}
     max_running_apps: int = 0
@@ -404,3 +406,73 @@ class Verdict(Payload, frozen=True, kw_only=True):
     reason: str = ""
     checksum: str = ""
     checksum_match: bool = False
+
+
+# ---- history
+
+
+class ApplicationSample(Payload, frozen=True, kw_only=True):
+    """How many applications were running; the text of a number."""
+
+    timestamp: int
+    total_applications: str
+
+
+class ContainerSample(Payload, frozen=True, kw_only=True):
+    """How many allocations there were; the text of a number."""
+
+    timestamp: int
+    total_containers: str
+
+
+# ---- events
+
+
+class Quantity(Payload, frozen=True, kw_only=True):
+    """An amount of a type."""
+
+    value: int = 0
+
+
+class Amounts(Payload, frozen=True, kw_only=True):
+    """Amounts by type."""
+
+    resources: dict[str, Quantity] = {}
+
+
+class Event(Payload, frozen=True, kw_only=True):
+    """An event, with the numbers of the scheduler interface for its kind; 0 is a kind that Apache YuniKorn does not have.
+
+    Attributes:
+        object_id, reference_id: what it is about.
+    """
+
+    type: int = 0
+    object_id: str = field(name="objectID", default="")
+    reference_id: str = field(name="referenceID", default="")
+    message: str = ""
+    timestamp_nano: int = 0
+    event_change_type: int = 0
+    event_change_detail: int = 0
+    resource: Amounts
+
+
+class Events(Payload, frozen=True, kw_only=True):
+    """Events in order, the first of which has the id that was asked for; None if that one is not kept.
+
+    Attributes:
+        instance_uuid: with another one the ids have begun anew.
+        lowest_id, highest_id: of the events that are kept.
+        event_records: those that are encoded already as such.
+    """
+
+    instance_uuid: str = field(name="InstanceUUID")
+    lowest_id: int = field(name="LowestID")
+    highest_id: int = field(name="HighestID")
+    event_records: Sequence[Event | Raw] | None = field(name="EventRecords")
+
+
+class StreamHead(Payload, frozen=True, kw_only=True):
+    """The first line of a stream of events."""
+
+    instance_uuid: str = field(name="InstanceUUID")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from heapq import merge
 
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.states import ApplicationState
@@ -29,7 +30,7 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
     texts, pace = PendingTexts(look.state), Pace()
     found = []
-    for application in sorted(_live(look, queue), key=lambda application: (application.submission_ns, application.arrival)):
+    for application in _live(look, queue):
         if status in ("", _state(application.state).lower()):
             found.append(encode_part(_live_application(look, application, texts)))
         if pace.is_due(_ENTRY_ITEMS * (1 + len(application.asks) + len(application.allocations))):
@@ -37,10 +38,16 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
     return found
 
 
-def _live(look: Look, queue: QueuePath | None) -> Iterator[Application]:
+def _live(look: Look, queue: QueuePath | None) -> Iterable[Application]:
+    """In order: those of each leaf nearly are, and those of all are merged one by one, so that no pause is far."""
     registry = look.core.registry
-    for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
-        yield from registry.leaf(path).applications.values()
+    paths = dict.fromkeys(registry.applications.values()) if queue is None else [queue]
+    leaves = [sorted(registry.leaf(path).applications.values(), key=_order) for path in paths if look.shows(path)]
+    return merge(*leaves, key=_order)
+
+
+def _order(application: Application) -> tuple[int, int]:
+    return application.submission_ns, application.arrival
 
 
 def completed(look: Look) -> Pausing[list[bytes]]:
@@ -49,14 +56,15 @@ def completed(look: Look) -> Pausing[list[bytes]]:
 
 
 def rejected(look: Look) -> Pausing[list[bytes]]:
-    """Applications that were rejected, the oldest first; encoded."""
-    return _remembered(look, look.core.timers.rejected.values())
+    """Applications that were rejected, the oldest first; encoded. They are in no queue, so limited readers see none."""
+    return _remembered(look, look.core.timers.rejected.values() if look.shows("") else ())
 
 
 def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list[bytes]]:
     found, pace = [], Pace()
     for entry in entries:
-        found.append(encode_part(_ended_application(look, entry)))
+        if entry.state is ApplicationState.REJECTED or look.shows(entry.queue):
+            found.append(encode_part(_ended_application(look, entry)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
@@ -65,7 +73,7 @@ def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list
 def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> types.Application | None:
     """A live application, also only if it is in a queue; None if there is none."""
     found = look.core.registry.applications.get(application_id)
-    if found is None or queue not in (None, found):
+    if found is None or queue not in (None, found) or not look.shows(found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
     return _live_application(look, application, PendingTexts(look.state))
@@ -84,7 +92,7 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         pending_resource=used(_pending_resource(application)),
         partition=look.core.name,
         queue_name=application.queue,
-        submission_time=application.submission_ns,
+        submission_time=look.time(application.submission_ns),
         requests=_requests(look, pending, texts),
         allocations=[
             allocation(look, ask, node_id, application.began_ns[key])
@@ -107,7 +115,7 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         reservations=sorted(pending.reserving),
         max_request_priority=types.PRIORITY_MIN if highest is None else highest,
         resource_history=types.ResourceHistory(),
-        backoff_deadline=rfc3339(pending.backoff_ns) if pending.backoff_ns else "",
+        backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
     )
 
 
@@ -123,7 +131,9 @@ def _requests(look: Look, pending: PendingApplication, texts: PendingTexts) -> l
     reasons: dict[object, str] = {}
     requests = []
     for ask, queue in sorted(pending.asks.values(), key=lambda entry: entry[0].arrival):
-        if ask.spec.allocation_key in pending.reserving:
+        if look.view is not None:  # it may name others
+            reason = ""
+        elif ask.spec.allocation_key in pending.reserving:
             reason = texts.of_reserved(look.state.reservations.of(ask))
         elif queue is None:
             reason = texts.of_held(ask)
@@ -140,7 +150,7 @@ def _ended_application(look: Look, entry: EndedApplication) -> types.Application
         application_id=entry.application_id,
         partition=look.core.name,
         queue_name=entry.queue,
-        finished_time=entry.finished_ns,
+        finished_time=look.time(entry.finished_ns),
         application_state=entry.state.value,
         rejected_message=entry.reason if is_rejected else "",
         resource_history=types.ResourceHistory(),

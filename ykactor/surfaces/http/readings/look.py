@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.access.view import View
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, pruned, saturated
+from ykactor.core.values.times import MS_NS
 from ykactor.wire.rest.types import Percent
 
 _PERCENT_MAX = 2**31 - 1
@@ -17,11 +19,21 @@ class Look(Struct, frozen=True, gc=False):
 
     Attributes:
         now_ns: the time of the look.
+        view: that of a reader which is limited to queues (SE-88); None: everything is shown.
     """
 
     core: PartitionCore
     state: SchedulerState
     now_ns: int
+    view: View | None = None
+
+    def shows(self, path: str) -> bool:
+        """Whether the queue, a path in lower case, is shown; "" stands for what is in no queue."""
+        return self.view is None or self.view.shows_queue(path)
+
+    def time(self, at_ns: int) -> int:
+        """A time of an application or ask; to a limited reader in whole milliseconds (SE-84)."""
+        return at_ns if self.view is None else at_ns - at_ns % MS_NS
 
 
 def used(resource: Resource) -> Resource:

@@ -18,30 +18,33 @@ _RECOVERY_RULE = types.PlacementRule(name="recovery", parameters={"queue": RECOV
 
 
 def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
-    """A partition with its totals."""
+    """A partition with its totals; to a limited reader only those of the applications in view."""
     registry, config = look.core.registry, look.core.registry.config
     tree = look.state.tree
     states: Counter[str] = Counter()
     containers, pace = 0, Pace()
-    for leaf_path in dict.fromkeys(registry.applications.values()):
+    for leaf_path in filter(look.shows, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(leaf_path).applications.values():
             states[_shown(application.state)] += 1
             containers += len(application.allocations)
             if pace.is_due():
                 yield ()
-    for entries in (look.core.timers.ended, look.core.timers.rejected):
-        states.update(entry.state.value for entry in entries.values())
-    allocated, total = tree.root.allocated, tree.root_max or {}
+    states.update(entry.state.value for entry in look.core.timers.ended.values() if look.shows(entry.queue))
+    sees_all = look.shows("")
+    if sees_all:
+        states.update(entry.state.value for entry in look.core.timers.rejected.values())
+    allocated, total = (tree.root.allocated, tree.root_max or {}) if sees_all else ({}, {})
     return types.Partition(
         cluster_id=cluster_id,
         name=look.core.name,
         capacity=types.Capacity(capacity=used(total), used_capacity=used(allocated), utilization=percent(allocated, total)),
         node_sorting_policy=types.NodeSorting(
-            type=config.node_sort_policy.type, resource_weights=config.node_sort_policy.resource_weights
+            type=config.node_sort_policy.type if sees_all else "",
+            resource_weights=config.node_sort_policy.resource_weights if sees_all else {},
         ),
-        preemption_enabled=config.preemption.enabled,
-        quota_preemption_enabled=config.preemption.quota_enabled,
-        total_nodes=len(registry.nodes),
+        preemption_enabled=sees_all and config.preemption.enabled,
+        quota_preemption_enabled=sees_all and config.preemption.quota_enabled,
+        total_nodes=len(registry.nodes) if sees_all else 0,
         applications={**dict(sorted(states.items())), "total": states.total()},
         total_containers=containers,
         state="Active",

@@ -1,8 +1,17 @@
-"""Queues: one, one with everything below it, or all of a partition."""
+"""Queues: one, one with everything below it, or all of a partition.
+
+A limited reader sees those of its view, and nothing of the others that are above them but the paths (SE-88).
+"""
 
 from __future__ import annotations
 
+from itertools import takewhile
+
+from msgspec import Raw
+
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.states import QueueState
+from ykactor.core.objects.parent import ParentCore
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.ids import QueuePath
@@ -10,22 +19,37 @@ from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union
 from ykactor.surfaces.http.readings.look import Look, limit, percent, used
 from ykactor.wire.rest import types
+from ykactor.wire.rest.codec import encode_part
 from ykactor.wire.rest.texts import duration_text
 
 
-def tree(look: Look, path: QueuePath) -> Pausing[types.Queue]:
-    """The queue at ``path``, which must be there, with everything below it. Only root names its partition."""
-    shown: dict[QueuePath, types.Queue] = {}
+def everything(look: Look) -> Pausing[bytes]:
+    """The root with everything below it, encoded; it names the partition. A limited reader sees its queues below a bare root."""
+    if look.shows(_ROOT):
+        return (yield from tree(look, _ROOT, is_all=True))
+    nodes = sorted(look.state.tree.nodes.items())
+    tops = [path for path, node in nodes if look.shows(path) and not (node.parent and look.shows(node.parent.path))]
+    below: list[bytes] = []
+    for path in tops:
+        below += [(yield from tree(look, path))]
+    return encode_part(_bare_root(look, tops, below))
+
+
+def tree(look: Look, path: QueuePath, *, is_all: bool = False) -> Pausing[bytes]:
+    """The queue at ``path``, which must be there, with everything below it, encoded."""
+    shown: dict[QueuePath, bytes] = {}
     children = _children(look, path)
     pace = Pace()
     for node in reversed([look.state.tree.nodes[below] for below in _below(path, children)]):  # children before parents
         names = children.get(node.path, [])
-        shown[node.path] = _queue(look, node, names, [shown.pop(name) for name in names], is_all=path == "root")
+        queue = _queue(look, node, names, [shown.pop(name) for name in names], is_all=is_all)
+        shown[node.path] = encode_part(queue)
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
     return shown[path]
 
 
+_ROOT = QueuePath("root")
 #: A queue takes as long as so many other items: 20 us.
 _QUEUE_ITEMS = 10
 
@@ -33,7 +57,9 @@ _QUEUE_ITEMS = 10
 def one(look: Look, path: QueuePath) -> types.Queue:
     """The queue at ``path``, which must be there, with the names of its children only."""
     node = look.state.tree.nodes[path]
-    return _queue(look, node, _children(look, path).get(path, []), [], is_all=False)
+    queue = look.core.registry.queues[path]
+    names = sorted(queue.children) if isinstance(queue, ParentCore) else []
+    return _queue(look, node, names, [], is_all=False)
 
 
 def _children(look: Look, path: QueuePath) -> dict[QueuePath, list[QueuePath]]:
@@ -53,7 +79,28 @@ def _below(path: QueuePath, children: dict[QueuePath, list[QueuePath]]) -> list[
     return found
 
 
-def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[types.Queue], *, is_all: bool) -> types.Queue:
+def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> types.Queue:
+    """A root of which only the name is shown."""
+    return types.Queue(
+        queuename=_ROOT,
+        status=QueueState.ACTIVE.value,
+        partition=look.core.name,
+        is_leaf=False,
+        is_managed=True,
+        children=[*map(Raw, children)],
+        child_names=[*names],
+        current_priority=types.PRIORITY_MIN,
+        sorting_policy="fair",
+        priority_sorting=True,
+        preemption_enabled=True,
+        is_preemption_fence=False,
+        preemption_delay="0s",
+        quota_preemption_delay="0s",
+        is_priority_fence=False,
+    )
+
+
+def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[bytes], *, is_all: bool) -> types.Queue:
     config, properties = node.config, node.config.properties
     parent = node.parent
     start_ns = look.state.clocks.starts.get(node, 0) if look.state.enforces_quotas() else 0
@@ -66,13 +113,13 @@ def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[t
         guaranteed_resource=limit(config.guaranteed),
         allocated_resource=used(node.allocated),
         preempting_resource=used(node.preempting),
-        headroom=limit(_headroom(node)),
+        headroom=limit(_headroom(look, node)),
         is_leaf=node.is_leaf,
         is_managed=config.managed,
-        properties=config.property_map,
-        parent="" if parent is None else parent.path,
-        template=_template(config),
-        children=children,
+        properties=config.property_map if look.view is None else {},
+        parent="" if parent is None or not look.shows(parent.path) else parent.path,
+        template=_template(config) if look.view is None else None,
+        children=[*map(Raw, children)],
         child_names=[*names],
         abs_used_capacity=percent(node.allocated, node.max or {}),
         max_running_apps=config.max_applications,
@@ -94,9 +141,10 @@ def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[t
     )
 
 
-def _headroom(node: QueueNode) -> Resource | None:
+def _headroom(look: Look, node: QueueNode) -> Resource | None:
+    """What the queue and those above it that are shown leave."""
     left: Resource | None = None
-    for queue in node.path_up:
+    for queue in takewhile(lambda queue: look.shows(queue.path), node.path_up):
         left = min_union(left, left_of(queue.max, queue.allocated))
     return left
 

@@ -15,7 +15,7 @@ def request(look: Look, ask: Ask, reason: str) -> types.Request:
     return types.Request(
         allocation_key=spec.allocation_key,
         allocation_tags=spec.tags,
-        request_time=ask.created_ns,
+        request_time=look.time(ask.created_ns),
         resource=limit(spec.resource),
         priority=str(spec.priority),
         required_node_id=shape_of(spec)[1] or "" if spec.tags else "",
@@ -35,9 +35,9 @@ def allocation(look: Look, ask: Ask, node_id: NodeID, began_ns: int) -> types.Al
     return types.Allocation(
         allocation_key=spec.allocation_key,
         allocation_tags=spec.tags,
-        request_time=ask.created_ns,
-        allocation_time=began_ns,
-        allocation_delay=max(0, began_ns - ask.created_ns),
+        request_time=look.time(ask.created_ns),
+        allocation_time=look.time(began_ns),
+        allocation_delay=max(0, look.time(began_ns) - look.time(ask.created_ns)),
         resource=limit(spec.resource),
         priority=str(spec.priority),
         node_id=node_id,

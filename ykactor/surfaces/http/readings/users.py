@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.limits import Terms, named
@@ -32,9 +34,9 @@ class _Use:
             use = use.children.setdefault(above, _Use())
         return use
 
-    def add(self, application: PendingApplication) -> None:
-        """Count an application in its leaf and in each queue above."""
-        for queue in application.leaf.path_up:
+    def add(self, look: Look, application: PendingApplication) -> None:
+        """Count an application in its leaf and in each queue above that is shown."""
+        for queue in takewhile(lambda queue: look.shows(queue.path), application.leaf.path_up):
             use = self.at(queue.path)
             add_to(use.allocated, application.allocated)
             use.applications.append(application.application_id)
@@ -44,17 +46,19 @@ def users(look: Look) -> Pausing[list[types.UserUse]]:
     """All users that use something or have a limit of their own, by name."""
     uses, groups, pace = dict[str, _Use](), dict[str, dict[str, str]](), Pace()
     for application in look.state.applications.values():
-        if application.allocated:
-            uses.setdefault(application.who.user, _Use()).add(application)
+        if application.allocated and look.shows(application.leaf.path):
+            uses.setdefault(application.who.user, _Use()).add(look, application)
             if application.group is not None:
                 groups.setdefault(application.who.user, {})[application.application_id] = application.group.group
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
-    terms = _terms(look, PrincipalKind.USER)
-    return [
-        types.UserUse(user_name=user, groups=groups.get(user, {}), queues=_tree(user, uses.get(user, _Use()), terms))
-        for user in sorted(uses.keys() | {name for name, _ in terms} - {"*"})
-    ]
+    terms, found = _terms(look, PrincipalKind.USER), []
+    for user in sorted(uses.keys() | terms.keys() - {"*"}):
+        queues = _tree(uses.get(user, _Use()), terms.get(user, {}))
+        found.append(types.UserUse(user_name=user, groups=groups.get(user, {}), queues=queues))
+        if pace.is_due(_APPLICATION_ITEMS):
+            yield ()
+    return found
 
 
 #: An application takes as long as so many other items: 10 us.
@@ -65,8 +69,8 @@ def groups(look: Look) -> Pausing[list[types.GroupUse]]:
     """All groups with a limit, by name."""
     uses, applications, pace = dict[str, _Use](), dict[str, list[str]](), Pace()
     for application in look.state.applications.values():
-        if application.group is not None and application.allocated:
-            uses.setdefault(application.group.group, _Use()).add(application)
+        if application.group is not None and application.allocated and look.shows(application.leaf.path):
+            uses.setdefault(application.group.group, _Use()).add(look, application)
             applications.setdefault(application.group.group, []).append(application.application_id)
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
@@ -75,39 +79,38 @@ def groups(look: Look) -> Pausing[list[types.GroupUse]]:
         types.GroupUse(
             group_name=group,
             applications=sorted(applications.get(group, [])),
-            queues=_tree(group, uses.get(group, _Use()), terms),
+            queues=_tree(uses.get(group, _Use()), terms.get(group, {})),
         )
-        for group in sorted(uses.keys() | {name for name, _ in terms})
+        for group in sorted(uses.keys() | terms.keys())
     ]
 
 
-def _terms(look: Look, kind: PrincipalKind) -> dict[tuple[str, str], Terms]:
-    """The limits of named users or groups, by name and queue."""
-    found: dict[tuple[str, str], Terms] = {}
+def _terms(look: Look, kind: PrincipalKind) -> dict[str, dict[str, Terms]]:
+    """The limits of named users or groups, by name and then by queue."""
+    found: dict[str, dict[str, Terms]] = {}
     for node in look.state.tree.nodes.values():
-        if node.limits is not None:
+        if node.limits is not None and look.shows(node.path):
             for (path, whose), terms in named(node.limits).items():
                 if whose.kind is kind:
-                    found[whose.name, path] = terms
+                    found.setdefault(whose.name, {})[path] = terms
     return found
 
 
-def _tree(name: str, use: _Use, terms: dict[tuple[str, str], Terms]) -> types.QueueUse:
-    for whose, path in terms:
-        if whose == name:
-            use.at(path)
-    return _queue(name, _ROOT, use, terms)
+def _tree(use: _Use, terms: dict[str, Terms]) -> types.QueueUse:
+    for path in terms:
+        use.at(path)
+    return _queue(_ROOT, use, terms)
 
 
-def _queue(name: str, path: str, use: _Use, terms: dict[tuple[str, str], Terms]) -> types.QueueUse:
-    most, applications_max = terms.get((name, path), (None, 0))
+def _queue(path: str, use: _Use, terms: dict[str, Terms]) -> types.QueueUse:
+    most, applications_max = terms.get(path, (None, 0))
     return types.QueueUse(
         queue_path=path,
         resource_usage=used(use.allocated),
         running_applications=sorted(use.applications),
         max_resources=limit(most),
         max_applications=applications_max,
-        children=[_queue(name, below, child, terms) for below, child in sorted(use.children.items())],
+        children=[_queue(below, child, terms) for below, child in sorted(use.children.items())],
     )
 
 

@@ -1,0 +1,82 @@
+"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE SECONDS`` (``bench.rest``).
+
+They ask what dashboards and scripts ask, evenly, on a few connections that stay open. Prints one JSON object at the end.
+"""
+
+import sys
+from functools import partial
+from http.client import HTTPConnection
+from time import perf_counter
+
+import msgspec
+import trio
+from msgspec import Struct
+
+_P = "/ws/v1/partition/default"
+#: What is asked, in turn: one of ten is large.
+PATHS = (
+    "/ws/v1/clusters",
+    "/ws/v1/partitions",
+    f"{_P}/node/n00001",
+    f"{_P}/queue/root.q1",
+    f"{_P}/application/app-{{number}}",
+    f"{_P}/queue/root.q{{number}}/applications",
+    "/ws/v1/events/batch?count=100",
+    f"{_P}/usage/users",
+    f"{_P}/node/n{{number:05}}",
+    "large",
+)
+LARGE = (f"{_P}/queues", f"{_P}/nodes", f"{_P}/applications/active", "/ws/v1/scheduler/node-utilizations")
+_CONNECTIONS = 8
+#: Queues, and the first nodes and applications that are asked for.
+_NUMBERS = 100
+
+
+class Outcome(Struct, frozen=True):
+    """Answers, those that were refused, and the slowest one."""
+
+    answers: int
+    refused: int
+    slowest_ms: float
+
+
+async def read(port: int, rate: int, seconds: float) -> Outcome:
+    """Ask ``rate`` times a second."""
+    took_ms: list[float] = []
+    refused = 0
+    free: list[HTTPConnection] = [HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(_CONNECTIONS)]
+    limit = trio.CapacityLimiter(_CONNECTIONS)
+
+    async def ask(path: str) -> None:
+        nonlocal refused
+        async with limit:
+            connection = free.pop()
+            began_s = perf_counter()
+            status = await trio.to_thread.run_sync(partial(_get, connection, path))
+            took_ms.append((perf_counter() - began_s) * 1e3)
+            refused += status != 200
+            free.append(connection)
+
+    async with trio.open_nursery() as nursery:
+        since_s = trio.current_time()
+        for number in range(int(rate * seconds)):
+            await trio.sleep_until(since_s + number / rate)
+            nursery.start_soon(ask, path_of(number))
+    return Outcome(len(took_ms), refused, max(took_ms))
+
+
+def path_of(number: int) -> str:
+    """The path of a request."""
+    path = PATHS[number % len(PATHS)].format(number=number // len(PATHS) % _NUMBERS)
+    return LARGE[number // len(PATHS) % len(LARGE)] if path == "large" else path
+
+
+def _get(connection: HTTPConnection, path: str) -> int:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+if __name__ == "__main__":
+    print(msgspec.json.encode(trio.run(read, int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))).decode(), flush=True)

@@ -1,0 +1,290 @@
+"""Who may read what of the REST API: every route, every role, every way to show who one is; and what limited readers see."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from accessfiles import access_of
+from callers import IDENTITIES, SECRETS, WAYS, control_of, credentials, tokens_of
+from restdaemon import Rest, application, asks, node, rest_daemon
+
+from ykactor.access.access import Access
+from ykactor.access.credentials import Credentials
+from ykactor.access.model import Role
+from ykactor.core.messages.facts import Audited
+from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.routes import routes
+from ykactor.surfaces.http.services import Services
+from ykactor.surfaces.server.caller import Caller
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: ours
+            resources: {max: {vcore: 8}}
+            queues: [{name: a, limits: [{limit: l, users: [alice], maxapplications: 9}]}]
+          - {name: theirs, resources: {max: {vcore: 2}}, limits: [{limit: l, users: [zoe], maxapplications: 9}]}
+  - name: hidden
+    queues: [{name: root, submitacl: "*", queues: [{name: x}]}]
+"""
+READERS = {
+    "reader": "roles: [reader]",
+    "of-queues": "roles: [reader], queues: [root.ours], partitions: [default]",
+    "of-partitions": "roles: [reader], partitions: [default]",
+}
+
+
+def all_routes() -> list[Route]:
+    """Those of a daemon that does not run."""
+    return routes(Services(FakeGateway(), list, None))  # type: ignore[arg-type]
+
+
+class FakeGateway:
+    def now_ns(self) -> int:
+        return 0
+
+
+def path_of(route: Route) -> str:
+    """A path of the route that exists in ``CONFIG``, as long as the rest is let in."""
+    names = {"partition": "default", "queue": "root.ours.a", "app": "app", "state": "active", "node": "n1"}
+    return route.path.format(**names, user="alice", group="dev")
+
+
+class Door:
+    """Lets an identity in by one way of proof."""
+
+    def __init__(self, name: str, way: str) -> None:
+        self._control = control_of()
+        self._shown = credentials(name, way)
+
+    def admit(self, role: Role, _shown: Credentials, origin: str) -> Caller:
+        return self._control.admit(role, self._shown, origin)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", IDENTITIES)
+async def test_every_route_needs_its_role(name: str, way: str) -> None:
+    """SE-62: readers may read, by every way of proof; others are refused with 403; what needs no proof is for everybody."""
+    async with rest_daemon(CONFIG, admit=Door(name, way).admit) as rest:
+        for route in all_routes():
+            answer = await rest.ask(path_of(route), "HEAD" if route.path.endswith("stream") else route.method, b"")
+            if route.role in (None, name):
+                assert answer.status in (200, 301, 404), route.path
+            else:
+                assert answer.status == 403, route.path
+
+
+async def test_nobody_learns_nothing() -> None:
+    """SE-60: without a proof, with a wrong one, with two: the same answer on each route, and one audit of each kind."""
+    refusals = ({}, {"Authorization": "Bearer yk_wrong"}, {"Authorization": "Basic eDp5"})
+    async with rest_daemon(CONFIG, admit=control_of().admit) as rest:
+        found = set()
+        for route in all_routes():
+            if route.role is None:
+                continue
+            for headers in refusals:
+                answer = await rest.ask(path_of(route), route.method, b"", **headers)
+                assert answer.headers["www-authenticate"] == "Bearer"
+                found.add((answer.status, answer.body))
+        assert [status for status, _ in found] == [401]
+        assert (await rest.ask("/readyz")).status == 200
+        token = await rest.ask("/ws/v1/clusters", Authorization=f"Bearer {SECRETS['reader']}")
+        assert token.status == 200
+
+
+async def test_refusals_are_audited() -> None:
+    """SE-74: who is nobody, who lacks the role, and who may not see this."""
+    async with rest_daemon(CONFIG, admit=control_of(readers(rm=IDENTITIES["rm"])).admit) as rest:
+        heard: list[Audited] = []
+        rest.daemon.audit._tell = hear(heard)  # type: ignore[method-assign]
+        await rest.ask("/ws/v1/clusters")
+        await rest.ask("/ws/v1/clusters", **bearer("rm"))
+        await rest.ask("/ws/v1/config", **bearer("of-queues"))
+        with trio.fail_after(10):
+            while len(heard) < 3:
+                await trio.lowlevel.checkpoint()
+        assert [(fact.who, fact.target) for fact in heard] == [
+            ("", "/ws/v1/clusters"),
+            ("rm", "/ws/v1/clusters"),
+            ("of-queues", "/ws/v1/config"),
+        ]
+
+
+def hear(heard: list[Audited]) -> Any:
+    async def tell(fact: Audited) -> None:
+        heard.append(fact)
+
+    return tell
+
+
+def secret_of(name: str) -> str:
+    return f"yk_{name:_>43}"
+
+
+def readers(**more: str) -> Access:
+    """An access file with the readers and more identities, each shown by a token."""
+    identities = READERS | more
+    text = "\n".join(["identities:", *(f"  - {{name: {name}, {keys}}}" for name, keys in identities.items()), ""])
+    return access_of(text, {"tokens.json": tokens_of({name: secret_of(name) for name in identities})})
+
+
+def bearer(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret_of(name)}"}
+
+
+@asynccontextmanager
+async def limited() -> AsyncIterator[Rest]:
+    """Two queues and two partitions, with one application in each."""
+    async with rest_daemon(CONFIG, admit=control_of(readers()).admit) as rest:
+        await rest.submit(
+            node("n1"),
+            application("mine", "root.ours.a", "alice", "dev"),
+            asks("mine", 4),
+            application("secret", "root.theirs", "zoe", "secretgroup"),
+            asks("secret", 3),
+        )
+        yield rest
+
+
+async def test_a_reader_of_queues_sees_its_queues() -> None:
+    """SE-88: below a bare root; headroom as if the highest queue in view were the root; no reasons; times in milliseconds."""
+    async with limited() as rest:
+
+        async def read(path: str) -> Any:
+            answer = await rest.ask(f"/ws/v1/{path}", **bearer("of-queues"))
+            assert answer.status == 200, answer.body
+            return answer.content
+
+        root = await read("partition/default/queues")
+        assert (root["childNames"], "allocatedResource" in root, "maxResource" in root) == (["root.ours"], False, False)
+        (ours,) = root["children"]
+        assert ("parent" in ours, ours["childNames"]) == (False, ["root.ours.a"])
+        assert ours["headroom"]["vcore"] == 8000 - ours["allocatedResource"]["vcore"]  # not what the nodes leave
+        (partition,) = await read("partitions")
+        assert (partition["name"], partition["capacity"], partition["totalNodes"]) == ("default", {}, 0)
+        assert partition["applications"] == {"Running": 1, "total": 1}
+        (mine,) = await read("partition/default/applications/active")
+        assert mine["applicationID"] == "mine"
+        assert not any("allocationLog" in request for request in mine["requests"])
+        assert mine["submissionTime"] % 10**6 == 0
+        (user,) = await read("partition/default/usage/users")
+        assert user["userName"] == "alice"
+        assert "resourceUsage" not in user["queues"]  # of root
+        assert [cluster["partition"] for cluster in await read("clusters")] == ["default"]
+
+
+@pytest.mark.parametrize("path", [
+    "partition/default/queue/root", "partition/default/queue/root.theirs", "partition/default/queue/root.theirs/applications",
+    "partition/default/queue/root.theirs/applications/active", "partition/default/queue/root.theirs/application/secret",
+    "partition/default/application/secret", "partition/default/usage/user/zoe", "partition/hidden/queues",
+])  # fmt: skip
+async def test_what_is_hidden_is_as_if_it_did_not_exist(hidden: Rest, path: str) -> None:
+    """SE-26: 404 with the same text as for what is not there."""
+    answer = await hidden.ask(f"/ws/v1/{path}", **bearer("of-queues"))
+    nothing = await hidden.ask(
+        f"/ws/v1/{path.replace('root.theirs', 'root.no').replace('secret', 'no').replace('zoe', 'no').replace('hidden', 'no')}"
+        if path != "partition/default/queue/root"
+        else "/ws/v1/partition/default/queue/root.no",
+        **bearer("of-queues"),
+    )
+    assert (answer.status, answer.body) == (404, nothing.body)
+
+
+@pytest.fixture
+async def hidden() -> AsyncIterator[Rest]:
+    async with limited() as rest:
+        yield rest
+
+
+async def test_the_rest_is_for_those_who_see_all() -> None:
+    """SE-88: nodes for who is not limited to queues; events, history, configuration, health, dumps for who is not at all."""
+    nodes = {"nodes", "node/{node}", "placementrules", "node-utilizations"}
+    everything = {"batch", "stream", "apps", "containers", "config", "healthcheck", "stack", "fullstatedump"}
+    async with limited() as rest:
+        for route in all_routes():
+            last = "node/{node}" if "/node/" in route.path else route.path.rpartition("/")[2]
+            is_dump = route.path.startswith("/ws") and last in ("stack", "fullstatedump")  # leads there
+            for name in READERS:
+                expected = (last in nodes and name == "of-queues") or (last in everything and name != "reader" and not is_dump)
+                method = "HEAD" if route.path.endswith("stream") else route.method
+                answer = await rest.ask(path_of(route), method, b"", **bearer(name))
+                assert (answer.status == 403) is expected, (route.path, name, answer.body)
+
+
+async def test_nothing_of_others_is_in_any_answer() -> None:
+    """SE-88: no name of another queue, user, group, application or partition, on any route."""
+    async with limited() as rest:
+        for route in all_routes():
+            method = "HEAD" if route.path.endswith("stream") else route.method
+            found = (await rest.ask(path_of(route), method, b"", **bearer("of-queues"))).body
+            for secret in (b"theirs", b"zoe", b"secret", b"hidden"):
+                assert secret not in found, route.path
+
+
+async def test_pages_are_not_mixed_up() -> None:
+    """What one reader is shown does not come from what was made for another one."""
+    async with limited() as rest:
+        found = [await rest.ask("/ws/v1/partition/default/queues", **bearer(name)) for name in (*READERS, *READERS)]
+        children = [len(answer.content["childNames"]) for answer in found]
+        assert children == [2, 1, 2] * 2
+
+
+@pytest.mark.parametrize(("headers", "status"), [
+    ({}, 200),
+    ({"Host": "127.0.0.1:9080"}, 200),
+    ({"Host": "[::1]:9080"}, 200),
+    ({"Host": "LocalHost:1"}, 200),
+    ({"Host": "our.name"}, 200),
+    ({"Host": "attacker.example"}, 403),  # its name leads here
+    ({"Host": "user@localhost"}, 400),
+    ({"Origin": "http://localhost:4200"}, 200),  # a UI in development
+    ({"Origin": "https://attacker.example"}, 403),
+    ({"Origin": "null"}, 403),  # a local file, or a frame in a sandbox
+])  # fmt: skip
+async def test_web_pages_of_others_read_nothing(open_to_all: Rest, headers: dict[str, str], status: int) -> None:
+    """SE-89: where no proof is needed, who is asked must be named as ours, and so must the page that asks."""
+    answer = await open_to_all.ask("/ws/v1/clusters", **headers)
+    assert answer.status == status
+    assert (await open_to_all.ask("/ws/v1/validate-conf", "POST", b"", **headers)).status == status
+
+
+@pytest.fixture
+async def open_to_all() -> AsyncIterator[Rest]:
+    async with rest_daemon(CONFIG, host_names=["our.name"]) as rest:
+        yield rest
+
+
+async def test_pages_with_a_token_may_be_anywhere() -> None:
+    """SE-89: where a proof is needed, a browser sends none by itself."""
+    async with limited() as rest:
+        shown = {**bearer("reader"), "Host": "any.example", "Origin": "https://grafana.example"}
+        answer = await rest.ask("/ws/v1/clusters", **shown)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
+
+
+async def test_files_of_a_web_ui(tmp_path: Path) -> None:
+    """``--web-root``: any file below it, on the origin of the API; never one outside, by no spelling and no link."""
+    root = tmp_path / "root"
+    (root / "assets").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (root / "index.html").write_text("<html>")
+    (root / "assets" / "envconfig.json").write_text("{}")
+    (root / "link").symlink_to(tmp_path / "secret")
+    async with rest_daemon(CONFIG, admit=control_of().admit, web_root=root) as rest:
+        page = await rest.ask("/")
+        assert (page.status, page.body, page.headers["content-type"]) == (200, b"<html>", "text/html; charset=utf-8")
+        assert (await rest.ask("/assets/envconfig.json")).content == {}
+        for path in ("/link", "/../secret", "/%2e%2e/secret", "/assets/..%2f..%2fsecret", "/..%5csecret", "//etc/passwd", "/%00"):
+            answer = await rest.ask(path)
+            assert (answer.status, b"secret" in answer.body) == (404, False), path
+        assert (await rest.ask("/ws/v1/clusters")).status == 401
+        assert (await rest.ask("/ws/v1/Clusters")).status == 301
+        assert json.loads((await rest.ask("/ws/v1/clusters", Authorization=f"Bearer {SECRETS['reader']}")).body)

@@ -1,0 +1,206 @@
+"""What the REST API endures (SE-96): too much, too slow, too large, too many, and nonsense."""
+
+import random
+
+import pytest
+import trio
+from restdaemon import Rest, node, rest_daemon
+
+from ykactor.actors.commands import Read
+from ykactor.surfaces.http import configuration, pages, published, server
+from ykactor.surfaces.http.published import Allowance
+
+GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def is_well(rest: Rest) -> bool:
+    """Whether the daemon answers others."""
+    answer = await rest.ask("/ws/v1/clusters")
+    assert answer.status == 200, answer.body
+    return True
+
+
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    """One at a time."""
+    async with rest_daemon() as rest:
+        second = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        found = await rest.send((GET + b"\r\n") * 20 + second)
+        assert found.count(b"HTTP/1.1 200") == 21
+        assert found.endswith(b"ok\n")
+
+
+async def test_who_never_finishes_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: a head without end, a body without end, and nothing at all."""
+    monkeypatch.setattr(server, "IDLE_S", 0.2)
+    monkeypatch.setattr(configuration, "BODY_S", 0.2)
+    async with rest_daemon() as rest:
+        assert await rest.send(b"") == b""
+        assert await rest.send(GET) == b""
+        post = b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\npart"
+        assert (await rest.send(post)).startswith(b"HTTP/1.1 408")
+        assert await is_well(rest)
+
+
+async def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head, and a body: with 413 before all of it has arrived."""
+    monkeypatch.setattr(configuration, "CONFIG_MAX", 1000)
+    async with rest_daemon() as rest:
+        assert (await rest.send(GET + b"X: " + b"x" * server.HEAD_BYTES_MAX)).startswith(b"HTTP/1.1 431")
+        answer = await rest.send(
+            b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 2000
+        )
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert await is_well(rest)
+
+
+async def test_connections_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96; when one ends, there is room."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    async with rest_daemon() as rest:
+        async with await trio.open_tcp_stream("127.0.0.1", rest.port) as first:
+            await first.send_all(GET + b"\r\n")
+            assert (await first.receive_some(2**16)).startswith(b"HTTP/1.1 200")
+            assert (await rest.send(GET + b"\r\n")).startswith(b"HTTP/1.1 503")
+        while (await rest.send(GET + b"Connection: close\r\n\r\n")).startswith(b"HTTP/1.1 503"):
+            pass
+
+
+async def test_validations_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a process."""
+    monkeypatch.setattr(configuration, "VALIDATIONS_MAX", 0)
+    async with rest_daemon() as rest:
+        assert (await rest.ask("/ws/v1/validate-conf", "POST", b"")).status == 503
+
+
+async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for the disk: 503, and nobody waits for ever."""
+    monkeypatch.setattr(published, "ANSWER_S", 0.1)
+    async with rest_daemon() as rest:
+        ended = trio.Event()
+
+        def hold(*_: object) -> object:
+            while not ended.is_set():
+                yield ()
+
+        await rest.daemon.partitions["default"].put(Read(hold, lambda _: None))
+        answer = await rest.ask("/ws/v1/partition/default/nodes")
+        assert (answer.status, "has not answered" in answer.content["message"]) == (503, True)
+        ended.set()
+
+
+async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that ask at the same time one makes the page; the oldest pages are forgotten."""
+    monkeypatch.setattr(pages, "_PAGES_MAX", 2)
+    kept, made = pages.Pages(), list[str]()
+
+    async def make() -> pages.Page:
+        made.append("")
+        await trio.lowlevel.checkpoint()
+        return pages.Page(200, [b"x"])
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(kept.get, "a", make)
+    assert len(made) == 1
+    for key in ("b", "c", "a"):
+        await kept.get(key, make)
+    assert len(made) == 4
+
+
+async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock) -> None:
+    """SE-96: after a burst, what was taken is made up for before more is; one reads at a time."""
+    allowance, since_s = Allowance(), trio.current_time()
+
+    async def read_much() -> None:
+        for _ in range(10):
+            async with allowance.turn():
+                assert not allowance.is_free
+                await trio.sleep(0.5)
+                allowance.charge(0.5)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read_much)
+        nursery.start_soon(read_much)
+    taken_s = trio.current_time() - since_s
+    assert 10 - published.BURST_S - 0.5 <= taken_s * published.READ_SHARE <= 10
+    assert not allowance.is_free
+
+
+async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: nobody waits for what was made before, and nobody makes it too often."""
+    async with rest_daemon() as rest:
+        assert (await rest.ask("/ws/v1/partition/default/nodes")).content == []
+        await rest.submit(node("n1"))
+        with trio.fail_after(30):
+            while (await rest.ask("/ws/v1/partition/default/nodes")).content == []:
+                pass
+        monkeypatch.setattr(Allowance, "is_free", False)
+        await rest.submit(node("n2"))
+        assert len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1
+        assert (await rest.ask("/ws/v1/partition/default/node/n2")).status == 200
+
+
+async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:
+    """SE-96: so many in a second, after a burst."""
+    pacer, since_s = server._Pacer(), trio.current_time()
+    for _ in range(server.BURST + 10 * server.REQUESTS_PER_S):
+        await pacer.wait()
+    assert 9.9 <= trio.current_time() - since_s <= 10.3
+
+
+async def test_other_protocols_change_nothing() -> None:
+    """Upgrades to websockets and to HTTP/2, and HTTP/2 from the beginning: an answer or an end, and others are served."""
+    upgrade = GET + b"Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\nUpgrade: h2c\r\n\r\n"
+    websocket = GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+    websocket += b"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    prior = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    async with rest_daemon() as rest:
+        for data in (upgrade, upgrade + b"\x00" * 100, websocket, prior, prior + b"\xff" * 100, b"\x16\x03\x01" * 50):
+            with trio.move_on_after(0.2):
+                await rest.send(data)
+        assert await is_well(rest)
+
+
+#: Pieces of requests, of which nonsense is made.
+PIECES = [
+    b"GET ", b"POST ", b"HEAD ", b"OPTIONS ", b"/", b"//", b"/ws/v1/", b"clusters", b"partition/default/", b"queues", b"%",
+    b"queue/root", b"%25", b"%00", b"\x00", b"\xff", b"?", b"&count=", b"=", b"-1", b"9" * 30, b" HTTP/1.1", b" HTTP/1.0",
+    b" HTTP/2", b"\n", b"\r", b"Host: localhost", b"Host: x@y", b"Content-Length: 5", b"Content-Length: -5", b"Connection: close",
+    b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n", b"Expect: 100-continue", b"Upgrade: h2c", b"events/batch",
+    b"Accept-Encoding: gzip;q=", b"Authorization: Bearer ", b"Origin: null", b"validate-conf", b"applications/active?status=new",
+    b"\r\n\r\n", b"\r\n", b"%2F",
+]  # fmt: skip
+
+
+async def test_nonsense_harms_nobody(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: 1,500 requests made of pieces; each gets an answer or an end, none is an error of the daemon."""
+    monkeypatch.setattr(server, "REQUESTS_PER_S", 100_000)
+    chance = random.Random(7)
+    async with rest_daemon() as rest:
+        await rest.submit(node("n1"))
+        for _ in range(15):
+            async with trio.open_nursery() as nursery:
+                for _ in range(100):
+                    nursery.start_soon(_send_and_end, rest, _nonsense(chance))
+        assert await is_well(rest)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def _nonsense(chance: random.Random) -> bytes:
+    path = b"".join(chance.choices(PIECES, k=chance.randint(1, 6)))
+    headers = b"\r\n".join(chance.choices(PIECES, k=chance.randint(0, 4)))
+    whole = b"GET /ws/v1/" + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n\r\n"
+    return whole if chance.random() < 0.8 else b"".join(chance.choices(PIECES, k=20))
+
+
+async def _send_and_end(rest: Rest, data: bytes) -> None:
+    stream = await trio.open_tcp_stream("127.0.0.1", rest.port)
+    async with stream:
+        try:
+            await stream.send_all(data)
+            await stream.send_eof()
+            with trio.move_on_after(1):  # a stream of events has no end
+                async for _ in stream:
+                    pass
+        except trio.BrokenResourceError:
+            pass

@@ -1,0 +1,524 @@
+"""The contract of Apache YuniKorn's REST API, route by route, on a daemon with real sockets."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import yaml
+from restdaemon import Rest, application, asks, node, rest_daemon
+
+from ykactor.wire.si import messages as si
+
+CONFIG = """
+partitions:
+  - name: default
+    placementrules:
+      - {name: tag, value: namespace, create: true, parent: {name: fixed, value: root.b}, filter: {type: deny, users: [bob]}}
+      - {name: provided}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources: {guaranteed: {vcore: 1}, max: {vcore: 3, memory: 8Gi}}
+            maxapplications: 5
+            properties: {application.sort.policy: fair, priority.offset: "7", preemption.delay: 90s}
+            limits: [{limit: some, users: [alice], groups: [dev], maxapplications: 2, maxresources: {vcore: 2}}]
+          - name: b
+            parent: true
+            childtemplate: {maxapplications: 3, resources: {max: {vcore: 2}}}
+  - name: other
+    queues: [{name: root, submitacl: "*", queues: [{name: x}]}]
+"""
+ERROR = {"status_code", "message", "description"}
+
+
+@asynccontextmanager
+async def populated() -> AsyncIterator[Rest]:
+    """A node; ``app`` of alice in root.a, of which 2 of 3 tasks run, because of her limit; ``gone`` was rejected."""
+    async with rest_daemon(CONFIG) as rest:
+        await rest.submit(
+            node("n1", **{"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "z"}),
+            application("app", "root.a", "alice", "dev"),
+            asks("app", 3, **{"kubernetes.io/meta/podName": "pod"}),
+            application("gone", "root.none", "bob"),
+        )
+        yield rest
+
+
+async def refused(rest: Rest, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, str]:
+    answer = await rest.ask(f"/ws/v1/{path}", method, body)
+    assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert set(answer.content) == ERROR
+    assert answer.content["status_code"] == answer.status
+    assert answer.content["description"] == answer.content["message"]
+    return answer.status, answer.content["message"]
+
+
+async def test_clusters_and_partitions() -> None:
+    """One entry for each partition, totals, states that occur, numbers without a decimal point."""
+    async with populated() as rest:
+        first, second = await rest.read("clusters")
+        assert (first["partition"], second["partition"], type(first["startTime"])) == ("default", "other", int)
+        default, other = await rest.read("partitions")
+        assert default["capacity"] == {
+            "capacity": {"memory": 2**34, "vcore": 4000},
+            "usedCapacity": {"vcore": 2000},
+            "utilization": {"vcore": 50},
+        }
+        assert default["nodeSortingPolicy"] == {"type": "fair", "resourceWeights": {"memory": 1.0, "vcore": 1.0}}
+        assert (default["preemptionEnabled"], default["quotaPreemptionEnabled"], default["state"]) == (True, False, "Active")
+        assert (default["totalNodes"], default["totalContainers"]) == (1, 2)
+        assert default["applications"] == {"Rejected": 1, "Running": 1, "total": 2}
+        assert (other["capacity"], other["totalNodes"], other["applications"]) == ({}, 0, {"total": 0})
+
+
+async def test_queues() -> None:
+    """The root with its tree; a single queue without children and without the name of the partition."""
+    async with populated() as rest:
+        root = await rest.read("partition/default/queues")
+        assert (root["partition"], root["isLeaf"], root["isManaged"], root["sortingPolicy"]) == ("default", False, True, "fair")
+        assert "parent" not in root
+        assert root["maxResource"] == {"memory": 2**34, "vcore": 4000}
+        leaf, parent = root["children"]
+        assert leaf["properties"] == {
+            "application.sort.policy": "fair",
+            "priority.offset": "7",
+            "preemption.delay": "90s",
+        }
+        assert (leaf["preemptionDelay"], leaf["quotaPreemptionDelay"], leaf["priorityOffset"]) == ("1m30s", "0s", 7)
+        assert (leaf["maxRunningApps"], leaf["runningApps"], leaf["currentPriority"]) == (5, 1, 7)
+        assert (leaf["guaranteedResource"], leaf["pendingResource"]) == ({"vcore": 1000}, {"vcore": 1000})
+        assert (leaf["partition"], leaf["parent"], leaf["status"]) == ("", "root", "Active")
+        assert parent["template"] == {"maxApplications": 3, "maxResource": {"vcore": 2000}}
+        assert (parent["isLeaf"], parent["currentPriority"]) == (False, -(2**31))
+        alone = await rest.read("partition/default/queue/root")
+        assert (alone["childNames"], "children" in alone, alone["partition"]) == (["root.a", "root.b"], False, "")
+        assert (await rest.read("partition/default/queue/root?subtree"))["children"] == root["children"]
+
+
+async def test_names_of_queues_are_decoded_twice() -> None:
+    """A queue with a slash is ``%252F``; ``%25zz`` is no escape; upper and lower case are the same."""
+    text = 'partitions: [{name: default, queues: [{name: root, queues: [{name: "a/b"}, {name: "c@d"}]}]}]'
+    async with rest_daemon(text) as rest:
+        assert (await rest.read("partition/default/queue/ROOT.A%252Fb"))["queuename"] == "root.a/b"
+        assert (await rest.read("partition/default/queue/root.c@d"))["queuename"] == "root.c@d"
+        assert (await rest.ask("/ws/v1/partition/default/queue/root.a%2Fb")).status == 404
+        assert (await refused(rest, "partition/default/queue/root%25zz"))[0] == 400
+        assert (await refused(rest, "partition/default/queue/root..a"))[0] == 400
+        assert (await refused(rest, "partition/default/queue/root.a+b"))[0] == 400
+        assert (await refused(rest, f"partition/default/queue/root.{'q' * 65}"))[0] == 400
+
+
+async def test_applications() -> None:
+    """Requests that wait, allocations, and texts for priorities."""
+    async with populated() as rest:
+        (found,) = await rest.read("partition/default/queue/root.a/applications")
+        (request,) = found["requests"]
+        assert (request["allocationKey"], request["priority"], request["applicationId"]) == ("app-0", "0", "app")
+        assert request["resource"] == {"vcore": 1000}
+        allocation = found["allocations"][0]
+        assert allocation["allocationTags"] == {"kubernetes.io/meta/podName": "pod"}
+        assert (allocation["priority"], allocation["nodeId"], allocation["applicationId"]) == ("1", "n1", "app")
+        assert allocation["allocationDelay"] == allocation["allocationTime"] - allocation["requestTime"]
+        assert (found["applicationState"], found["user"], found["groups"]) == ("Running", "alice", ["dev"])
+        assert (found["usedResource"], found["pendingResource"]) == ({"vcore": 2000}, {"vcore": 1000})
+        assert found["resourceHistory"] == {}
+        assert "maxRequestPriority" not in found  # 0
+        for path in ("queue/root.a/applications/ACTIVE", "applications/active", "applications/Active?status=Running"):
+            (other,) = await rest.read(f"partition/default/{path}")
+            assert other["applicationID"] == "app"
+        assert await rest.read("partition/default/applications/active?status=new") == []
+        assert len(await rest.read("partition/default/applications/active?status=")) == 1
+        assert await rest.read("partition/default/queue/root.b/applications") == []
+        (gone,) = await rest.read("partition/default/applications/rejected?status=nonsense")
+        assert (gone["applicationID"], gone["applicationState"]) == ("gone", "Rejected")
+        assert gone["rejectedMessage"]
+        assert (await rest.read("partition/default/queue/root.a/application/app"))["applicationID"] == "app"
+
+
+async def test_nodes() -> None:
+    """Amounts, names from attributes, ten bands of use."""
+    async with populated() as rest:
+        (found,) = await rest.read("partition/default/nodes")
+        assert (found["hostName"], found["rackName"], found["attributes"]["zone"]) == ("host-1", "rack-1", "z")
+        assert (found["capacity"], found["allocated"]) == ({"memory": 2**34, "vcore": 4000}, {"vcore": 2000})
+        assert (found["schedulable"], found["isReserved"]) == (True, False)
+        assert [task["allocationKey"] for task in found["allocations"]] == ["app-1", "app-2"]
+        default, other = await rest.read("scheduler/node-utilizations")
+        assert (default["partition"], other["utilizations"]) == ("default", [])
+        memory, vcore = default["utilizations"]
+        assert [band["bucketName"] for band in vcore["utilization"]] == [f"{low}-{low + 10}%" for low in range(0, 100, 10)]
+        assert (memory["utilization"][0], vcore["utilization"][4]) == (
+            {"bucketName": "0-10%", "numOfNodes": 1, "nodeNames": ["n1"]},
+            {"bucketName": "40-50%", "numOfNodes": 1, "nodeNames": ["n1"]},
+        )
+
+
+async def test_placement_rules() -> None:
+    """In order, values as texts, ``recovery`` at the end; without rules ``provided``."""
+    async with populated() as rest:
+        assert await rest.read("partition/default/placementrules") == [
+            {
+                "name": "tag",
+                "parameters": {"create": "true", "tagName": "namespace"},
+                "filter": {"type": "deny", "userList": ["bob"]},
+                "parentRule": {
+                    "name": "fixed",
+                    "parameters": {"create": "false", "qualified": "true", "queue": "root.b"},
+                },
+            },
+            {"name": "provided", "parameters": {"create": "false"}},
+            {"name": "recovery", "parameters": {"queue": "root.@recovery@"}},
+        ]
+        assert [rule["name"] for rule in await rest.read("partition/other/placementrules")] == ["provided", "recovery"]
+
+
+async def test_usage() -> None:
+    """Users and groups with what they use and may use, from root."""
+    async with populated() as rest:
+        (user,) = await rest.read("partition/default/usage/users")
+        assert user == await rest.read("partition/default/usage/user/alice")
+        assert (user["userName"], user["queues"]["queuePath"]) == ("alice", "root")
+        (leaf,) = user["queues"]["children"]
+        assert leaf == {
+            "queuePath": "root.a",
+            "resourceUsage": {"vcore": 2000},
+            "runningApplications": ["app"],
+            "maxResources": {"vcore": 2000},
+            "maxApplications": 2,
+        }
+        group = await rest.read("partition/default/usage/group/dev")
+        assert (group["groupName"], group["applications"], user["groups"]) == ("dev", ["app"], {"app": "dev"})
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        # which check comes first
+        ("partition/none/queue/root..x", (404, "Partition not found")),
+        ("partition/none/queue/root.x/applications", (404, "Partition not found")),
+        ("partition/default/queue/root.x/applications", (404, "Queue not found")),
+        ("partition/none/queue/root.a/applications/none", (404, "Partition not found")),
+        ("partition/default/queue/root.x/applications/none", (404, "Queue not found")),
+        ("partition/default/queue/root.x/application/app", (404, "Queue not found")),
+        ("partition/default/queue/root.b/application/app", (404, "Application not found")),
+        ("partition/none/applications/none", (404, "Partition not found")),
+        ("partition/default/application/gone", (404, "Application not found")),
+        ("partition/default/node/n2", (404, "Node not found")),
+        ("partition/default/usage/user/1x", (400, "Invalid user name")),
+        ("partition/default/usage/user/bob", (404, "User not found")),
+        ("partition/default/usage/group/a@b", (400, "Invalid group name")),
+        ("partition/default/usage/group/none", (404, "Group not found")),
+    ],
+)
+async def test_refusals(shared: Rest, path: str, expected: tuple[int, str]) -> None:
+    """Fixed texts, and the order of the checks."""
+    assert await refused(shared, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("partition/none/queue/root..x/applications", 400),  # before the partition
+        ("partition/default/queue/root..x", 400),
+        ("partition/default/queue/root.a/applications/completed", 400),
+        ("partition/default/queue/root.a/applications/active?status=none", 400),
+        ("partition/default/applications/none", 400),
+        ("partition/default/applications/active?status=none", 400),
+        ("events/batch?count=0", 400),
+        ("events/batch?count=-1", 400),
+        ("events/batch?start=x", 400),
+        ("events/batch?start=%C2%B2", 400),
+        ("events/batch?start=99999999999999999999999", 400),
+        ("events/stream?count=x", 400),
+    ],
+)
+async def test_refusals_that_name_the_cause(shared: Rest, path: str, status: int) -> None:
+    """Their texts are free."""
+    assert (await refused(shared, path))[0] == status
+
+
+@pytest.fixture
+async def shared() -> AsyncIterator[Rest]:
+    async with populated() as rest:
+        yield rest
+
+
+async def test_config() -> None:
+    """YAML; JSON if ``Accept`` is exactly that; quantities as written; completed; no line feed after JSON."""
+    async with rest_daemon(CONFIG) as rest:
+        found = await rest.ask("/ws/v1/config", Accept="application/json")
+        assert found.headers["content-type"] == "application/json; charset=UTF-8"
+        assert not found.body.endswith(b"\n")
+        default = found.content["Partitions"][0]
+        root = default["Queues"][0]
+        assert (root["Name"], root["Parent"], root["SubmitACL"]) == ("root", True, "*")
+        assert (root["Resources"], root["ChildTemplate"]) == ({}, {"Resources": {}})
+        assert root["Queues"][0]["Resources"] == {"Guaranteed": {"vcore": "1"}, "Max": {"vcore": "3", "memory": "8Gi"}}
+        assert (default["NodeSortPolicy"], default["Preemption"], default["UserGroupResolver"]) == ({"Type": ""}, {}, {})
+        assert default["PlacementRules"][0]["Parent"] == {"Name": "fixed", "Filter": {"Type": ""}, "Value": "root.b"}
+        assert found.content["Checksum"] == rest.daemon.config.checksum
+        assert (found.content["DeadlockDetectionEnabled"], found.content["DeadlockTimeoutSeconds"]) == (False, 60)
+
+        for accept in ("", "application/json, text/plain"):
+            text = await rest.ask("/ws/v1/config", Accept=accept)
+            assert text.headers["content-type"] == "application/x-yaml; charset=UTF-8"
+            shown = yaml.safe_load(text.body)
+            assert shown["checksum"] == rest.daemon.config.checksum
+            leaf = shown["partitions"][0]["queues"][0]["queues"][0]
+            assert leaf["resources"] == {"guaranteed": {"vcore": "1"}, "max": {"vcore": "3", "memory": "8Gi"}}
+            assert "childtemplate" not in leaf
+            assert leaf["limits"][0]["maxresources"] == {"vcore": "2"}
+        # what is shown is a configuration with the same meaning
+        verdict = await rest.ask("/ws/v1/validate-conf", "POST", text.body.partition(b"checksum:")[0])
+        assert verdict.content["allowed"] is True, verdict.content
+
+
+async def test_a_large_configuration_is_written_by_a_process() -> None:
+    """It has the same content."""
+    queues = "".join(f"\n          - name: q{number}" for number in range(600))
+    async with rest_daemon(f"partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:{queues}\n") as rest:
+        found = (await rest.ask("/ws/v1/config", Accept="application/json")).content
+        assert len(found["Partitions"][0]["Queues"][0]["Queues"]) == 600
+
+
+async def test_validate_conf() -> None:
+    """Always 200: allowed with the checksum, or the reason; unknown keys are refused; an empty body is allowed."""
+    async with rest_daemon(CONFIG) as rest:
+        same = await rest.ask("/ws/v1/validate-conf", "POST", CONFIG.encode(), content_type="application/json")
+        assert same.content == {"allowed": True, "checksum": rest.daemon.config.checksum, "checksumMatch": True}
+        assert same.headers["access-control-allow-methods"] == "OPTIONS, POST"
+        empty = (await rest.ask("/ws/v1/validate-conf", "POST", b"")).content
+        assert (empty["allowed"], "checksumMatch" in empty) == (True, False)
+        for body in (b"partitions: [{name: default, wrong: 1}]", b"\xff\xfe", b"x" * 20_000):
+            found = await rest.ask("/ws/v1/validate-conf", "POST", body)
+            assert (found.status, found.content["allowed"], set(found.content)) == (200, False, {"allowed", "reason"})
+        wrong = await rest.ask("/ws/v1/validate-conf")
+        assert (wrong.status, wrong.headers["allow"]) == (405, "OPTIONS, POST")
+
+
+async def test_health() -> None:
+    """Names in capitals, 200 in both cases; ``/readyz`` says whether the daemon serves."""
+    async with populated() as rest:
+        found = await rest.read("scheduler/healthcheck")
+        assert found["Healthy"] is True, found
+        assert [check["Name"] for check in found["HealthChecks"]][:2] == ["Scheduling errors", "Consistency of data"]
+        assert all(check["Succeeded"] for check in found["HealthChecks"])
+        for path in ("/livez", "/readyz"):
+            answer = await rest.ask(path)
+            assert (answer.status, answer.body) == (200, b"ok\n")
+        rest.problems.append("the journal cannot be written")
+        assert ((await rest.ask("/livez")).status, (await rest.ask("/readyz")).status) == (200, 503)
+
+
+async def test_a_violated_invariant_is_unhealthy() -> None:
+    """The checks look at the live state; the message names what is wrong."""
+    async with populated() as rest:
+        rest.daemon.registry("default").nodes["n1"].allocated["vcore"] += 1
+        found = await rest.read("scheduler/healthcheck")
+        broken = [check["DiagnosisMessage"] for check in found["HealthChecks"] if not check["Succeeded"]]
+        assert (found["Healthy"], any("node n1: allocated" in text for text in broken)) == (False, True)
+
+
+async def test_history_begins_empty() -> None:
+    """No sample is taken in the first minute."""
+    async with rest_daemon() as rest:
+        assert await rest.read("history/apps") == []
+        assert await rest.read("history/containers") == []
+
+
+async def test_batch() -> None:
+    """Ids from 0; a start outside is null with the bounds; ``count`` is cut."""
+    async with rest_daemon() as rest:
+        await rest.submit(node("n1"))
+        found = await rest.read("events/batch")
+        assert (found["InstanceUUID"], found["LowestID"]) == (rest.daemon.instance, 0)
+        records = found["EventRecords"]
+        assert len(records) == found["HighestID"] + 1
+        added = next(record for record in records if record.get("objectID") == "n1" and record.get("eventChangeType") == 2)
+        assert (added["type"], added["resource"]) == (
+            3,
+            {"resources": {"memory": {"value": 2**34}, "vcore": {"value": 4000}}},
+        )
+        assert (await rest.read("events/batch?start=1&count=1"))["EventRecords"] == records[1:2]
+        beyond = await rest.read(f"events/batch?start={len(records)}")
+        assert (beyond["EventRecords"], beyond["LowestID"], beyond["HighestID"]) == (None, 0, len(records) - 1)
+        assert (await rest.read("events/batch?count=99999999999"))["EventRecords"] == records
+
+
+async def test_pages_of_debug() -> None:
+    """A redirect from the old paths; one document with all; stacks; nothing for the profiler of Go."""
+    async with populated() as rest:
+        old = await rest.ask("/ws/v1/fullstatedump")
+        assert (old.status, old.headers["location"]) == (301, "/debug/fullstatedump")
+        dump = json.loads((await rest.ask("/debug/fullstatedump")).body)
+        assert {application["applicationID"] for application in dump["applications"]} == {"app", "gone"}
+        assert [found["partitionName"] for found in dump["nodes"]] == ["default", "other"]
+        assert dump["nodes"][0]["nodesInfo"][0]["nodeID"] == "n1"
+        assert (len(dump["queues"]), dump["appHistory"], dump["clusterInfo"][0]["partition"]) == (2, [], "default")
+        assert (dump["config"]["Checksum"], type(dump["timestamp"])) == (rest.daemon.config.checksum, int)
+        assert dump["placementRules"][1]["partition"] == "other"
+        stack = await rest.ask("/debug/stack")
+        assert (stack.status, b"task " in stack.body, b"thread " in stack.body) == (200, True, True)
+        assert (await rest.ask("/debug/pprof/heap")).status == 404
+
+
+async def test_every_route_answers_head_and_options(shared: Rest) -> None:
+    """``HEAD`` is ``GET`` without a body; ``OPTIONS`` has the headers that a browser asks for before it sends a token."""
+    for path in ("clusters", "partition/default/queues", "config", "events/stream"):
+        head = await shared.ask(f"/ws/v1/{path}", "HEAD")
+        assert (head.status, head.body) == (200, b"")
+        options = await shared.ask(f"/ws/v1/{path}", "OPTIONS")
+        assert (options.status, options.body, options.headers["allow"]) == (200, b"", "GET, OPTIONS")
+        assert "Authorization" in options.headers["access-control-allow-headers"]
+
+
+async def test_what_is_no_route(shared: Rest) -> None:
+    """Plain texts without the headers for web pages, for unknown paths and wrong methods."""
+    unknown = await shared.ask("/ws/v1/none")
+    assert (unknown.status, unknown.body) == (404, b"404 page not found\n")
+    wrong = await shared.ask("/ws/v1/partitions", "DELETE")
+    assert (wrong.status, wrong.body, wrong.headers["allow"]) == (405, b"Method Not Allowed\n", "GET, OPTIONS")
+    for answer in (unknown, wrong):
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_paths_are_repaired(shared: Rest) -> None:
+    """301 for ``GET``, 308 for others; the query stays; the target is on this host whatever the request says."""
+    found = await shared.ask("//ws/v1/Partition/default/queue/root.A/?subtree=1", Host="127.0.0.1")
+    assert (found.status, found.headers["location"]) == (301, "/ws/v1/partition/default/queue/root.A?subtree=1")
+    assert "access-control-allow-origin" not in found.headers
+    assert (await shared.ask("/ws/v1/validate-conf/", "POST", b"")).status == 308
+    assert (await shared.ask("/ws/v1/partition//queues")).status == 404
+    coded = await shared.ask("/ws/v1/partition/default/queue/root.a%252Fb/")
+    assert coded.headers["location"] == "/ws/v1/partition/default/queue/root.a%252Fb"
+
+
+async def test_what_html_could_mean_is_escaped() -> None:
+    """``<``, ``>`` and ``&`` in texts."""
+    async with rest_daemon() as rest:
+        await rest.submit(node("n1", label="<b>&"))
+        answer = await rest.ask("/ws/v1/partition/default/nodes")
+        assert rb'"\u003cb\u003e\u0026"' in answer.body
+        assert answer.content[0]["attributes"]["label"] == "<b>&"
+
+
+async def test_compression(shared: Rest) -> None:
+    """From 1400 bytes on, for who lists it, ``q=0`` does not; never for the stream of events."""
+    small, large = "/ws/v1/clusters", "/ws/v1/partition/default/queues"
+    assert "content-encoding" not in (await shared.ask(small, Accept_Encoding="gzip")).headers
+    packed, plain = await shared.ask(large, Accept_Encoding="br, gzip;q=0.5"), await shared.ask(large)
+    assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+    assert json.loads(gzip.decompress(packed.body)) == plain.content
+    assert "content-encoding" not in (await shared.ask(large, Accept_Encoding="gzip;q=0.0")).headers
+
+
+#: What the web UI reads of each answer. A list stands for each of its items.
+_READ_BY_THE_WEB_UI: dict[str, Any] = {
+    "clusters": [{"clusterName": str}],
+    "partitions": [
+        {
+            "name": str,
+            "nodeSortingPolicy": {"type": str},
+            "totalNodes": int,
+            "totalContainers": int,
+            "applications": {"total": int, "Running": int},
+        }
+    ],
+    "scheduler/node-utilizations": [{"partition": str, "utilizations": list}],
+    "partition/default/queues": {
+        "queuename": str,
+        "status": str,
+        "partition": str,
+        "isLeaf": bool,
+        "isManaged": bool,
+        "maxResource": dict,
+        "allocatedResource": dict,
+        "pendingResource": dict,
+        "absUsedCapacity": {"vcore": int, "memory": None},
+        "children": [{"queuename": str, "isLeaf": bool, "isManaged": bool, "status": str}],
+    },
+    "partition/default/queue/root.a/applications": [
+        {
+            "applicationID": str,
+            "applicationState": str,
+            "submissionTime": int,
+            "usedResource": dict,
+            "pendingResource": dict,
+            "allocations": [
+                {
+                    "allocationKey": str,
+                    "allocationTags": dict,
+                    "resource": dict,
+                    "priority": str,
+                    "nodeId": str,
+                    "applicationId": str,
+                }
+            ],
+        }
+    ],
+    "partition/default/nodes": [
+        {
+            "nodeID": str,
+            "hostName": str,
+            "rackName": str,
+            "attributes": dict,
+            "capacity": dict,
+            "allocated": dict,
+            "available": dict,
+            "utilized": {"vcore": int},
+            "allocations": [{"allocationKey": str, "priority": str}],
+        }
+    ],
+    "scheduler/healthcheck": {
+        "Healthy": bool,
+        "HealthChecks": [{"Name": str, "Description": str, "Succeeded": bool}],
+    },
+    "history/apps": [],
+    "history/containers": [],
+}
+
+
+@pytest.mark.parametrize("path", _READ_BY_THE_WEB_UI)
+async def test_what_the_web_ui_reads(shared: Rest, path: str) -> None:
+    """Every field that it reads is there, with the type that it expects."""
+    answer = await shared.ask(f"/ws/v1/{path}", Accept="application/json, text/plain, */*")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    found = answer.content
+    if path in ("partitions", "scheduler/node-utilizations"):
+        found = found[:1]  # it reads the first entry only
+    assert list(_lacking(found, _READ_BY_THE_WEB_UI[path], path)) == []
+
+
+def _lacking(found: Any, expected: Any, where: str) -> Any:
+    if expected is None:
+        return
+    if isinstance(expected, type):
+        if type(found) is not expected:
+            yield where
+    elif isinstance(expected, list):
+        for item in found:
+            yield from _lacking(item, expected[0], where)
+    else:
+        for name, inner in expected.items():
+            if name not in found:
+                yield from [f"{where}.{name}"] * (inner is not None)
+            else:
+                yield from _lacking(found[name], inner, f"{where}.{name}")
+
+
+async def test_the_web_ui_without_nodes() -> None:
+    """Where Apache YuniKorn leaves out or sends ``null`` and the web UI fails: 0, ``{}`` and ``[]``."""
+    async with rest_daemon() as rest:
+        (partition,) = await rest.read("partitions")
+        assert (partition["totalNodes"], partition["totalContainers"], partition["applications"]) == (0, 0, {"total": 0})
+        assert [found["utilizations"] for found in await rest.read("scheduler/node-utilizations")] == [[]]
+        info = si.NodeInfo(node_id="bare", action="CREATE", schedulable_resource={"vcore": 1})
+        await rest.submit(si.NodeRequest(nodes=[info]))
+        assert (await rest.read("partition/default/nodes"))[0]["attributes"] == {}

@@ -1,0 +1,101 @@
+"""``/ws/v1/config`` and ``/ws/v1/validate-conf``."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+
+import trio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from ykactor.actors.gateway import Gateway
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.http.config_writer import written_config
+from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.published import Published, check_sees_all
+from ykactor.surfaces.http.replies import JSON, RefusedError, reply
+from ykactor.surfaces.server.config_loader import load_config
+from ykactor.wire.queuefile import ConfigError
+from ykactor.wire.rest import types
+from ykactor.wire.rest.codec import encode
+from ykactor.wire.si.lengths import CONFIG_MAX
+
+YAML = "application/x-yaml; charset=UTF-8"
+#: A body must arrive within this time.
+BODY_S = 10
+#: Configurations that are validated or wait for it; one is at a time, because each takes a processor and much memory.
+VALIDATIONS_MAX = 4
+_SOURCE = "body"
+
+
+class Configuration:
+    """Answers requests about configurations."""
+
+    def __init__(self, published: Published) -> None:
+        self._published = published
+        self._gateway: Gateway = published.gateway
+        self._validating = trio.Lock()
+        self._validations = 0
+
+    async def config(self, request: Request) -> Response:
+        """``/ws/v1/config``."""
+        check_sees_all(request)
+        is_json = request.headers.getlist("accept") == ["application/json"]
+        page = await self.page("json" if is_json else "yaml")
+        return await reply(request, page, JSON if is_json else YAML)
+
+    async def page(self, form: str) -> Page:
+        """The configuration in force as ``json`` or ``yaml``."""
+        config = self._gateway.config
+        return await self._published.kept(("config", config.checksum, form), partial(_page, config, form))
+
+    async def validate(self, request: Request) -> Response:
+        """``/ws/v1/validate-conf``."""
+        async with self._place():
+            body = await _body(request)
+            async with self._validating:
+                verdict = await self._verdict(body)
+        return await reply(request, Page(200, [encode(verdict)]))
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        if self._validations >= VALIDATIONS_MAX:
+            raise RefusedError(503, f"{VALIDATIONS_MAX} configurations are being validated: try again")
+        self._validations += 1
+        try:
+            yield
+        finally:
+            self._validations -= 1
+
+    async def _verdict(self, body: bytes) -> types.Verdict:
+        try:
+            checksum = (await load_config(body.decode(), _SOURCE)).checksum
+        except (ConfigError, UnicodeDecodeError) as error:
+            return types.Verdict(allowed=False, reason=str(error))
+        except (trio.TooSlowError, OSError, ValueError, subprocess.CalledProcessError) as error:
+            raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
+        return types.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
+
+
+async def _page(config: SchedulerConfig, form: str) -> Page:
+    return Page(200, [await written_config(config.text, config.checksum, form)])
+
+
+async def _body(request: Request) -> bytes:
+    """The body, within limits of size and time."""
+    body = bytearray()
+    with trio.move_on_after(BODY_S) as receiving:
+        try:
+            async with aclosing(request.stream()) as parts:
+                async for part in parts:
+                    body += part
+                    if len(body) > CONFIG_MAX:
+                        raise RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
+        except ClientDisconnect:
+            raise RefusedError(400, "found a body without its end") from None
+    if receiving.cancelled_caught:
+        raise RefusedError(408, f"found no whole body within {BODY_S} s", {"Connection": "close"})
+    return bytes(body)

@@ -1,0 +1,143 @@
+"""``/ws/v1/events/batch`` and ``/ws/v1/events/stream``: the feed in the form of Apache YuniKorn.
+
+Numbers of the feed begin at 1, ids of Apache YuniKorn at 0. The ring of the feed is what both read; a stream is a subscriber like
+others, so nobody waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import cast
+
+import trio
+from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.selection import Batch, Format
+from ykactor.actors.subscription import Message, Missed, Subscription
+from ykactor.core.values.parts import in_parts
+from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.parameters import number
+from ykactor.surfaces.http.published import caller_of, check_sees_all
+from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.server.caller import Caller
+from ykactor.wire.rest import types
+from ykactor.wire.rest.codec import encode
+from ykactor.wire.rest.events import encode_events
+from ykactor.wire.si.messages import EventRecord
+
+#: Records of one batch.
+RECORDS_MAX = 10_000
+#: Streams, in all and of one ``Host``.
+STREAMS_MAX, STREAMS_EACH_MAX = 100, 15
+_EVERYTHING = EventFilter()
+
+
+def _lines(events: Sequence[bytes]) -> bytes:
+    return b"".join(event + b"\n" for event in events)
+
+
+_FORMAT = Format(encode_events, _lines)
+
+
+class Events:
+    """Answers requests for events.
+
+    Args:
+        stopping: set when the daemon stops.
+    """
+
+    def __init__(self, gateway: Gateway, stopping: trio.Event) -> None:
+        self._gateway = gateway
+        self._stopping = stopping
+        self._streams: Counter[str] = Counter()
+
+    # ---- batch
+
+    async def batch(self, request: Request) -> Response:
+        """``/ws/v1/events/batch``."""
+        check_sees_all(request)
+        count = min(number(request, "count", RECORDS_MAX, least=1), RECORDS_MAX)
+        start, ring = number(request, "start", 0), self._gateway.feed.ring
+        first, lowest, highest = start + 1, ring.lowest, ring.durable
+        records = None
+        if lowest <= first <= highest:
+            numbers = range(first, min(highest, first + count - 1) + 1)
+            records = await _encoded([cast("EventRecord", ring.event(wanted)) for wanted in numbers])
+        found = types.Events(
+            instance_uuid=self._gateway.instance,
+            lowest_id=max(0, min(lowest, highest) - 1),
+            highest_id=max(0, highest - 1),
+            event_records=records,
+        )
+        return await reply(request, Page(200, [encode(found)]))
+
+    # ---- stream
+
+    async def stream(self, request: Request) -> Response:
+        """``/ws/v1/events/stream``."""
+        check_sees_all(request)
+        past, host = number(request, "count", 0), request.headers.get("host", "").lower()
+        if self._streams.total() >= STREAMS_MAX or self._streams[host] >= STREAMS_EACH_MAX:
+            raise RefusedError(503, "Too many streaming connections")
+        ring = self._gateway.feed.ring
+        after = max(ring.durable - past, ring.lowest - 1)
+        produce = partial(self._produce, after, caller_of(request))
+        headers = {"Content-Type": JSON, **cors(allowed_methods(request))}
+        return Streamed(produce, headers, self._place(host))
+
+    @contextmanager
+    def _place(self, host: str) -> Iterator[None]:
+        self._streams[host] += 1
+        try:
+            yield
+        finally:
+            self._streams[host] -= 1
+            self._streams += Counter()  # forget hosts without a stream
+
+    async def _produce(self, after: int, caller: Caller, write: Write) -> None:
+        """Write what follows an event until it ends; the last line then says why. A caller is reviewed while it is held here."""
+        await write(encode(types.StreamHead(instance_uuid=self._gateway.instance)))
+        subscription = Subscription(self._gateway.feed, _FORMAT, _EVERYTHING, after)
+        while True:
+            match await self._next(subscription, caller.ended):
+                case Batch(packed=packed):
+                    await write(packed)
+                case Missed(first, last):
+                    reason = f"the events {first - 1} to {last - 1} are not kept any more: you have read too slowly"
+                    break
+                case str() as reason:
+                    break
+        await write(b"".join(error_page(200, reason).parts))
+
+    async def _next(self, subscription: Subscription, revoked: trio.Event) -> Message | str:
+        """The next message of the subscription, or why there is none any more."""
+        found: list[Message | str] = []
+        async with trio.open_nursery() as nursery:
+            ends = ((self._stopping.wait, "the daemon stops"), (revoked.wait, "you may not read any more"))
+            for wait, reason in ends:
+                nursery.start_soon(_note, found, wait, reason, nursery.cancel_scope)
+            found.append(await subscription.next())
+            nursery.cancel_scope.cancel()
+        return found[0]
+
+
+async def _note(found: list[Message | str], wait: Callable[[], Awaitable[None]], reason: str, scope: trio.CancelScope) -> None:
+    await wait()
+    found.append(reason)
+    scope.cancel()
+
+
+async def _encoded(events: list[EventRecord]) -> list[Raw]:
+    """Events as JSON, a part at a time."""
+    encoded: list[Raw] = []
+    for part in in_parts(events):
+        encoded += map(Raw, encode_events(part))
+        await trio.lowlevel.checkpoint()
+    return encoded

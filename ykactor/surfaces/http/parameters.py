@@ -1,0 +1,74 @@
+"""What a path and a query say, decoded and checked as Apache YuniKorn does."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_plus
+
+from starlette.requests import Request
+
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.names import is_group_name, is_user_name
+from ykactor.core.values.quantities import is_queue_name
+from ykactor.surfaces.http.readings.applications import LIVE_STATES
+from ykactor.surfaces.http.replies import RefusedError
+
+#: The largest number of a query, in 64 bits.
+_NUMBER_MAX = 2**64 - 1
+
+
+def queue_path(request: Request) -> QueuePath:
+    """The queue of the path, in lower case."""
+    path = _decoded(request.path_params["queue"])
+    for part in path.split("."):
+        if not is_queue_name(part):
+            raise RefusedError(400, f"found the queue {path!r}, expected legal names with dots between them")
+    return QueuePath(path.lower())
+
+
+def user_name(request: Request) -> str:
+    """The user of the path."""
+    name = _decoded(request.path_params["user"])
+    if not is_user_name(name):
+        raise RefusedError(400, "Invalid user name")
+    return name
+
+
+def group_name(request: Request) -> str:
+    """The group of the path."""
+    name = _decoded(request.path_params["group"])
+    if not is_group_name(name):
+        raise RefusedError(400, "Invalid group name")
+    return name
+
+
+def status(request: Request) -> str:
+    """The state that live applications must have, in lower case; "" is any."""
+    found = request.query_params.get("status", "").lower()
+    if found and found not in LIVE_STATES:
+        expected = ", ".join(LIVE_STATES)
+        raise RefusedError(400, f"Only following active application statuses are allowed: {expected}, found {found!r}")
+    return found
+
+
+def number(request: Request, name: str, default: int, least: int = 0) -> int:
+    """A whole number of the query."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(_NUMBER_MAX)) or not least <= int(text) <= _NUMBER_MAX:
+        raise RefusedError(400, f"{name}: found {text[:40]!r}, expected a whole number from {least} on")
+    return int(text)
+
+
+def _decoded(text: str) -> str:
+    """Decoded for the second time, as Apache YuniKorn does with names of queues, users and groups."""
+    position = text.find("%")
+    while position >= 0:
+        if not _is_hex(text[position + 1 : position + 3]):
+            raise RefusedError(400, f'invalid URL escape "{text[position : position + 3]}"')
+        position = text.find("%", position + 1)
+    return unquote_plus(text)
+
+
+def _is_hex(digits: str) -> bool:
+    return len(digits) == 2 and all(digit in "0123456789abcdefABCDEF" for digit in digits)

@@ -1,0 +1,44 @@
+"""One route."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ykactor.access.model import Role
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Route(Struct, frozen=True):
+    """A path and what answers it.
+
+    Attributes:
+        summary: what is answered, for people.
+        answer: the type of the answer; None: a text, or a document that has no type.
+        statuses: of refusals, beside those that every route has.
+        query: the names of parameters in the query, with the type of each.
+        role: that the caller needs; None: it needs no proof (SE-62).
+        other_role: one that will do as well.
+        success: the status of an answer.
+    """
+
+    path: str
+    endpoint: Endpoint
+    summary: str
+    answer: Any = None
+    statuses: tuple[int, ...] = ()
+    query: dict[str, Any] = {}
+    method: str = "GET"
+    role: Role | None = Role.READER
+    other_role: Role | None = None
+    success: int = 200
+
+    @property
+    def methods(self) -> str:
+        """For the header ``Allow`` and its like."""
+        return "GET, OPTIONS" if self.method == "GET" else f"OPTIONS, {self.method}"

@@ -1,0 +1,84 @@
+"""All routes: paths, what answers them, and what their answers are, for the application and for the OpenAPI document."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ykactor.access.model import Role
+from ykactor.surfaces.http import debug, openapi
+from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.services import Services
+from ykactor.wire.rest import types
+
+_P = "/ws/v1/partition/{partition}"
+
+
+def routes(to: Services) -> list[Route]:
+    """All routes."""
+    api = to.api
+    applications, status = list[types.Application], {"status": str}
+    found = [
+        Route("/ws/v1/clusters", api.clusters, "Partitions and their resource manager", list[types.Cluster]),
+        Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[types.Partition]),
+        Route(f"{_P}/queues", api.all_queues, "The tree of queues", types.Queue, (404,)),
+        Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", types.Queue, (400, 404), {"subtree": str}),
+        Route(
+            f"{_P}/queue/{{queue}}/applications", api.queue_applications, "Live applications of a leaf", applications, (400, 404)
+        ),
+        Route(
+            f"{_P}/queue/{{queue}}/applications/{{state}}",
+            api.queue_applications_in,
+            "Applications of a leaf in a state: active",
+            applications,
+            (400, 404),
+            status,
+        ),
+        Route(
+            f"{_P}/queue/{{queue}}/application/{{app}}", api.queue_application, "An application", types.Application, (400, 404)
+        ),
+        Route(
+            f"{_P}/applications/{{state}}",
+            api.applications,
+            "Applications in a state: active, completed, rejected",
+            applications,
+            (400, 404),
+            status,
+        ),
+        Route(f"{_P}/application/{{app}}", api.application, "A live application", types.Application, (404,)),
+        Route(f"{_P}/nodes", api.nodes, "All nodes", list[types.Node], (404,)),
+        Route(f"{_P}/node/{{node}}", api.node, "A node", types.Node, (404,)),
+        Route(f"{_P}/placementrules", api.placement_rules, "Placement rules in their order", list[types.PlacementRule], (404,)),
+        Route(f"{_P}/usage/users", api.users, "What users use", list[types.UserUse], (404,)),
+        Route(f"{_P}/usage/user/{{user}}", api.user, "What a user uses", types.UserUse, (400, 404)),
+        Route(f"{_P}/usage/groups", api.groups, "What groups use", list[types.GroupUse], (404,)),
+        Route(f"{_P}/usage/group/{{group}}", api.group, "What a group uses", types.GroupUse, (400, 404)),
+        Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[types.NodeUtilizations]),
+        Route("/ws/v1/scheduler/healthcheck", to.health.check, "Checks of the state", types.Health),
+        Route("/ws/v1/history/apps", to.history.applications, "Running applications by minute", list[types.ApplicationSample]),
+        Route("/ws/v1/history/containers", to.history.containers, "Allocations by minute", list[types.ContainerSample]),
+        Route("/ws/v1/events/batch", to.events.batch, "Events by id", types.Events, (400,), {"start": int, "count": int}),
+        Route("/ws/v1/events/stream", to.events.stream, "Events as they occur, one a line", None, (400,), {"count": int}),
+        Route("/ws/v1/config", to.configuration.config, "The configuration in force, as YAML or JSON"),
+        Route(
+            "/ws/v1/validate-conf",
+            to.configuration.validate,
+            "Whether a configuration is valid",
+            types.Verdict,
+            (408, 413),
+            method="POST",
+        ),
+        Route("/ws/v1/stack", debug.to_stack, "Leads to /debug/stack", success=301),
+        Route("/ws/v1/fullstatedump", debug.to_dump, "Leads to /debug/fullstatedump", success=301),
+        Route("/debug/stack", to.debug.stack, "Where tasks and threads are"),
+        Route("/debug/fullstatedump", to.debug.dump, "The whole state"),
+        Route(
+            "/ws/v1/metrics", to.metrics.metrics, "Metrics for Prometheus, as a text", role=Role.METRICS, other_role=Role.READER
+        ),
+        Route("/livez", to.health.live, "Whether the daemon answers", role=None),
+        Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None),
+    ]
+    document = openapi.document(found)
+    return [
+        *found,
+        Route("/openapi.json", partial(openapi.answer, document), "The OpenAPI document of the other routes", role=None),
+    ]
