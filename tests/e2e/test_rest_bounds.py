@@ -137,6 +137,10 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
         monkeypatch.setattr(Allowance, "is_free", False)
         await rest.submit(node("n2"))
         assert len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1
+        monkeypatch.setattr(published, "STALE_S", 0)
+        with trio.fail_after(30):
+            while len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1:
+                pass
         assert (await rest.ask("/ws/v1/partition/default/node/n2")).status == 200
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import trio
-from hypercorn.events import Event, Updated
+from hypercorn.events import Event, RawData, Updated
 from hypercorn.trio.tcp_server import TCPServer
 
 from ykactor.surfaces.server.transports import Transport
@@ -17,9 +17,13 @@ LINGER_S = 1
 
 
 class Connection(TCPServer):
-    """Ends when its peer has ended it. The library would keep it until it has been idle for long enough."""
+    """Ends when its peer has ended it, and sends the head of an answer of known length together with what follows it.
+
+    The library would keep it until it has been idle for long enough, and wait for each part alone, also for empty ones.
+    """
 
     _has_ended = False
+    _head = b""
 
     async def _read_data(self) -> None:
         await super()._read_data()
@@ -27,9 +31,21 @@ class Connection(TCPServer):
         await self.idle_task.stop()
 
     async def protocol_send(self, event: Event) -> None:
-        """As of the library, but for the timer of an idle connection."""
-        if not (self._has_ended and isinstance(event, Updated)):
+        """As of the library, but for the timer of a connection that has ended, and for heads."""
+        if isinstance(event, Updated) and self._has_ended:
+            return
+        if not isinstance(event, RawData):
             await super().protocol_send(event)
+        elif not self._head and _is_head(event.data):
+            self._head = event.data
+        elif data := self._head + event.data:
+            self._head = b""
+            await super().protocol_send(RawData(data))
+
+
+def _is_head(data: bytes) -> bool:
+    """Whether this is the head of an answer that has a length, so that its end, perhaps an empty part, follows at once."""
+    return data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data.lower()
 
 
 class Bounded(trio.abc.HalfCloseableStream):
@@ -50,6 +66,8 @@ class Bounded(trio.abc.HalfCloseableStream):
             self._sends.add(sending)
             try:
                 await self._stream.send_all(data)
+            except trio.BusyResourceError:
+                raise trio.BrokenResourceError("the connection is being closed") from None
             finally:
                 self._sends.discard(sending)
         if sending.cancelled_caught:

@@ -31,12 +31,13 @@ class Page(Struct, eq=False):
         status: of HTTP.
         parts: of the body, in order: a large one is never in one piece, which would take long to make.
         took_s: how long it took to make it, without waiting for others.
-        fresh_until_s: until when it is shown, of trio's clock.
+        made_s, fresh_until_s: when it was made and until when it is shown, of trio's clock.
     """
 
     status: int
     parts: list[bytes]
     took_s: float = 0.0
+    made_s: float = 0.0
     fresh_until_s: float = 0.0
     _zipped: list[bytes] | None = None
 
@@ -50,6 +51,11 @@ class Page(Struct, eq=False):
     def is_fresh(self) -> bool:
         """Whether it may be shown."""
         return trio.current_time() < self.fresh_until_s
+
+    @property
+    def age_s(self) -> float:
+        """How old it is."""
+        return trio.current_time() - self.made_s
 
     @property
     def length(self) -> int:
@@ -95,7 +101,8 @@ class Pages:
         finally:
             del self._making[key]
             made.set()
-        page.fresh_until_s = trio.current_time() + fresh_s
+        page.made_s = trio.current_time()
+        page.fresh_until_s = page.made_s + fresh_s
         self._keep(key, page)
         return page
 

@@ -28,6 +28,8 @@ from ykactor.wire.rest.codec import encode, list_parts
 ANSWER_S = 30
 #: What all readers together may take of the time of a partition for answers about all that is in it.
 READ_SHARE = 0.04
+#: How old an answer may be that is shown meanwhile.
+STALE_S = 20.0
 #: How much they may take at once when they have taken nothing for a while.
 BURST_S = 3.0
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
@@ -125,7 +127,7 @@ class Published:
             return await self._read(partition, read, view)
         whole = partition, view, *key
         last = self._pages.last(whole)
-        if last is not None and not self._allowance(partition).is_free:
+        if last is not None and last.status == 200 and last.age_s < STALE_S and not self._allowance(partition).is_free:
             return last
         return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view))
 

@@ -54,10 +54,18 @@ class InParts(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for part in self._parts:
-            for start in range(0, len(part), PART_BYTES):
-                await send({"type": "http.response.body", "body": part[start : start + PART_BYTES], "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        pieces = [piece for part in self._parts for piece in _pieces(part)]
+        for number, piece in enumerate(pieces, 1):
+            await send({"type": "http.response.body", "body": piece, "more_body": number < len(pieces)})
+        if not pieces:
+            await send({"type": "http.response.body", "body": b""})
+
+
+def _pieces(part: bytes) -> list[bytes]:
+    """A part, in pieces if it is a large one that was made as a whole."""
+    if len(part) <= 2 * PART_BYTES:
+        return [part]
+    return [part[start : start + PART_BYTES] for start in range(0, len(part), PART_BYTES)]
 
 
 class Streamed(Response):

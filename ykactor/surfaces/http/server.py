@@ -134,7 +134,8 @@ class _Pacer:
     async def wait(self) -> None:
         """Until it is the turn of this request."""
         self._next_s = max(self._next_s, trio.current_time() - BURST / REQUESTS_PER_S) + 1 / REQUESTS_PER_S
-        await trio.sleep_until(self._next_s)
+        if self._next_s > trio.current_time():
+            await trio.sleep_until(self._next_s)
 
 
 async def _paced(app: ASGIApp, pacer: _Pacer, scope: Any, receive: Any, send: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 #: A large body is made and sent in parts of this size.
-PART_BYTES = 2**18
+PART_BYTES = 2**20
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 #: Written so that a browser never takes an answer for a page. These characters are in texts only.
