@@ -197,9 +197,11 @@ class _Inline:
     async def commit(self, batch: Batch) -> None:
         self._store.commit(batch)
 
-    async def tidy(self) -> None:
-        if self._store.needs_tidying:
-            self._store.tidy()
+    async def tidy(self) -> bool:
+        if not self._store.needs_tidying:
+            return False
+        self._store.tidy()
+        return True
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         return self._store.rows(prefix)

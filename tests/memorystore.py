@@ -39,6 +39,7 @@ class MemoryStore:
 
     async def tidy(self):
         """Nothing to do."""
+        return False
 
     async def rows(self, prefix):
         await trio.sleep(self._delay_s())

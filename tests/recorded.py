@@ -67,8 +67,9 @@ class StoreInTheLoop:
         await trio.lowlevel.checkpoint()
         self._store.commit(group)
 
-    async def tidy(self) -> None:
+    async def tidy(self) -> bool:
         """Nothing is deleted."""
+        return False
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         await trio.lowlevel.checkpoint()

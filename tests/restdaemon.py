@@ -13,6 +13,7 @@ import trio
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
 from ykactor.surfaces.http.serving import serve_rest
+from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.doors import HTTP, Door
@@ -102,8 +103,9 @@ async def rest_daemon(
         await nursery.start(daemon.run, [await _door("ws")], Notifier(None))
         door = await _door(HTTP)
         rest = Rest(daemon, door.listener.socket.getsockname()[1])
-        serve = partial(serve_rest, [door], daemon, daemon.audit, lambda: rest.problems, stopping=rest.stopping, admit=admit)
-        await nursery.start(partial(serve, host_names=host_names, web_root=web_root))
+        sources = Sources(daemon, {}, Instruments(daemon.partitions), has_old_names=False)
+        serve = partial(serve_rest, [door], daemon, daemon.audit, lambda: rest.problems, sources, stopping=rest.stopping)
+        await nursery.start(partial(serve, admit=admit, host_names=host_names, web_root=web_root))
         with trio.fail_after(60):
             yield rest
         nursery.cancel_scope.cancel()

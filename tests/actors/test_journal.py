@@ -52,6 +52,37 @@ def add(journal, feed, last_event, *nodes, changes=(), number=1):
 # ---- what is committed
 
 
+async def test_what_waits_is_counted_and_commits_are_timed(autojump_clock):
+    """Also what is being committed waits; a checkpoint leaves its time, and a commit without one does not."""
+
+    class Slow(MemoryStore):
+        needs_tidying = False
+
+        async def commit(self, batch):
+            await trio.sleep(2)
+            await super().commit(batch)
+
+        async def tidy(self):
+            return self.needs_tidying
+
+    store, feed = Slow(), Reader()
+    async with running(store) as journal:
+        add(journal, feed, 3, "a", "b", "c")
+        await trio.sleep(1)
+        add(journal, feed, 4, "d", number=2)
+        journal.post(Reader(), 1, b"m1")
+        events_count, messages_count, size = journal.waiting()
+        assert (events_count, messages_count, size > 0) == (4, 1, True)
+        await trio.sleep(9)
+        assert journal.waiting() == (0, 0, 0)
+        assert (sum(journal.commit_times.counts), journal.commit_times.sum) == (2, pytest.approx(4, abs=0.1))
+        assert journal.tidied_ns is None
+        store.needs_tidying = True
+        add(journal, feed, 5, "e", number=3)
+        await trio.sleep(9)
+        assert journal.tidied_ns == pytest.approx(12 * 10**9, abs=10**8)
+
+
 async def test_a_batch_holds_what_was_added(autojump_clock):
     """Turns with facts and causes, messages, records and numbers are in one transaction; then readers are told."""
     store, feed, outbox = MemoryStore(), Reader(), Reader()

@@ -21,7 +21,6 @@ from ykactor.surfaces.cli.samples import DIRECTORIES, command
 
 ROOT = Path(__file__).parents[2]
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-SAMPLES = {path.relative_to(ROOT).as_posix(): path.read_bytes() for name in DIRECTORIES for path in (ROOT / name).iterdir()}
 
 
 def write_samples(directory: Path) -> tuple[int, str, str]:
@@ -32,6 +31,9 @@ def write_samples(directory: Path) -> tuple[int, str, str]:
 
 def files_below(directory: Path) -> dict[str, bytes]:
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+SAMPLES = {f"{name}/{path}": content for name in DIRECTORIES for path, content in files_below(ROOT / name).items()}
 
 
 # ---- the command

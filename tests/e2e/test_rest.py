@@ -45,10 +45,10 @@ async def read(daemon: RunningDaemon, path: str) -> Any:
 
 
 @asynccontextmanager
-async def populated(tmp_path: Path) -> AsyncIterator[tuple[RunningDaemon, ResourceManager]]:
+async def populated(tmp_path: Path, *arguments: str | Path) -> AsyncIterator[tuple[RunningDaemon, ResourceManager]]:
     """A node with 4 vcores, an application with three tasks of 1 vcore that run and two that do not fit into its queue."""
     (tmp_path / "queues.yaml").write_text(CONFIG)
-    async with real_daemon("--config", tmp_path / "queues.yaml", http="127.0.0.1:0") as daemon:
+    async with real_daemon("--config", tmp_path / "queues.yaml", *arguments, http="127.0.0.1:0") as daemon:
         async with connect(daemon.url, rm_id="rm") as rm:
             node = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 4000, "memory": 2**34})
             await rm.request(si.NodeRequest(nodes=[node]))

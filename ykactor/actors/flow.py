@@ -140,7 +140,9 @@ FLOW = (
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
-    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), ("surfaces/http/api.py",), is_answered=True),
+    Edge(
+        _R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), ("surfaces/http/published.py", "surfaces/http/metrics.py"), is_answered=True
+    ),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Commit, Settle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),

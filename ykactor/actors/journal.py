@@ -16,6 +16,7 @@ import trio
 from msgspec import Raw, Struct, field
 
 from ykactor.actors.commands import Publication
+from ykactor.actors.histogram import Histogram
 from ykactor.actors.renewal import History
 from ykactor.actors.response_timer import ResponseTimer
 from ykactor.actors.writer_thread import AsyncStore
@@ -119,6 +120,8 @@ class Journal:
     Attributes:
         history: the same, with what was written.
         stalled: since when and why the journal is not written; None if it is.
+        commit_times: in seconds, until what was committed together was durable.
+        tidied_ns: the Unix time of the last checkpoint of the database; None before the first one.
     """
 
     def __init__(
@@ -134,6 +137,8 @@ class Journal:
         self.encode = encode
         self.history = History() if history is None else history
         self.stalled: Stalled | None = None
+        self.commit_times = Histogram()
+        self.tidied_ns: int | None = None
         self._store = store
         self._now_ns = now_ns
         self._gathered = _Group(Batch(last_event + 1, last_message + 1))
@@ -223,11 +228,16 @@ class Journal:
     @property
     def has_room(self) -> bool:
         """Whether more input may be taken."""
+        events_count, messages_count, size = self.waiting()
+        return size < BYTES_MAX and events_count < EVENTS_MAX and messages_count < MESSAGES_MAX
+
+    def waiting(self) -> tuple[int, int, int]:
+        """What is not durable yet: the number of events, that of messages, and the bytes of all."""
         groups = [self._gathered] if self._committing is None else [self._committing, self._gathered]
         return (
-            sum(group.bytes for group in groups) < BYTES_MAX
-            and sum(group.batch.events_count for group in groups) < EVENTS_MAX
-            and sum(group.batch.messages_count for group in groups) < MESSAGES_MAX
+            sum(group.batch.events_count for group in groups),
+            sum(group.batch.messages_count for group in groups),
+            sum(group.bytes for group in groups),
         )
 
     async def room(self) -> None:
@@ -266,7 +276,9 @@ class Journal:
             group = self._committing = self._gathered
             self._gathered, self._added = group.following(), trio.Event()
             group.batch.at_ns = self._now_ns()
+            since_s = trio.current_time()
             await self._commit(group.batch)
+            self.commit_times.observe(trio.current_time() - since_s)
             self._committing = None
             for reader, number in group.durable.items():
                 reader.raise_durable(number)
@@ -290,7 +302,8 @@ class Journal:
 
     async def _tidy(self) -> None:
         with self._timer.watched(), suppress(NotWrittenError):  # the next commit finds it out too
-            await self._store.tidy()
+            if await self._store.tidy():
+                self.tidied_ns = self._now_ns()
         self._resume()
 
     def _on_no_answer(self) -> None:

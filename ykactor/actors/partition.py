@@ -38,6 +38,7 @@ from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.receipts import Accepted
 from ykactor.actors.renewal import History, Renewal
 from ykactor.actors.scheduler import SchedulerActor
+from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
@@ -113,6 +114,7 @@ class PartitionActor:
         is_renewing: whether the partition is being made anew, which is no progress that anybody could see.
         begun: the time and the cause of the turn in progress; None between two turns.
         last: the newest turns that were recorded: number, time and cause.
+        times: how long its turns take.
         finished: set when ``run`` has ended without an error.
     """
 
@@ -143,6 +145,7 @@ class PartitionActor:
         self.busy = self.is_renewing = False
         self.begun: tuple[int, Cause] | None = None
         self.last: deque[tuple[int, int, bytes]] = deque(maxlen=LAST_MAX)
+        self.times = TurnTimes()
         self.finished = trio.Event()
         self._clock = clock
         self._publish = publish
@@ -310,14 +313,15 @@ class PartitionActor:
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
         outcome = await drive(steps, self._carry_out)
         facts, self._facts = self._facts, []
-        recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
-        if recorded is not None:
-            name, refusal = self.core.name, outcome.refusal
-            recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
-        if recorded is not None and self._renewal is not None:
-            self._renewal.note(now_ns, recorded.base, has_facts=bool(facts))
-        if facts or recorded is not None:
-            await self._publish(Publication(self.core.name, facts, recorded))
+        with self.times.publish:
+            recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
+            if recorded is not None:
+                name, refusal = self.core.name, outcome.refusal
+                recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
+            if recorded is not None and self._renewal is not None:
+                self._renewal.note(now_ns, recorded.base, has_facts=bool(facts))
+            if facts or recorded is not None:
+                await self._publish(Publication(self.core.name, facts, recorded))
         self.begun = None
         return outcome
 
@@ -333,12 +337,13 @@ class PartitionActor:
         return TurnRecord(self.core.turns, now_ns, cause, changed, base)
 
     async def _carry_out(self, phase: Phase) -> Any:
-        if isinstance(phase, Ingest):
-            return await self._owners.carry_out(phase.input)
         if isinstance(phase, Publish):
             self._facts += phase.facts
             return None
-        return await self._scheduler.carry_out(phase)
+        with self.times.of(phase):
+            if isinstance(phase, Ingest):
+                return await self._owners.carry_out(phase.input)
+            return await self._scheduler.carry_out(phase)
 
     async def _handle(self, command: Alone) -> None:
         match command:
@@ -388,6 +393,7 @@ class PartitionActor:
         cycle = outcome.cycle
         assert cycle is not None
         self.cycles += 1
+        self.times.note_cycle(cycle.facts)
         self._at_rest = cycle.at_rest and not outcome.has_confirmed
         if self._on_cycle is not None:
             self._on_cycle(self.core.name, self.cycles, cycle)

@@ -85,6 +85,11 @@ class Subscription:
         self._message: Message | None = None
         self._has_message = trio.Event()
 
+    @property
+    def behind(self) -> int:
+        """The number of events that it has not been sent yet, whether it wants them or not."""
+        return max(0, self._ring.durable - self._cursor)
+
     async def next(self, writer: Writer | None = None) -> Message:
         """Wait for the next message to the subscriber; always a checkpoint. May be cancelled without losing a message.
 

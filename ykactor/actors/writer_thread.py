@@ -19,8 +19,8 @@ class AsyncStore(Protocol):
             NotWrittenError: see there. After any other exception nothing may be written any more.
         """
 
-    async def tidy(self) -> None:
-        """Do what takes longer and can wait; called after each commit, when all know of it."""
+    async def tidy(self) -> bool:
+        """Do what takes longer and can wait; called after each commit, when all know of it. Whether there was anything to do."""
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """The durable records whose keys begin with ``prefix``: key and record. May be called during a commit."""
@@ -58,10 +58,12 @@ class WriterThread:
         """As of the store."""
         await self._in_thread(partial(self._store.commit, batch))
 
-    async def tidy(self) -> None:
+    async def tidy(self) -> bool:
         """As of the store; without a thread if there is nothing to do."""
-        if self._store.needs_tidying:
-            await self._in_thread(self._store.tidy)
+        if not self._store.needs_tidying:
+            return False
+        await self._in_thread(self._store.tidy)
+        return True
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """As of the store; commits do not wait for it."""

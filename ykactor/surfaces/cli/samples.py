@@ -1,4 +1,4 @@
-"""``ykactor samples``: writes the sample queue files and the systemd units to a directory."""
+"""``ykactor samples``: writes the sample queue files, dashboards, alert rules and systemd units to a directory."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -14,7 +14,7 @@ DIRECTORIES = ("config", "systemd")
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write the sample queue files (config/) and the systemd units (systemd/) to DIR.
+    """Write the sample queue files, with dashboards and alert rules (config/), and the systemd units (systemd/) to DIR.
 
     DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
     """
@@ -33,8 +33,15 @@ def sample_files() -> Iterator[tuple[PurePath, Traversable]]:
     """The samples with their paths below DIR, in order."""
     root = _root()
     for name in DIRECTORIES:
-        for source in sorted(root.joinpath(name).iterdir(), key=lambda file: file.name):
-            yield PurePath(name, source.name), source
+        yield from _files_below(PurePath(name), root.joinpath(name))
+
+
+def _files_below(path: PurePath, directory: Traversable) -> Iterator[tuple[PurePath, Traversable]]:
+    for source in sorted(directory.iterdir(), key=lambda file: file.name):
+        if source.is_dir():
+            yield from _files_below(path / source.name, source)
+        else:
+            yield path / source.name, source
 
 
 def _root() -> Traversable:

@@ -161,6 +161,13 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     help="A further name of this machine by which web pages may connect; can be given several times. Programs may use any name.",
 )
 @click.option(
+    "--metrics-old-names",
+    "has_old_metrics",
+    is_flag=True,
+    help="Also show metrics with the names that Apache YuniKorn had up to version 1.7, with a queue's path in the name, which "
+    "dashboards of its Kubernetes shim still read.",
+)
+@click.option(
     "--web-root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A directory with the files of a web UI, which are served beside the REST API, to everybody who can connect.",
@@ -187,6 +194,7 @@ def command(
     tls: TlsFiles | None,
     is_insecure: bool,
     host_names: tuple[str, ...],
+    has_old_metrics: bool,
     web_root: Path | None,
     manual: bool,
     log_level: str,
@@ -202,7 +210,9 @@ def command(
         _log_first(config, name_of(config_file))
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
-    settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file, web_root)
+    settings = Settings(
+        watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file, web_root, has_old_metrics
+    )
     has_access = access_file is not None
     where = DoorSettings(addresses, socket_mode, socket_group, has_access, is_insecure, http_addresses, tls)
     access = read_access(access_file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from msgspec import structs
 from starlette.requests import Request
@@ -38,8 +38,8 @@ class Admission:
         self._names = handshake.own_names(host_names)
         self._log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
 
-    def caller(self, request: Request, role: Role, door: Door, origin: Origin, shown: Credentials) -> Caller:
-        """Who sends a request, which needs a role.
+    def caller(self, request: Request, roles: Sequence[Role], door: Door, origin: Origin, shown: Credentials) -> Caller:
+        """Who sends a request, which needs one of these roles.
 
         Args:
             shown: what the connection has shown.
@@ -52,13 +52,13 @@ class Admission:
             if not door.admits(origin):
                 raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
         try:
-            caller = self._admit(role, structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
+            caller = self._admit(roles[0], structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
         except NotAuthenticatedError as error:
-            self.refused(Caller(role, origin.text, UNKNOWN), request, 401, str(error))
+            self.refused(Caller(roles[0], origin.text, UNKNOWN), request, 401, str(error))
             message = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
             raise RefusedError(401, message, {"WWW-Authenticate": "Bearer"}) from None
-        if role not in caller.identity.roles:
-            raise self._forbidden(caller, request, f"without the role {role}")
+        if caller.identity.roles.isdisjoint(roles):
+            raise self._forbidden(caller, request, f"without the role {caller.role}")
         return caller
 
     def refused(self, caller: Caller, request: Request, status: int, reason: str) -> None:

@@ -62,7 +62,7 @@ class _Endpoint:
             raise HTTPException(405, headers={"Allow": route.methods})
         try:
             if route.role is not None:
-                request.scope["caller"] = request.state.admit(request, route.role)
+                request.scope["caller"] = request.state.admit(request, route.role, route.other_role)
             return await route.endpoint(request)
         except RefusedError as error:
             if error.status == 403 and "caller" in request.scope:

@@ -23,6 +23,7 @@ class Route(Struct, frozen=True):
         statuses: of refusals, beside those that every route has.
         query: the names of parameters in the query, with the type of each.
         role: that the caller needs; None: it needs no proof (SE-62).
+        other_role: one that will do as well.
         success: the status of an answer.
     """
 
@@ -34,6 +35,7 @@ class Route(Struct, frozen=True):
     query: dict[str, Any] = {}
     method: str = "GET"
     role: Role | None = Role.READER
+    other_role: Role | None = None
     success: int = 200
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ykactor.access.model import Role
 from ykactor.surfaces.http import debug, openapi
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.services import Services
@@ -78,6 +79,9 @@ def routes(to: Services) -> list[Route]:
         Route("/ws/v1/fullstatedump", debug.to_dump, "Leads to /debug/fullstatedump", success=301),
         Route("/debug/stack", to.debug.stack, "Where tasks and threads are"),
         Route("/debug/fullstatedump", to.debug.dump, "The whole state"),
+        Route(
+            "/ws/v1/metrics", to.metrics.metrics, "Metrics for Prometheus, as a text", role=Role.METRICS, other_role=Role.READER
+        ),
         Route("/livez", to.health.live, "Whether the daemon answers", role=None),
         Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None),
     ]

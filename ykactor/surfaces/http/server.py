@@ -134,8 +134,8 @@ class _Server:
         return False
 
     async def _serve(self, door: Door, origin: Origin, transport: Transport) -> None:
-        def admit(request: Request, role: Role) -> Caller:
-            return self._admission.caller(request, role, door, origin, transport.credentials)
+        def admit(request: Request, role: Role, other_role: Role | None) -> Caller:
+            return self._admission.caller(request, (role, other_role or role), door, origin, transport.credentials)
 
         state = ConnectionState({"admit": admit, "refused": self._admission.refused})
         bounded = Bounded(transport, self._sends) if door.tls is None else Encrypted(transport, self._sends)

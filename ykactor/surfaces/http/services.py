@@ -13,7 +13,9 @@ from ykactor.surfaces.http.debug import Debug
 from ykactor.surfaces.http.events import Events
 from ykactor.surfaces.http.health import Health
 from ykactor.surfaces.http.history import History
+from ykactor.surfaces.http.metrics import Metrics
 from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.metrics.sources import Sources
 
 
 class Services:
@@ -21,14 +23,16 @@ class Services:
 
     Args:
         problems: as in ``Health``.
+        sources: of metrics.
         stopping: set when the daemon stops.
     """
 
-    def __init__(self, gateway: Gateway, problems: Callable[[], Sequence[str]], stopping: trio.Event) -> None:
+    def __init__(self, gateway: Gateway, problems: Callable[[], Sequence[str]], sources: Sources, stopping: trio.Event) -> None:
         published = Published(gateway)
         self.api = Api(published, gateway.now_ns())
         self.events = Events(gateway, stopping)
         self.history = History(published)
         self.configuration = Configuration(published)
         self.health = Health(published, problems)
+        self.metrics = Metrics(sources)
         self.debug = Debug(published, self.api, self.history, self.configuration)

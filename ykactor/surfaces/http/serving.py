@@ -13,6 +13,7 @@ from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.server import serve_http
 from ykactor.surfaces.http.services import Services
+from ykactor.surfaces.metrics.sources import Sources
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.doors import Door
@@ -23,6 +24,7 @@ async def serve_rest(
     gateway: Gateway,
     audit: Audit,
     problems: Callable[[], Sequence[str]],
+    sources: Sources,
     *,
     stopping: trio.Event,
     admit: Admit = admit_anybody,
@@ -34,12 +36,14 @@ async def serve_rest(
 
     Args:
         problems: as in ``Health``.
+        sources: of metrics.
         admit, host_names: as in ``Admission``.
         web_root: as in ``application``.
     """
-    services = Services(gateway, problems, stopping)
+    services = Services(gateway, problems, sources, stopping)
     app = application(routes(services), web_root)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
+        nursery.start_soon(sources.instruments.loop.run, name="loop holds")
         await serve_http(doors, app, Admission(audit, admit, host_names), stopping=stopping, task_status=task_status)
         nursery.cancel_scope.cancel()

@@ -32,10 +32,11 @@ from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
-from ykactor.core.messages.facts import ConfigurationChanged, Fact
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.cycle_log import log_cycle
@@ -49,7 +50,7 @@ from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
 from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
-from ykactor.surfaces.server.reports import log_stopped, status_of
+from ykactor.surfaces.server.reports import log_stopped, problems, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import FileWatcher
 from ykactor.surfaces.server.websocket import serve_websockets
@@ -80,6 +81,7 @@ class Settings(Struct, frozen=True):
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
         access_path: the access file; None lets everybody in whom the door admits.
         web_root: a directory with files of a web UI, which are served beside the REST API.
+        has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
     """
 
     config_path: Path | None = None
@@ -89,6 +91,7 @@ class Settings(Struct, frozen=True):
     host_names: tuple[str, ...] = ()
     access_path: Path | None = None
     web_root: Path | None = None
+    has_old_metrics: bool = False
 
 
 class Daemon:
@@ -124,6 +127,7 @@ class Daemon:
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
         self._partitions = Partitions(self._make_partition, self._rows.forget_partition, self._published)
         self.partitions = self._partitions.inboxes
+        self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
         self._supervisor: Supervisor | None = None
@@ -155,9 +159,8 @@ class Daemon:
         return self._clock.now_ns()
 
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        for fact in facts:  # 20 ns each, nothing beside making their events
-            if type(fact) is ConfigurationChanged:
-                log_changes(partition, fact)
+        log_changes(partition, facts)
+        self._instruments.facts.count(partition, facts)
         if self._observed is not None:
             self._observed.add(facts)
         if self.outboxes.current is not None:
@@ -267,7 +270,7 @@ class Daemon:
                     admit, in_force = self._access.control.admit, self._access.control.limits
                 serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
                 serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
-                await edge.start(serve, name="websockets")
+                await edge.start(partial(serve, connections=self._instruments.connections), name="websockets")
                 if http := _for(HTTP, doors):
                     await self._serve_http(edge, http, stopping, admit)
                 if self._access is not None:
@@ -293,13 +296,10 @@ class Daemon:
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
         from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
-        serve = partial(serve_rest, doors, self, self.audit, self._problems, stopping=stopping, admit=admit)
-        names, root = self._settings.host_names, self._settings.web_root
-        await nursery.start(partial(serve, host_names=names, web_root=root), name="http")
-
-    def _problems(self) -> list[str]:
-        is_stalled = self._journal is not None and self._journal.stalled is not None
-        return [*self._partitions.stopped.values(), *(["the journal cannot be written"] if is_stalled else [])]
+        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics)
+        found = partial(problems, self._partitions, self._journal)
+        serve = partial(serve_rest, doors, self, self.audit, found, sources, stopping=stopping, admit=admit)
+        await nursery.start(partial(serve, host_names=self._settings.host_names, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""

@@ -8,7 +8,7 @@ an event.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from subprocess import CalledProcessError
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import trio
 
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.facts import ConfigurationChanged
+from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -219,10 +219,12 @@ async def _load(text: str, source: str) -> SchedulerConfig:
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error or type(error).__name__}", "config") from None
 
 
-def log_changes(partition: PartitionName, fact: ConfigurationChanged) -> None:
-    """Log the changes in a partition, at most the first ``CHANGES_LOGGED_MAX``."""
-    for change in fact.changes[:CHANGES_LOGGED_MAX]:
-        log_event(log, logging.INFO, "config_change", partition=partition, change=change)
-    if len(fact.changes) > CHANGES_LOGGED_MAX:
-        more = len(fact.changes) - CHANGES_LOGGED_MAX
-        log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")
+def log_changes(partition: PartitionName, facts: Iterable[Fact]) -> None:
+    """Log what a new configuration changes in a partition, if the facts tell of one: at most ``CHANGES_LOGGED_MAX`` changes."""
+    for fact in facts:  # 20 ns each, nothing beside making their events
+        if type(fact) is ConfigurationChanged:
+            for change in fact.changes[:CHANGES_LOGGED_MAX]:
+                log_event(log, logging.INFO, "config_change", partition=partition, change=change)
+            if len(fact.changes) > CHANGES_LOGGED_MAX:
+                more = len(fact.changes) - CHANGES_LOGGED_MAX
+                log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")

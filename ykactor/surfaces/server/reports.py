@@ -4,8 +4,10 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partitions import Partitions
 from ykactor.actors.ring import Ring
 from ykactor.surfaces.server.logs import get_logger, log_event
 
@@ -26,6 +28,12 @@ def status_of(actors: Iterable[PartitionActor], checksum: str) -> str:
     evictions = sum(count.evictions for count in counts)
     preempted = f", {sum(count.preemptions for count in counts)} preemptions of {evictions} allocations" if evictions else ""
     return f"{len(registries)} partitions, {queues} queues, {nodes} nodes, configuration {checksum[:8]}{preempted}"
+
+
+def problems(partitions: Partitions, journal: Journal | None) -> list[str]:
+    """Why the daemon does not serve as it should, a sentence each."""
+    is_stalled = journal is not None and journal.stalled is not None
+    return [*partitions.stopped.values(), *(["the journal cannot be written"] if is_stalled else [])]
 
 
 def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:

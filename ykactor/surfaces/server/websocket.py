@@ -6,6 +6,7 @@ peer.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -99,6 +100,7 @@ async def serve_websockets(
     host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
     in_force: Callable[[], AccessLimits] = AccessLimits,
+    connections: Counter[Role] | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
@@ -111,6 +113,7 @@ async def serve_websockets(
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
         admit: says who is at the other end of a connection.
         in_force: the limits of the access file, as they are now.
+        connections: keeps the number of sessions by role.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
@@ -119,7 +122,8 @@ async def serve_websockets(
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force)
+            counts = Counter() if connections is None else connections
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force, counts)
             async with trio.open_nursery() as accepting:
                 for door in doors:
                     connected = partial(server.on_connection, door)
@@ -145,6 +149,7 @@ class _Server:
         host_names: Collection[str],
         admit: Admit,
         in_force: Callable[[], AccessLimits],
+        connections: Counter[Role],
     ) -> None:
         self._gateway = gateway
         self._audit = audit
@@ -156,6 +161,7 @@ class _Server:
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._in_force = in_force
+        self._connections = connections
         self._memory = InputMemory(lambda: in_force().waiting_bytes)
         self._places = Places(in_force)
         self._is_stopping = False
@@ -233,6 +239,8 @@ class _Server:
             async with trio.open_nursery() as nursery:
                 session = await self._accept(nursery, head, caller, transport, held)
                 if session is not None:
+                    self._connections[caller.role] += 1
+                    held.callback(self._connections.subtract, [caller.role])
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
                     await session.peer.close(*await self._run(session))

@@ -1,0 +1,137 @@
+"""Over random histories the metrics are what the facts and the state say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from checked import LARGE, World
+from histories import draw_history
+from prometheus_client.parser import text_string_to_metric_families
+from seeds import seeds
+
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.values.parts import finished
+from ykactor.surfaces.metrics import own, yunikorn
+from ykactor.surfaces.metrics.exposition import Exposition, name_part
+from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.reading import read
+
+#: A series: name and labels.
+Key = tuple[str, frozenset[tuple[str, str]]]
+_ENDED = {ApplicationState.COMPLETED: "completed", ApplicationState.FAILED: "failed"}
+
+
+def key(name: str, **labels: str) -> Key:
+    return name, frozenset(labels.items())
+
+
+class Scraped:
+    """A partition and what is scraped of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.counts = FactCounts({world.core.name})
+        self.counted = 0
+        self.counters: dict[Key, float] = {}
+
+    def scrape(self) -> dict[Key, float]:
+        """All series; no counter has ever become smaller, but those of a queue that was removed."""
+        new = self.world.facts[self.counted :]
+        self.counted += len(new)
+        for start in range(0, len(new), 7):
+            self.counts.count(self.world.core.name, new[start : start + 7])
+        figures = [finished(read(self.world.core, self.world.scheduler.state))]
+        to = Exposition()
+        yunikorn.add_scheduler(to, figures, self.counts, [])
+        finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=True))
+        self.counts.queues.end_scrape(figures[0].queues)
+        own.add_waiting(to, figures)
+        own.add_counts(to, self.counts, len(figures[0].queues))
+        found: dict[Key, float] = {}
+        for family in text_string_to_metric_families(b"".join(finished(to.encoded())).decode()):
+            for sample in family.samples:
+                # the parser adds what the name of a counter lacks; Prometheus does not
+                series = key(sample.name.replace("_container_total", "_container"), **sample.labels)
+                assert series not in found, f"{series} is there twice"
+                found[series] = sample.value
+                if family.type == "counter" and not series[0].endswith("_container"):
+                    assert sample.value >= self.counters.get(series, 0)
+                    self.counters[series] = sample.value
+        assert self.counters.keys() <= found.keys()
+        return found
+
+
+def naive(facts: list[fact.Fact]) -> dict[Key, float]:
+    """The counters, as one who reads all facts again would count them."""
+    attempts: Counter[str] = Counter()
+    submissions: Counter[str] = Counter()
+    ended: Counter[tuple[str, str]] = Counter()
+    containers: dict[str, Counter[str]] = {}
+    accepted: set[str] = set()
+    for each in facts:
+        match each:
+            case fact.Allocated():
+                attempts["allocated"] += 1
+                containers.setdefault(each.queue, Counter())["allocated"] += 1
+            case fact.Released():
+                attempts["released"] += bool(each.message)
+                containers.setdefault(each.queue, Counter())["released"] += 1
+            case fact.ReleaseStarted():
+                attempts["released"] += bool(each.message)
+            case fact.AllocationRejected():
+                attempts["rejected"] += 1
+            case fact.ApplicationAdded():
+                submissions["new"] += 1
+                accepted.discard(each.application_id)
+            case fact.ApplicationRejected():
+                submissions["rejected"] += 1
+                ended["", "rejected"] += 1
+            case fact.ApplicationChanged(state=ApplicationState.ACCEPTED) if each.application_id not in accepted:
+                submissions["accepted"] += 1
+                accepted.add(each.application_id)
+            case fact.ApplicationChanged(state=state) if state in _ENDED:
+                ended[each.queue, _ENDED[state]] += 1
+            case fact.QueueRemoved():
+                containers.pop(each.queue, None)
+    name = "yunikorn_scheduler_"
+    found = {key(f"{name}container_allocation_attempt_total", state=state): count for state, count in attempts.items()}
+    found |= {key(f"{name}application_submission_total", result=result): count for result, count in submissions.items()}
+    found |= {key("yunikorn_queue_app_total", queue=queue, state=state): count for (queue, state), count in ended.items()}
+    by_name: dict[str, Counter[str]] = {}
+    for path, by_state in containers.items():
+        by_name.setdefault(name_part(path), Counter()).update(by_state)
+    for path, by_state in by_name.items():
+        found |= {key(f"yunikorn_{path}_queue_container", state=state): count for state, count in by_state.items()}
+    return {series: count for series, count in found.items() if count}
+
+
+def labels_of(found: dict[Key, Any], name: str, label: str) -> set[str]:
+    return {dict(labels)[label] for series, labels in found if series == name}
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_metrics_are_what_facts_and_state_say(seed: int) -> None:
+    """Counters are those of a naive count and never fall; series go with their queue; every pending ask has one reason."""
+    history = draw_history(seed)
+    world = World(history.config, LARGE)
+    scraped = Scraped(world)
+    for batch in history.batches:
+        world.play([batch])
+        state = world.scheduler.state
+        found = scraped.scrape()
+        expected = naive(world.facts)
+        assert {series: found.get(series) for series in expected} == expected
+        counted = {series for series in found if series[0].endswith("_queue_container")}
+        assert counted <= expected.keys()
+        assert labels_of(found, "yunikorn_queue_resource", "queue") == set(state.tree.nodes)
+        assert labels_of(found, "yunikorn_queue_app", "queue") <= set(state.tree.nodes) | {""}
+        pending = sum(len(application.asks) for application in state.applications.values())
+        assert sum(count for (name, _), count in found.items() if name == "ykactor_pending_asks") == pending
+        running = sum(len(node.allocations) for node in world.core.registry.nodes.values())
+        waits = found[key("ykactor_ask_wait_seconds_count")]
+        recovered = sum(isinstance(each, fact.Allocated) and each.recovered for each in world.facts)
+        assert waits + recovered == found.get(key("yunikorn_scheduler_container_allocation_attempt_total", state="allocated"), 0)
+        assert running <= waits + recovered

@@ -1,0 +1,74 @@
+"""The text format of Prometheus."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ykactor.actors.histogram import Histogram
+from ykactor.core.values.parts import finished
+from ykactor.surfaces.metrics.exposition import Exposition, labels, name_part
+
+
+def text(to: Exposition) -> str:
+    return b"".join(finished(to.encoded())).decode()
+
+
+@pytest.mark.parametrize("value", ["root.a-b", 'quote"', "back\\slash", "line\nend", "\\n", "ünïcode", "(10%,20%]", "a,b{}="])
+def test_values_of_labels_come_back_as_they_were(value: str) -> None:
+    to = Exposition()
+    to.gauge("some", "Words.").add(1, labels(name=value))
+    (family,) = text_string_to_metric_families(text(to))
+    assert [sample.labels for sample in family.samples] == [{"name": value}]
+
+
+def test_a_histogram_is_cumulative_and_ends_with_its_count() -> None:
+    to, histogram = Exposition(), Histogram((0.1, 1))
+    for value in (0.05, 0.1, 0.5, 7):
+        histogram.observe(value)
+    to.histogram("some", "Words.").add_histogram(histogram, labels(phase="plan"))
+    assert text(to).splitlines()[2:] == [
+        'some_bucket{phase="plan",le="0.1"} 2',
+        'some_bucket{phase="plan",le="1"} 3',
+        'some_bucket{phase="plan",le="+Inf"} 4',
+        'some_sum{phase="plan"} 7.65',
+        'some_count{phase="plan"} 4',
+    ]
+
+
+def test_values_counted_together_are_counted_as_one_by_one() -> None:
+    """Also those on a bound, above all bounds, and none."""
+    values = [5.0, 0.1, 0.05, 1.0, 0.1, 100.0]
+    together, alone = Histogram((0.1, 1, 10)), Histogram((0.1, 1, 10))
+    together.observe_all([])
+    together.observe_all([*values])
+    for value in values:
+        alone.observe(value)
+    assert (together.counts, together.sum) == (alone.counts, pytest.approx(alone.sum))
+    assert together.counts == [3, 1, 1, 1]
+
+
+def test_a_metric_stands_together_and_one_without_series_is_left_out() -> None:
+    """Whoever names it again gets the same one; each line ends."""
+    to = Exposition()
+    to.gauge("empty", "Words.")
+    to.counter("first_total", "Words.").add(1, labels(a="1"))
+    to.gauge("second", "Words.").add(2)
+    to.counter("first_total", "Words.").add(3, labels(a="2"))
+    assert text(to) == (
+        '# HELP first_total Words.\n# TYPE first_total counter\nfirst_total{a="1"} 1\nfirst_total{a="2"} 3\n'
+        "# HELP second Words.\n# TYPE second gauge\nsecond 2\n"
+    )
+
+
+def test_long_texts_are_made_in_parts() -> None:
+    """So that other tasks run in between."""
+    to = Exposition()
+    family = to.gauge("some", "Words.")
+    for number in range(5000):
+        family.add(number, labels(number=str(number)))
+    assert len(list(to.encoded())) >= 9
+
+
+def test_names() -> None:
+    """What may not stand in a name becomes an underscore each."""
+    assert name_part("root.a-b.ü") == "root_a_b__"
+    assert name_part("nvidia.com/gpu") == "nvidia_com_gpu"

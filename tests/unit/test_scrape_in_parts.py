@@ -1,0 +1,51 @@
+"""A scrape of a large cluster lets other tasks run in between."""
+
+from collections import Counter
+from time import thread_time
+
+from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.parts import Pausing
+from ykactor.surfaces.metrics import yunikorn
+from ykactor.surfaces.metrics.exposition import Exposition
+from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.reading import PartitionFigures, QueueFigures
+from ykactor.surfaces.metrics.series import QUEUES_MAX
+
+HERE = PartitionName("default")
+QUEUES = 5000
+HOLD_S = 0.010
+
+
+def figures() -> PartitionFigures:
+    types = {"vcore": 1, "memory": 2**30, "nvidia.com/gpu": 3}
+    amounts = dict.fromkeys(("guaranteed", "max", "allocated", "pending", "preempting"), types)
+    paths = [QueuePath(f"root.p{number % 50}.q{number}") for number in range(QUEUES)]
+    queues = {path: QueueFigures(0, dict(amounts), Counter(running=2, accepted=1)) for path in paths}
+    return PartitionFigures(HERE, queues)
+
+
+def longest_part_s(work: Pausing[object]) -> float:
+    longest_s, since_s = 0.0, thread_time()
+    for _ in work:
+        longest_s = max(longest_s, thread_time() - since_s)
+        since_s = thread_time()
+    return max(longest_s, thread_time() - since_s)
+
+
+def once() -> float:
+    to, counts, read = Exposition(), FactCounts({HERE}), figures()
+    for path in read.queues:
+        counts.queues.of(path).counts["allocated"] += 1
+    counts.ended = {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
+
+    def scrape() -> Pausing[list[bytes]]:
+        yield from yunikorn.add_queues(to, [read], counts)
+        return (yield from to.encoded())
+
+    return longest_part_s(scrape())
+
+
+def test_no_part_is_long() -> None:
+    """With 5,000 queues, and 10,000 that are gone, no part takes 10 ms of CPU time; the best of three, because a processor may be
+    slow for a moment."""
+    assert min(once() for _ in range(3)) < HOLD_S

@@ -1,0 +1,117 @@
+"""Metrics of queues with Apache YuniKorn's names: sums, bounds and zeros."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from samplefacts import S
+
+from ykactor.core.messages import facts as fact
+from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.core.values.parts import finished
+from ykactor.core.values.resources import Resource
+from ykactor.surfaces.metrics import yunikorn
+from ykactor.surfaces.metrics.exposition import Exposition
+from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.reading import PartitionFigures, QueueFigures
+from ykactor.surfaces.metrics.series import SeriesOfQueues
+
+ASK = Ask(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1}), 0, 1)
+
+
+def queue(applications_max: int = 0, running: int = 0, **amounts: Resource) -> QueueFigures:
+    states = ("guaranteed", "max", "allocated", "pending", "preempting")
+    applications = Counter({"running": running} if running else {})
+    return QueueFigures(applications_max, {state: dict(amounts.get(state, {})) for state in states}, applications)
+
+
+def partition(name: str = "default", /, **queues: QueueFigures) -> PartitionFigures:
+    """The names of queues have ``__`` for a dot and ``_`` for a hyphen."""
+    paths = {QueuePath(path.replace("__", ".").replace("_", "-")): each for path, each in queues.items()}
+    return PartitionFigures(PartitionName(name), paths)
+
+
+def placed(*paths: str) -> list[fact.Fact]:
+    return [fact.Allocated(S, ASK, QueuePath(path), NodeID("n1")) for path in paths]
+
+
+class Scrapes:
+    def __init__(self, *facts: fact.Fact) -> None:
+        self.counts = FactCounts(())
+        self.counts.count(PartitionName("default"), facts)
+
+    def lines(self, *figures: PartitionFigures, has_old_names: bool = False) -> set[str]:
+        """What a scrape says of queues."""
+        to = Exposition()
+        finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=has_old_names))
+        return {line for line in b"".join(finished(to.encoded())).decode().splitlines() if line[0] != "#"}
+
+
+def test_partitions_are_added_up() -> None:
+    """Equal paths of two partitions share a series."""
+    first = partition(root=queue(3, 1, allocated={"vcore": 5}, max={"vcore": 9}))
+    found = Scrapes().lines(first, partition("gpu", root=queue(2, 4, allocated={"vcore": 7}, max={"gpu": 1})))
+    assert found == {
+        'yunikorn_queue_app{queue="root",state="running"} 5',
+        'yunikorn_queue_resource{queue="root",resource="vcore",state="guaranteed"} 0',
+        'yunikorn_queue_resource{queue="root",resource="gpu",state="guaranteed"} 0',
+        'yunikorn_queue_resource{queue="root",resource="vcore",state="max"} 9',
+        'yunikorn_queue_resource{queue="root",resource="gpu",state="max"} 1',
+        'yunikorn_queue_resource{queue="root",resource="vcore",state="allocated"} 12',
+        'yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 5',
+    }
+
+
+def test_queues_beyond_the_bound_are_added_up() -> None:
+    """Their series is that of a queue with the name other."""
+    scrapes = Scrapes()
+    scrapes.counts.queues = SeriesOfQueues(2)
+    queues = {path: queue(allocated={"vcore": 1}) for path in ("root", "root__a", "root__b", "root__c")}
+    found = scrapes.lines(partition(**queues))
+    assert {line for line in found if "allocated" in line} == {
+        f'yunikorn_queue_resource{{queue="{name}",resource="vcore",state="allocated"}} {amount}'
+        for name, amount in (("root", 1), ("root.a", 1), ("other", 2))
+    }
+
+
+def test_paths_with_the_same_name() -> None:
+    """A path stands in the name of a metric: two that give the same name have their sum there, and a line each elsewhere."""
+    scrapes = Scrapes(*placed("root.a-b", "root.a.b", "root.a.b"))
+    here = partition(root__a_b=queue(running=1, allocated={"vcore": 2}), root__a__b=queue(running=3, allocated={"vcore": 5}))
+    found = scrapes.lines(here, has_old_names=True)
+    assert 'yunikorn_root_a_b_queue_container{state="allocated"} 3' in found
+    assert 'yunikorn_root_a_b_queue_app{state="running"} 4' in found
+    assert 'yunikorn_root_a_b_queue_resource{resource="vcore",state="allocated"} 7' in found
+    assert 'yunikorn_queue_app{queue="root.a-b",state="running"} 1' in found
+
+
+def test_what_was_shown_goes_to_zero_and_goes_with_its_queue() -> None:
+    """A series does not vanish while its queue is there, and not one line of a queue that is gone is left."""
+    scrapes = Scrapes(*placed("root.a"))
+    scrapes.lines(partition(root__a=queue(running=1, allocated={"vcore": 2}, guaranteed={"vcore": 1})))
+    found = scrapes.lines(partition(root__a=queue()))
+    assert 'yunikorn_queue_app{queue="root.a",state="running"} 0' in found
+    assert 'yunikorn_queue_resource{queue="root.a",resource="vcore",state="allocated"} 0' in found
+    assert 'yunikorn_queue_resource{queue="root.a",resource="vcore",state="guaranteed"} 0' in found
+    assert scrapes.lines(partition()) == set()
+
+
+def test_applications_that_have_ended() -> None:
+    """While the queue is there as its state, and for ever as a counter; what was refused was in no queue."""
+    done = fact.ApplicationChanged(
+        S, ApplicationID("app-1"), QueuePath("root.a"), ApplicationState.COMPLETED, ApplicationEvent.COMPLETE
+    )
+    scrapes = Scrapes(done, fact.ApplicationRejected(S, ApplicationID("app-2"), "why"))
+    gone = {
+        'yunikorn_queue_app{queue="",state="rejected"} 1',
+        'yunikorn_queue_app_total{queue="root.a",state="completed"} 1',
+        'yunikorn_queue_app_total{queue="",state="rejected"} 1',
+    }
+    there = scrapes.lines(partition(root__a=queue()))
+    assert there - gone == {
+        'yunikorn_queue_app{queue="root.a",state="completed"} 1',
+        'yunikorn_queue_resource{queue="root.a",resource="apps",state="maxRunningApps"} 0',
+    }
+    assert scrapes.lines(partition()) == gone

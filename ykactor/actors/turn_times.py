@@ -1,0 +1,68 @@
+"""How long turns of a partition take, by phase. Other tasks may run during a phase, and then their time counts too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ykactor.actors.clock import elapsed_s
+from ykactor.actors.histogram import DECADES, Histogram
+from ykactor.core.messages.facts import Allocated, Fact, Preempted
+from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, SchedulerPhase, Settle
+
+_NAMES: dict[type, str] = {Ingest: "ingest", Observe: "observe", MakePlan: "plan", Commit: "commit", Settle: "settle"}
+
+
+class PhaseTimes:
+    """Of one phase; measures the block that it is entered for.
+
+    Attributes:
+        last_s: the last one.
+    """
+
+    __slots__ = ("_since_s", "histogram", "last_s")
+
+    def __init__(self) -> None:
+        self.histogram = Histogram()
+        self.last_s = self._since_s = 0.0
+
+    def __enter__(self) -> None:
+        self._since_s = elapsed_s()
+
+    def __exit__(self, *_: object) -> None:
+        self.last_s = elapsed_s() - self._since_s
+        self.histogram.observe(self.last_s)
+
+
+class TurnTimes:
+    """Of one partition, in seconds.
+
+    Attributes:
+        phases: by name.
+        publish: of them, to collect what the journal keeps of a turn and to wait for room in the feed.
+        cycles: to plan, commit and settle.
+        placements, preemptions: to plan one of them: the mean of its cycle, for each.
+    """
+
+    def __init__(self) -> None:
+        self.publish = PhaseTimes()
+        self.phases = {name: PhaseTimes() for name in _NAMES.values()} | {"publish": self.publish}
+        self._of_cycle = self.phases["plan"], self.phases["commit"], self.phases["settle"]
+        self.cycles, self.placements, self.preemptions = Histogram(DECADES), Histogram(DECADES), Histogram(DECADES)
+
+    def of(self, phase: Ingest | SchedulerPhase) -> PhaseTimes:
+        """Measures this phase."""
+        return self.phases[_NAMES[type(phase)]]
+
+    def note_cycle(self, facts: Sequence[Fact]) -> None:
+        """A cycle is over, with these facts."""
+        plan, commit, settle = self._of_cycle
+        self.cycles.observe(plan.last_s + commit.last_s + settle.last_s)
+        commit.last_s = settle.last_s = 0.0  # the next cycle may do without them
+        if not facts:
+            return
+        kinds = list(map(type, facts))
+        placed, preempted = kinds.count(Allocated), kinds.count(Preempted)
+        if placed or preempted:
+            mean_s = plan.last_s / (placed + preempted)
+            self.placements.observe(mean_s, placed)
+            self.preemptions.observe(mean_s, preempted)

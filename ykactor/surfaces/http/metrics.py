@@ -1,0 +1,116 @@
+"""``/ws/v1/metrics``: what Prometheus reads."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ykactor.actors.clock import elapsed_s
+from ykactor.actors.commands import PartitionCommand, Read
+from ykactor.actors.driving import drive, pause
+from ykactor.actors.mailbox import Mailbox
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import Pausing
+from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.replies import InParts, RefusedError, accepts_gzip
+from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
+from ykactor.surfaces.metrics.reading import PartitionFigures, read
+from ykactor.surfaces.metrics.scrape import scrape
+from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.server.caller import Caller
+
+#: How long a scrape is shown to others too, at least, and for how many times the time that it took.
+FRESH_S = 1.0
+SHARE = 20
+#: A partition that waits for the disk answers nothing; then the rest is shown, which says so.
+ANSWER_S = 2.0
+R = TypeVar("R")
+
+
+class Metrics:
+    """Answers scrapes."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._page = Page(200, [], fresh_until_s=float("-inf"))
+        self._making = trio.Lock()
+        #: Inboxes of partitions that were asked and have not answered yet: they are not asked again before.
+        self._asked: set[Mailbox[PartitionCommand]] = set()
+
+    async def metrics(self, request: Request) -> Response:
+        """``/ws/v1/metrics``."""
+        caller: Caller = request.scope["caller"]
+        identity = caller.identity
+        if identity.queues is not None or not identity.partitions.is_any:
+            raise RefusedError(403, f"{identity.name} does not see all queues and partitions, of which metrics are (SE-27)")
+        page = await self.page()
+        headers = {"Content-Type": MEDIA_TYPE, "Vary": "Accept-Encoding"}
+        if not accepts_gzip(request.headers):
+            return InParts(page.parts, 200, headers)
+        return InParts(await page.zipped(), 200, headers | {"Content-Encoding": "gzip"})
+
+    async def page(self) -> Page:
+        """The last scrape, or a new one if that is too old."""
+        async with self._making:
+            if not self._page.is_fresh:
+                effort = _Effort()
+                parts = await self._make(effort)
+                self._page = Page(200, parts, fresh_until_s=trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
+            return self._page
+
+    async def _make(self, effort: _Effort) -> list[bytes]:
+        inboxes = list(self._sources.gateway.partitions.values())
+        self._asked.intersection_update(inboxes)
+        figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
+        return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])), pause)
+
+    async def _read(self, inbox: Mailbox[PartitionCommand], effort: _Effort) -> PartitionFigures | None:
+        """The figures of a partition; None if it does not answer."""
+        found: list[Any] = []
+        answered = trio.Event()
+
+        def reading(core: PartitionCore, state: SchedulerState, _: int) -> Pausing[PartitionFigures]:
+            return effort.measured(read(core, state))
+
+        def give(figures: Any) -> None:
+            self._asked.discard(inbox)
+            found.append(figures)
+            answered.set()
+
+        with trio.move_on_after(ANSWER_S), suppress(trio.ClosedResourceError):  # it was removed meanwhile
+            await inbox.put(Read(reading, give))
+            if not found:
+                self._asked.add(inbox)
+            await answered.wait()
+        if found and isinstance(found[0], Exception):
+            raise found[0]
+        return found[0] if found else None
+
+
+class _Effort:
+    """How long work takes, without its pauses.
+
+    Attributes:
+        seconds: of all work so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def measured(self, work: Pausing[R]) -> Pausing[R]:
+        """The same work."""
+        while True:
+            since_s = elapsed_s()
+            try:
+                next(work)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            finally:
+                self.seconds += elapsed_s() - since_s
+            yield ()

@@ -1,0 +1,223 @@
+"""What is counted of the facts that partitions publish. It begins at zero with the process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+from typing import Any
+
+from ykactor.actors.histogram import Histogram
+from ykactor.core.messages.asks import shape_of
+from ykactor.core.messages.facts import (
+    Allocated,
+    AllocationRejected,
+    ApplicationAdded,
+    ApplicationChanged,
+    ApplicationLeft,
+    ApplicationRejected,
+    Audited,
+    ConfigurationChanged,
+    Fact,
+    NodeRejected,
+    NodeRemoved,
+    PartitionFailed,
+    Preempted,
+    PreemptionRefused,
+    QueueRemoved,
+    QuotaPreempted,
+    Released,
+    ReleaseStarted,
+)
+from ykactor.core.messages.kinds import Act, Consequence
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.metrics.series import OTHER, QUEUES_MAX, SeriesOfQueues
+
+#: Applications that were refused were in no queue.
+NO_QUEUE = QueuePath("")
+#: Upper bounds of waiting times, in seconds.
+WAITS_S = (0.01, 0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400)
+_STATES_ENDED = {ApplicationState.COMPLETED: "completed", ApplicationState.FAILED: "failed"}
+ENDED = tuple(_STATES_ENDED.values())
+#: What may allow a preemption: a queue is below its guarantee, an ask requires its node, a queue is above its maximum.
+LAWS = ("guarantee", "required_node", "quota")
+
+
+def _zeros(names: Iterable[str]) -> Counter[str]:
+    """Rates are right from the first on only if 0 was read before."""
+    return Counter(dict.fromkeys(names, 0))
+
+
+class FactCounts:
+    """Counts facts.
+
+    Args:
+        partitions: those that there are.
+
+    Attributes:
+        queues: what is counted for each queue while it is there.
+        ended: for each queue, also for one that is gone: how many applications have ended, by state.
+        containers: by state, those that were told to the resource manager.
+        submissions: applications by result.
+        applications: those that have ended, by state.
+        nodes: by state.
+        waits: of asks until they were placed, in seconds.
+        preemptions, victims: by law.
+        refused_preemptions: because of preemption cycles.
+        configurations: by result.
+        failures: of partitions, by consequence.
+        refusals: what somebody was not allowed to do, by act.
+    """
+
+    def __init__(self, partitions: Container[PartitionName]) -> None:
+        self._partitions = partitions
+        self.queues = SeriesOfQueues()
+        self.ended: dict[QueuePath, Counter[str]] = {}
+        self.containers: Counter[str] = Counter()
+        self.submissions: Counter[str] = Counter()
+        self.applications: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+        self.waits = Histogram(WAITS_S)
+        self.preemptions = _zeros(LAWS)
+        self.victims = _zeros(LAWS)
+        self.refused_preemptions = 0
+        self.configurations = _zeros(("accepted", "rejected"))
+        self.failures = _zeros(map(str.lower, Consequence))
+        self.refusals = _zeros(map(str.lower, Act))
+        #: Applications that are accepted for the second time when they go on.
+        self._resuming: set[tuple[PartitionName, ApplicationID]] = set()
+        self._handlers: dict[type, Callable[[PartitionName, Any], None]] = {
+            Released: self._on_released,
+            ReleaseStarted: self._on_release_started,
+            AllocationRejected: self._on_allocation_rejected,
+            ApplicationAdded: self._on_application_added,
+            ApplicationRejected: self._on_application_rejected,
+            ApplicationChanged: self._on_application_changed,
+            ApplicationLeft: self._on_application_left,
+            NodeRemoved: self._on_node_removed,
+            NodeRejected: self._on_node_rejected,
+            QueueRemoved: self._on_queue_removed,
+            Preempted: self._on_preempted,
+            QuotaPreempted: self._on_quota_preempted,
+            PreemptionRefused: self._on_preemption_refused,
+            ConfigurationChanged: self._on_configuration_changed,
+            PartitionFailed: self._on_partition_failed,
+            Audited: self._on_audited,
+        }
+
+    def count(self, partition: PartitionName, facts: Iterable[Fact]) -> None:
+        """Count these facts, in their order."""
+        handlers = self._handlers
+        placed: list[Allocated] = []
+        for fact in facts:
+            kind = type(fact)
+            if kind is Allocated:  # by far the most frequent
+                placed.append(fact)  # type: ignore[arg-type]
+                continue
+            handler = handlers.get(kind)
+            if handler is not None:
+                if placed and kind is QueueRemoved:
+                    self._count_placed(placed)
+                handler(partition, fact)
+        if placed:
+            self._count_placed(placed)
+
+    # ---- containers
+
+    def _count_placed(self, facts: list[Allocated]) -> None:
+        """Count these together, 0.3 us for each, and empty the list."""
+        by_queue: dict[QueuePath, int] = {}
+        waits: list[float] = []
+        for fact in facts:
+            path = fact.queue
+            by_queue[path] = by_queue.get(path, 0) + 1
+            if not fact.recovered:
+                waited_ns = fact.at_ns - fact.ask.since_ns
+                waits.append(waited_ns / S_NS if waited_ns > 0 else 0.0)
+        for path, count in by_queue.items():
+            self.queues.of(path).counts["allocated"] += count
+        self.containers["allocated"] += len(facts)
+        self.waits.observe_all(waits)
+        facts.clear()
+
+    def _on_released(self, _: PartitionName, fact: Released) -> None:
+        self.queues.of(fact.queue).counts["released"] += 1
+        self.containers["released"] += bool(fact.message)
+
+    def _on_release_started(self, _: PartitionName, fact: ReleaseStarted) -> None:
+        self.containers["released"] += bool(fact.message)
+
+    def _on_allocation_rejected(self, _: PartitionName, __: AllocationRejected) -> None:
+        self.containers["rejected"] += 1
+        self.containers["error"] += 1
+
+    # ---- applications
+
+    def _on_application_added(self, _: PartitionName, __: ApplicationAdded) -> None:
+        self.submissions["new"] += 1
+
+    def _on_application_rejected(self, _: PartitionName, __: ApplicationRejected) -> None:
+        self.submissions["rejected"] += 1
+        self._ended(NO_QUEUE)["rejected"] += 1
+
+    def _on_application_changed(self, partition: PartitionName, fact: ApplicationChanged) -> None:
+        key = partition, fact.application_id
+        if fact.state is ApplicationState.RESUMING:
+            self._resuming.add(key)
+        elif fact.state is ApplicationState.ACCEPTED and key not in self._resuming:
+            self.submissions["accepted"] += 1
+        elif fact.state in _STATES_ENDED:
+            state = _STATES_ENDED[fact.state]
+            self.applications[state] += 1
+            self.queues.of(fact.queue).counts[state] += 1
+            self._ended(fact.queue)[state] += 1
+        if fact.state is not ApplicationState.RESUMING:
+            self._resuming.discard(key)
+
+    def _on_application_left(self, partition: PartitionName, fact: ApplicationLeft) -> None:
+        self._resuming.discard((partition, fact.application_id))
+
+    def _ended(self, path: QueuePath) -> Counter[str]:
+        known = path if path in self.ended or len(self.ended) < QUEUES_MAX else OTHER
+        return self.ended.setdefault(known, Counter())
+
+    # ---- nodes and queues
+
+    def _on_node_removed(self, _: PartitionName, __: NodeRemoved) -> None:
+        self.nodes["decommissioned"] += 1
+
+    def _on_node_rejected(self, partition: PartitionName, _: NodeRejected) -> None:
+        self.nodes["failed"] += partition not in self._partitions
+
+    def _on_queue_removed(self, _: PartitionName, fact: QueueRemoved) -> None:
+        self.queues.remove(fact.queue)
+
+    # ---- preemption
+
+    def _on_preempted(self, _: PartitionName, fact: Preempted) -> None:
+        is_pinned = shape_of(fact.ask.spec)[1] is not None
+        self._note_preemption("required_node" if is_pinned else "guarantee", len(fact.victims))
+
+    def _on_quota_preempted(self, _: PartitionName, fact: QuotaPreempted) -> None:
+        if fact.victims:
+            self._note_preemption("quota", fact.victims)
+
+    def _note_preemption(self, law: str, victims_count: int) -> None:
+        self.preemptions[law] += 1
+        self.victims[law] += victims_count
+
+    def _on_preemption_refused(self, _: PartitionName, __: PreemptionRefused) -> None:
+        self.refused_preemptions += 1
+
+    # ---- the daemon
+
+    def _on_configuration_changed(self, _: PartitionName, fact: ConfigurationChanged) -> None:
+        self.configurations["accepted" if fact.is_accepted else "rejected"] += 1
+
+    def _on_partition_failed(self, _: PartitionName, fact: PartitionFailed) -> None:
+        self.failures[fact.consequence.lower()] += 1
+
+    def _on_audited(self, _: PartitionName, fact: Audited) -> None:
+        if fact.refusal:
+            self.refusals[fact.act.lower()] += fact.times

@@ -1,0 +1,130 @@
+"""The metrics that Apache YuniKorn does not have."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ykactor import __version__
+from ykactor.access.model import Role
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.journal import Journal
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.partition import PartitionActor
+from ykactor.actors.subscription import Subscription
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.metrics.exposition import Exposition, labels
+from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.loop import LoopHolds
+from ykactor.surfaces.metrics.reading import PartitionFigures
+from ykactor.surfaces.metrics.waiting import REASONS
+
+
+def add_build(to: Exposition) -> None:
+    """Add what runs."""
+    build = to.gauge("ykactor_build_info", "Always 1; the labels say what runs.")
+    build.add(1, labels(version=__version__, python=platform.python_version()))
+
+
+def add_partitions(to: Exposition, actors: Mapping[PartitionName, PartitionActor]) -> None:
+    """Add how partitions work."""
+    cycles = to.counter("ykactor_cycles_total", "Cycles: attempts to place what is pending.")
+    phases = to.histogram("ykactor_turn_phase_seconds", "Time of the phases of turns; other tasks may have run meanwhile.")
+    for name, actor in actors.items():
+        of_partition = labels(partition=name)
+        cycles.add(actor.cycles, of_partition)
+        for phase, times in actor.times.phases.items():
+            phases.add_histogram(times.histogram, f'{of_partition},phase="{phase}"')
+
+
+def add_waiting(to: Exposition, figures: Sequence[PartitionFigures]) -> None:
+    """Add why asks are pending."""
+    waiting = to.gauge("ykactor_pending_asks", "Pending asks by what they wait for.")
+    for partition in figures:
+        for reason in REASONS:
+            waiting.add(partition.waiting[reason], labels(partition=partition.name, reason=reason))
+
+
+def add_counts(to: Exposition, counts: FactCounts, queues_count: int) -> None:
+    """Add what is counted of facts.
+
+    Args:
+        queues_count: the queues that there are.
+    """
+    to.histogram("ykactor_ask_wait_seconds", "Time from the creation of asks to their placement.").add_histogram(counts.waits)
+    for name, meaning, label, found in (
+        ("preemptions", "Decisions to preempt, by the law that allows it.", "law", counts.preemptions),
+        ("preempted_tasks", "Allocations that were preempted, by the law that allows it.", "law", counts.victims),
+        (
+            "configurations",
+            "Configurations that were put into force or refused, by partition once.",
+            "result",
+            counts.configurations,
+        ),
+        ("partition_failures", "Errors of the daemon in a partition, by what followed.", "consequence", counts.failures),
+        ("refusals", "What somebody was not allowed to do, by act.", "act", counts.refusals),
+    ):
+        family = to.counter(f"ykactor_{name}_total", meaning)
+        for value, count in found.items():
+            family.add(count, f'{label}="{value}"')
+    refused = to.counter("ykactor_preemptions_refused_total", "Preemptions that would have closed a preemption cycle.")
+    refused.add(counts.refused_preemptions)
+    without = max(0, queues_count - counts.queues.queues_max)
+    to.gauge("ykactor_metrics_queues_other", "Queues that share the series of the queue other.").add(without)
+
+
+def add_actors(to: Exposition, gateway: Gateway) -> None:
+    """Add mailboxes, the feed and the journal."""
+    waiting = to.gauge("ykactor_mailbox_messages", "Messages that are not taken yet.")
+    senders = to.gauge("ykactor_mailbox_senders_waiting", "Tasks that wait for room.")
+    mailboxes: list[Mailbox[Any]] = [gateway.feed.inbox, *gateway.partitions.values()]
+    for mailbox in mailboxes:
+        own = labels(mailbox=mailbox.name)
+        waiting.add(mailbox.messages_waiting(), own)
+        senders.add(mailbox.senders_waiting(), own)
+    _add_feed(to, gateway.feed)
+    if gateway.feed.journal is not None:
+        _add_journal(to, gateway.feed.journal)
+
+
+def _add_feed(to: Exposition, feed: FeedActor) -> None:
+    behind = [each.behind for each in feed.fan_out.waiting if isinstance(each, Subscription)]
+    ring = feed.ring
+    to.gauge("ykactor_feed_last_event", "Number of the newest event.").add(ring.sequence)
+    to.gauge("ykactor_feed_events_not_durable", "Events that nobody may read yet.").add(ring.sequence - ring.durable)
+    to.gauge("ykactor_feed_subscribers", "Followers that wait for events.").add(len(behind))
+    slowest = to.gauge("ykactor_feed_slowest_subscriber_events", "Events that the slowest follower has not been sent.")
+    slowest.add(max(behind, default=0))
+
+
+def _add_journal(to: Exposition, journal: Journal) -> None:
+    name = "ykactor_journal_"
+    events_count, messages_count, size = journal.waiting()
+    to.histogram(f"{name}commit_seconds", "Time until what was written was durable.").add_histogram(journal.commit_times)
+    to.gauge(f"{name}waiting_events", "Events that are not durable.").add(events_count)
+    to.gauge(f"{name}waiting_messages", "Messages to the resource manager that are not durable.").add(messages_count)
+    to.gauge(f"{name}waiting_bytes", "Bytes that are not durable.").add(size)
+    to.gauge(f"{name}has_room", "1 if input is taken, 0 if it waits for the disk.").add(int(journal.has_room))
+    to.gauge(f"{name}stalled", "1 if the journal cannot be written, as on a full disk.").add(int(journal.stalled is not None))
+    to.counter(f"{name}written_bytes_total", "History that was written, not compressed.").add(journal.history.written)
+    if journal.tidied_ns is not None:
+        tidied = to.gauge(f"{name}tidied_timestamp_seconds", "Unix time of the last checkpoint or deletion of old history.")
+        tidied.add(journal.tidied_ns / S_NS)
+
+
+def add_loop(to: Exposition, loop: LoopHolds) -> None:
+    """Add for how long nobody else was served."""
+    to.histogram(
+        "ykactor_loop_hold_seconds", "How late a timer was: for so long the event loop has served nobody."
+    ).add_histogram(loop.holds)
+    to.gauge("ykactor_loop_hold_max_seconds", "The longest of them in the last one or two minutes.").add(loop.longest_s())
+
+
+def add_connections(to: Exposition, connections: Mapping[Role, int]) -> None:
+    """Add who is connected."""
+    family = to.gauge("ykactor_connections", "Websocket connections by role.")
+    for role in (Role.RM, Role.OPERATOR, Role.READER):
+        family.add(connections.get(role, 0), labels(role=role))
