@@ -46,7 +46,8 @@ MISSING_STATE = {
     "story": ["app-1", "--state-dir", "{missing}"],
     "audit": ["--state-dir", "{missing}"],
 }
-WITHOUT_FILES = {"demo", "deregister", "rule", "follow"}
+ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
+WITHOUT_FILES = {"demo", "deregister", "rule", "follow"} | ACTS
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def in_partition(request: si.NodeRequest, partition: str) -> si.NodeRequest:
 
 
 async def test_an_operator_of_some_queues() -> None:
-    """SE-26: it moves and ends what is in its queues, and does not learn what is in others."""
+    """SE-26, OP-14: it moves, holds and ends what is in its queues, and does not learn what is in others."""
     limited = structs.replace(ANYBODY, name="ops", queues=frozenset({"root.a"}))
     async with running(MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         for name, leaf in ("app-1", "root.a"), ("app-2", "root.b"):
@@ -67,6 +67,15 @@ async def test_an_operator_of_some_queues() -> None:
         requests = requests_of(daemon, limited)
         with pytest.raises(ProtocolError, match=r"^failed to find application app-2$"):
             await requests.carry_out(si.TerminateApplication(application_id="app-2"))
+        for operation in (
+            si.HoldApplication(application_id="app-2"),
+            si.CancelAllocation(application_id="app-2", allocation_key="t1"),
+            si.SetPriority(application_id="app-2", priority=1),
+        ):
+            with pytest.raises(ProtocolError, match=r"^failed to find application app-2$"):
+                await requests.carry_out(operation)
+        await requests.carry_out(si.HoldApplication(application_id="app-1"))
+        assert daemon.registry("default").leaf("root.a").applications["app-1"].hold.by == "ops"
         await requests.carry_out(si.TerminateApplication(application_id="app-1"))
         assert list(daemon.registry("default").applications) == ["app-2"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -31,6 +32,7 @@ class ApplicationRecord(Lifecycle):
         real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
         gang: the task groups, and which real ask replaces which placeholder.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
+        hold: its own; None while it has none (OP-1).
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class ApplicationRecord(Lifecycle):
         "began_ns",
         "ending",
         "gang",
+        "hold",
         "placeholder_count",
         "real_count",
         "submission_ns",
@@ -54,6 +57,7 @@ class ApplicationRecord(Lifecycle):
         self.submission_ns = arrival_ns
         self.arrival = arrival
         self.ending = ON_TIMEOUT
+        self.hold: Hold | None = None
         self.asks: dict[AllocationKey, Ask] = {}
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.began_ns: dict[AllocationKey, int] = {}

@@ -141,7 +141,7 @@ class _Export:
         if queue is None:
             return None
         config = structs.replace(queue.config, children=())
-        return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state)
+        return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state, hold=queue.hold)
 
     def _node(self, node_id: NodeID) -> NodeRow | None:
         node = self._registry.nodes.get(node_id)
@@ -243,6 +243,7 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         holds_slot=pending.holds_slot,
         held=pending.held,
         backoff_ns=pending.backoff_ns,
+        hold=application.hold,
     )
 
 

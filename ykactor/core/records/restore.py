@@ -81,7 +81,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         if known is not None and structs.replace(known, children=()) == config:
             config = known
         queue = LeafCore(config, registry.changed) if row.is_leaf else ParentCore(config)
-        queue.state = row.state
+        queue.state, queue.hold = row.state, row.hold
         registry.queues[path] = queue
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
         if isinstance(above, ParentCore):
@@ -118,7 +118,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, changed: Ch
     application.state = row.state
     application.execution_timeout_ns = row.execution_timeout_ns
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
-    application.ending = row.ending
+    application.ending, application.hold = row.ending, row.hold
     gang, known = application.gang, row.gang
     gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
     gang.groups, gang.allocated_ever = known.groups, known.allocated_ever

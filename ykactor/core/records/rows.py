@@ -25,6 +25,7 @@ from msgspec import Struct
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
@@ -64,6 +65,7 @@ class QueueRow(Row, frozen=True):
     config: QueueConfig
     is_leaf: bool
     state: QueueState
+    hold: Hold | None = None
 
 
 class NodeRow(Row, frozen=True):
@@ -111,6 +113,7 @@ class ApplicationRow(Row, frozen=True):
     holds_slot: bool = False
     held: int = 0
     backoff_ns: int = 0
+    hold: Hold | None = None
 
 
 class TaskRow(Row, frozen=True):

@@ -131,7 +131,7 @@ class SchedulerState:
         return has_changed
 
     def _reposition(self, leaf: QueueNode, application: PendingApplication) -> bool:
-        priority = application.priorities.highest
+        priority = application.priorities.highest if application.hold is None else None
         if priority == application.shown_priority:
             if leaf.applications.has_moved(application):
                 leaf.applications.update(application)
