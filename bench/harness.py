@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 
+from ykactor.access.limits import IdentityLimits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionCommand, Quiesce
 from ykactor.actors.event_filter import EventFilter
@@ -35,6 +36,9 @@ _ALLOCATION_MARK = b'"APP_ALLOC"'
 _NEW_MARK = b'"resourcePerAlloc"'
 #: Only in a request to the predicate service.
 _CHECKS_MARK = b'"type":"PredicatesRequest"'
+
+#: Of who sends, as without an access file.
+_LIMITS = IdentityLimits().held("anybody")
 
 #: The names of tasks: the feed, and those that read what it has for followers and what the outbox has.
 FEED = "feed"
@@ -162,7 +166,7 @@ class Rig:
     async def submit(self, request: requests.PartitionRequest) -> None:
         """What a session does with a decoded request."""
         for submissions in requests.submissions(request).values():
-            await self.partition.inbox.put(Intake(submissions))
+            await self.partition.inbox.put(Intake(submissions, limits=_LIMITS))
 
     async def settle(self) -> None:
         """Wait until nothing more can be decided, and all decisions were read on both sides."""

@@ -16,12 +16,14 @@ import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon, Settings
@@ -31,6 +33,7 @@ from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.surfaces.server.websocket import Limits
@@ -125,7 +128,7 @@ class Line:
         self._unread.clear()
         await trio.lowlevel.checkpoint()
 
-    def peer(self) -> Peer:
+    def peer(self, caller: Caller, audit: Audit) -> Peer:
         """The daemon's end."""
         limits, end = Limits(), cast("Any", self)
         return Peer(
@@ -133,6 +136,7 @@ class Line:
             end,
             end,
             MSGPACK,
+            SessionLimits(caller, audit, ""),
             path="",
             first_message_s=limits.first_message_s,
             send_s=limits.send_s,
@@ -158,13 +162,15 @@ class Life:
     def serve_manager(self, line: Line) -> None:
         """The client at the other end is a resource manager."""
         daemon, caller = self.daemon, Caller(Role.RM, "memory")
-        session = ResourceManagerSession(line.peer(), daemon, self._nursery, self._configs, InputMemory(), caller, daemon.audit)
+        peer, memory = line.peer(caller, daemon.audit), InputMemory(lambda: AccessLimits().waiting_bytes)
+        session = ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit)
         self._nursery.start_soon(_serve, session)
 
     def serve_follower(self, line: Line) -> None:
         """The client at the other end is a follower."""
         form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
-        self._nursery.start_soon(_serve, FeedSession(line.peer(), self.daemon, self.daemon.instance, form, caller))
+        peer = line.peer(caller, self.daemon.audit)
+        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, self.daemon.instance, form, caller))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""

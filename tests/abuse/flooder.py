@@ -12,8 +12,8 @@ from contextlib import suppress
 import msgspec
 from rawframes import FEED_PATH, RM_PATH, frame, handshake
 
-#: Messages in one write; entries in a large request.
-_BATCH, _ENTRIES = 20, 2000
+#: Bytes of small messages in one write; entries in a request, and in the largest ones.
+_BATCH, _ENTRIES, _MOST = 2**16, 2000, 100_000
 
 
 def subscriptions(number: int) -> Iterator[object]:
@@ -50,12 +50,33 @@ def wrong_requests(number: int) -> Iterator[object]:
     yield from itertools.repeat({"type": "NodeRequest", "nodes": [*nodes, {"nodeID": 5, "action": "UPDATE"}]})
 
 
+def largest_requests(number: int) -> Iterator[object]:
+    """With as many entries as are allowed, of what does not exist; now and then the last one is wrong."""
+    yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "resumeFrom": number}
+    size = {"vcore": 1000, "memory": "1Gi"}
+    nodes: list[object] = [{"nodeID": f"x-{item}", "action": "UPDATE", "schedulableResource": size} for item in range(_MOST)]
+    asks = [{"allocationKey": f"x-{item}", "applicationID": "x", "resourcePerAlloc": size} for item in range(_MOST)]
+    releases = [{"allocationKey": f"x-{item}", "applicationID": "x"} for item in range(_MOST)]
+    yield from itertools.cycle(
+        [
+            {"type": "NodeRequest", "nodes": nodes},
+            {"type": "AllocationRequest", "allocations": asks},
+            {"type": "AllocationRequest", "allocations": [{**ask, "partitionName": "x"} for ask in asks]},
+            {"type": "AllocationRequest", "releases": {"allocationsToRelease": releases}},
+            {"type": "ApplicationRequest", "remove": [{"applicationID": f"x-{item}"} for item in range(_MOST)]},
+            {"type": "UpdateConfigurationRequest", "config": "#" + "a comment\n#" * 1_000_000, "ifChecksum": "x"},
+            {"type": "NodeRequest", "nodes": [*nodes[1:], {"nodeID": 5, "action": "UPDATE"}]},
+        ]
+    )
+
+
 KINDS = {
     "subscriptions": (FEED_PATH, subscriptions),
     "wrong subscriptions": (FEED_PATH, wrong_subscriptions),
     "registrations": (RM_PATH, registrations),
     "requests": (RM_PATH, requests),
     "wrong requests": (RM_PATH, wrong_requests),
+    "largest requests": (RM_PATH, largest_requests),
 }
 
 
@@ -66,8 +87,12 @@ def flood(kind: str, port: int, number: int) -> None:
         connection.sendall(handshake(path))
         made = (frame(msgspec.json.encode(message)) for message in messages(number))
         print("begins", flush=True)
-        while batch := b"".join(itertools.islice(made, _BATCH)):
-            _send(connection, batch)
+        batch = b""
+        for data in made:
+            batch += data
+            if len(batch) >= _BATCH:
+                _send(connection, batch)
+                batch = b""
 
 
 def _send(connection: socket.socket, data: bytes) -> None:

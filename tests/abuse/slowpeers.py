@@ -11,6 +11,7 @@ from rawframes import FEED_PATH, RM_PATH, frame, handshake
 from rawpeers import RawPeer, raw_peer, reset, until_closed
 from target import Target, returns, round_trips
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.server.websocket import Limits
 
 #: What the daemon may take longer than its own limits on a busy machine.
@@ -25,7 +26,7 @@ _HALF = 2**16
 async def slow_peers(abused: Target, count: int) -> str:
     """Peers of each kind begin, and go on byte by byte or not at all. Returns figures.
 
-    Those whose time limit is the shortest are waited for: handshakes have ``handshake_s``.
+    Those whose time limit is the shortest are waited for: handshakes have ``handshakeSeconds``.
     """
     limits, memory, descriptors = Limits(), abused.memory(), abused.descriptors()
     async with trio.open_nursery() as nursery:
@@ -39,7 +40,7 @@ async def slow_peers(abused: Target, count: int) -> str:
         latencies = await round_trips(abused.daemon.url, 100)
         cost = abused.memory() - memory
         assert cost < KEPT_BYTES + 3 * count * PEER_BYTES
-        with trio.fail_after(limits.handshake_s + limits.close_s + LATE_S):
+        with trio.fail_after(AccessLimits().handshake_seconds + limits.close_s + LATE_S):
             for end in ends:
                 await end.wait()
         nursery.cancel_scope.cancel()

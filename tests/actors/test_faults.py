@@ -88,11 +88,17 @@ class Life:
                     clients.start_soon(self.client, name)
                 for disturbance in self.disturbances:
                     clients.start_soon(disturbance)
+            await self.rest()
+            nursery.cancel_scope.cancel()
+
+    async def rest(self):
+        """Wait until everything is recorded; a timer may begin a turn of one partition while another one is waited for."""
+        turns = None
+        while turns != (turns := [self.realm[name].core.turns for name in NAMES]):
             if not self.is_closed:
                 for name in NAMES:
                     await self.realm.settle(name)
             await self.realm.journal.flushed()
-            nursery.cancel_scope.cancel()
 
     async def client(self, name):
         chance = random.Random(f"{self.seed} {name}")

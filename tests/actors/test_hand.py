@@ -6,8 +6,14 @@ from world import app, ask
 from ykactor.actors.commands import Intake, RunCycles, TakeSnapshot
 from ykactor.actors.hand import CHUNK_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.held_limits import HeldLimits
 
 A, B, C, D = (ask(key, "app-1", vcore=1) for key in "abcd")
+
+
+def intake(*submissions):
+    """Equal to no other one."""
+    return Intake(list(submissions), lambda _: None)
 
 
 def handled(hand):
@@ -20,25 +26,37 @@ def handled(hand):
 
 
 def test_submissions_are_handled_together_up_to_the_next_command():
-    """Whoever sent them; a command is finished with the last of its submissions."""
-    first, second, third = Intake([A, B]), Intake([C]), Intake([D])
+    """And a command is finished with the last of its submissions."""
+    first, second, third = intake(A, B), intake(C), intake(D)
     steps = RunCycles(1)
     hand = Hand()
     hand.take([first, second, steps, third])
     assert handled(hand) == [([A, B, C], [first, second]), (steps, []), ([D], [third])]
 
 
+def test_submissions_with_other_limits_are_handled_apart():
+    """Each with those of its sender; a command without submissions has no say."""
+    few, many = HeldLimits("few", 1, 1, 1, 1), HeldLimits("many", 9, 9, 9, 9)
+    hand = Hand()
+    hand.take([Intake([A], limits=few), Intake([], limits=many), Intake([B], limits=few), Intake([C], limits=many), Intake([D])])
+    story = []
+    while hand:
+        story.append((hand.next(), hand.sender().limits))
+        hand.finish()
+    assert story == [([A, B], few), ([C], many), ([D], None)]
+
+
 def test_a_command_without_submissions_is_finished_too():
     """First, last and between others."""
-    empty = Intake([])
+    empty, other = intake(), intake(A)
     hand = Hand()
-    hand.take([empty, TakeSnapshot(1), empty, Intake([A]), empty])
-    assert [finished for _, finished in handled(hand)] == [[empty], [empty], [Intake([A]), empty]]
+    hand.take([empty, TakeSnapshot(1), empty, other, empty])
+    assert [finished for _, finished in handled(hand)] == [[empty], [empty], [other, empty]]
 
 
 def test_many_submissions_are_handled_in_chunks():
     """A command ends with the chunk that has its last submission."""
-    large, small = Intake([app(f"app-{number}") for number in range(CHUNK_MAX + 1)]), Intake([A])
+    large, small = intake(*(app(f"app-{number}") for number in range(CHUNK_MAX + 1))), intake(A)
     hand = Hand()
     hand.take([large, small])
     assert [(len(wanted), finished) for wanted, finished in handled(hand)] == [(CHUNK_MAX, []), (2, [large, small])]
@@ -47,17 +65,17 @@ def test_many_submissions_are_handled_in_chunks():
 def test_after_a_failure_each_message_of_the_turn_is_handled_alone():
     """And those behind them together again, when none of the others fails."""
     hand = Hand()
-    hand.take([Intake([A, B])])
+    hand.take([intake(A, B)])
     assert hand.next() == [A, B]
     assert hand.fail() is None
-    hand.take([Intake([C, D])])
+    hand.take([intake(C, D)])
     assert [wanted for wanted, _ in handled(hand)] == [[A], [B], [C, D]]
 
 
 @pytest.mark.parametrize("bad", [A, B, C])
 def test_the_message_that_fails_alone_is_found(bad):
     """It is taken out; its command is finished with the rest of its submissions, none of which is handled twice."""
-    commands = [Intake([A]), Intake([B, C])]
+    commands = [intake(A), intake(B, C)]
     hand = Hand()
     hand.take(commands)
     hand.next()
@@ -77,32 +95,34 @@ def test_the_message_that_fails_alone_is_found(bad):
 
 def test_a_command_that_fails_twice_is_its_own_culprit():
     """What is behind it stays."""
-    snapshot = TakeSnapshot(1)
+    snapshot, behind = TakeSnapshot(1), intake(A)
     hand = Hand()
-    hand.take([snapshot, Intake([A])])
+    hand.take([snapshot, behind])
     hand.next()
     assert hand.fail() is None
     hand.next()
     assert hand.fail() == Culprit(snapshot, snapshot)
     hand.take_out()
-    assert handled(hand) == [([A], [Intake([A])])]
+    assert handled(hand) == [([A], [behind])]
 
 
 def test_a_failure_between_messages_accuses_nobody():
     """A timer or a cycle has failed: what is in hand is handled together, as if nothing had been."""
+    both = intake(A, B)
     hand = Hand()
-    hand.take([Intake([A, B])])
+    hand.take([both])
     assert hand.fail() is None
-    assert handled(hand) == [([A, B], [Intake([A, B])])]
+    assert handled(hand) == [([A, B], [both])]
 
 
 def test_what_is_given_up_are_commands_that_are_not_finished():
     """Also one of which a part was handled."""
-    first, second = Intake([app(f"app-{number}") for number in range(CHUNK_MAX + 1)]), RunCycles(1)
+    first, second = intake(*(app(f"app-{number}") for number in range(CHUNK_MAX + 1))), RunCycles(1)
+    empty = intake()
     hand = Hand()
-    hand.take([Intake([]), first, second])
+    hand.take([empty, first, second])
     hand.next()
-    assert hand.finish() == [Intake([])]
+    assert hand.finish() == [empty]
     assert hand.give_up() == [first, second]
     assert not hand
 
@@ -112,7 +132,7 @@ def test_a_turn_knows_which_requests_it_is_about():
     accepted = [Accepted(number, f"r{number}") for number in range(4)]
     many = [app(f"app-{number}") for number in range(CHUNK_MAX)]
     hand = Hand()
-    hand.take([Intake([A], accepted=accepted[0]), Intake([]), Intake([B]), Intake(many, accepted=accepted[1])])
+    hand.take([Intake([A], accepted=accepted[0]), intake(), intake(B), Intake(many, accepted=accepted[1])])
     hand.take([Intake([C], accepted=accepted[2]), RunCycles(1), Intake([D], accepted=accepted[3])])
     story = []
     while hand:

@@ -13,8 +13,10 @@ from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quie
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.plan import Budget
+from ykactor.core.turn.causes import Input
 from ykactor.core.values.parts import PART_MAX
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
@@ -117,6 +119,31 @@ async def test_what_is_in_the_inbox_together_is_handled_together(seed, autojump_
             s.actor.inbox.put_nowait(Intake([submission]))
         await s.command(Quiesce)
         assert s.facts == world.facts
+
+
+async def test_what_exceeds_a_limit_is_refused_in_order(seed, autojump_clock):
+    """Whatever the order in which leaves run: the first ones get the room that there is. The sender hears of it once a turn."""
+    limits = HeldLimits("ci", 2, 3, 1, 1)
+    submissions = [
+        node("n1", vcore=9000),
+        node("n2", vcore=1),
+        app("app-1", "root.a"),
+        app("app-2", "root.b"),
+        app("app-3", "root.a"),
+    ]
+    submissions += [ask(f"t{number}", f"app-{1 + number % 2}", vcore=1) for number in range(6)]
+    world = make_world(TWO_LEAVES)
+    world.direct.run_turn(0, Input(submissions, limits))
+    world.direct.schedule(0)
+    reasons = []
+    async with stage(budget=UNBOUNDED) as s:
+        await s.command(lambda done: Intake(submissions, done, limits=limits, exceeded=reasons.append))
+        await s.command(Quiesce)
+        assert s.facts == world.facts
+        assert sorted(s.placed()) == ["t0", "t1", "t2"]
+    assert [reason.split(":")[0] for reason in reasons] == [
+        f"limit {name} of identity ci" for name in ("nodes = 1", "applications = 2", "asks = 3")
+    ]
 
 
 async def test_done_is_called_when_all_that_was_caused_is_published(seed, autojump_clock):

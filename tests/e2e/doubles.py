@@ -9,6 +9,7 @@ from functools import partial
 
 import trio
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, PartitionSnapshot, Publication, RunCycles, TakeSnapshot
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
@@ -22,6 +23,7 @@ from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.tls_files import TlsFiles
 from ykactor.surfaces.server.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
@@ -105,6 +107,8 @@ class FakeDaemon:
 
     def __init__(self, names: tuple[str, ...], script: Script, ring_max: int, manual: bool) -> None:
         self.outboxes: OutboxRegistry = OutboxRegistry()
+        #: All that was published.
+        self.told: list[decisions.Fact] = []
         self.partitions: dict[str, Mailbox] = {}
         self.feed = FeedActor(_scripted_events, self.partitions, self._deliver, ring_max)
         self.audit = Audit(self.feed, self.partitions, self.now_ns, DaemonRows(None))
@@ -123,6 +127,7 @@ class FakeDaemon:
         self.stopped = trio.Event()
 
     def _deliver(self, partition: str, facts: list[decisions.Fact]) -> None:
+        self.told += facts
         self.outboxes.deliver(responses(facts, partition))
 
     def now_ns(self) -> int:
@@ -161,16 +166,18 @@ class FakeDaemon:
 
     async def serve(
         self,
-        listener: trio.SocketListener,
+        door: Door,
         limits: Limits,
         host_names: Sequence[str],
         admit: Admit,
+        in_force: Callable[[], AccessLimits],
         *,
         task_status: trio.TaskStatus,
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        await serve([Door.of(listener)], self, self.audit, task_status=task_status)
+        serve = partial(serve, in_force=in_force)
+        await serve([door], self, self.audit, task_status=task_status)
         self.stopped.set()
 
 
@@ -195,17 +202,19 @@ async def running_daemon(
     port: int = 0,
     host_names: Sequence[str] = (),
     admit: Admit = admit_anybody,
+    in_force: Callable[[], AccessLimits] = AccessLimits,
+    tls: TlsFiles | None = None,
 ) -> AsyncIterator[FakeDaemon]:
     """A daemon that serves websockets on loopback until the block ends; three minutes end what hangs."""
     daemon = FakeDaemon(names or ("default",), script, ring_max, manual)
-    listener = await open_listener(port)
-    daemon.url = f"ws://127.0.0.1:{listener.socket.getsockname()[1]}"
+    door = Door.of(await open_listener(port), tls=tls)
+    daemon.url = door.url
     async with trio.open_nursery() as nursery:
         nursery.start_soon(daemon.feed.run)
         nursery.start_soon(daemon.audit.run)
         for double in daemon.doubles.values():
             nursery.start_soon(double.run)
-        await nursery.start(daemon.serve, listener, limits or Limits(), host_names, admit)
+        await nursery.start(daemon.serve, door, limits or Limits(), host_names, admit, in_force)
         with trio.fail_after(180):
             yield daemon
         nursery.cancel_scope.cancel()

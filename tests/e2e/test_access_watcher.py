@@ -5,14 +5,13 @@
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from accessfiles import NOW_NS
 from callers import jwt_of, keys
-from doubles import open_listener
+from daemonhere import serving
 
 from ykactor.access import moments, tokens_file
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
@@ -24,8 +23,6 @@ from ykactor.surfaces.cli.serve import read_access
 from ykactor.surfaces.server.access_watcher import MISTAKES_LOGGED_MAX, AccessWatcher
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
 TIMEOUT_S = 180.0
@@ -233,17 +230,12 @@ async def test_the_daemon_follows_it(path: Path, caplog: pytest.LogCaptureFixtur
     clock = Clock(NOW_NS)
     watcher = AccessWatcher(AccessFile(path), clock)
     daemon = Daemon(queuefile.load(""), Settings(access_path=path), clock, access=watcher)
-    listener = await open_listener()
-    with trio.fail_after(TIMEOUT_S):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-            caller = admit(watcher, CI)
-            daemon.reload()
-            await logged(caplog, "access_applied", 2)
-            tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
-            await caller.ended.wait()
-            daemon.stop()
-            await daemon.stopped.wait()
+    async with serving(daemon):
+        caller = admit(watcher, CI)
+        daemon.reload()
+        await logged(caplog, "access_applied", 2)
+        tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
+        await caller.ended.wait()
     assert "reload_ignored" not in caplog.messages
 
 

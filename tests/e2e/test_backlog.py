@@ -20,7 +20,7 @@ def pending(name: str) -> Pending:
 
 async def test_a_backlog_waits_for_the_oldest() -> None:
     """``add`` returns when what is not finished is within the bound, and forgets what is finished."""
-    backlog = Backlog(InputMemory(), bytes_max=100)
+    backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
     first, second, third = pending("1"), pending("2"), pending("3")
     await backlog.add(first, 60)
     added = False
@@ -52,8 +52,8 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
             memory.forget(self)
             self.refused += 1
 
-    memory, reader = InputMemory(100), Reader()
-    backlog = Backlog(memory)
+    memory, reader = InputMemory(lambda: 100), Reader()
+    backlog = Backlog(memory, lambda: 10)
     first = pending("1")
     await backlog.add(first, 90)
     memory.add(reader, 11)
@@ -71,7 +71,7 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
 
 async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     """``add`` lets no other task run if it need not wait: small requests that arrive during a turn are the input of the next."""
-    backlog = Backlog(InputMemory(), bytes_max=100)
+    backlog = Backlog(InputMemory(lambda: 1000), lambda: 10, bytes_max=100)
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
         await backlog.add(first, 60)

@@ -7,27 +7,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from subprocess import CalledProcessError
 
 import pytest
 import trio
-from doubles import open_listener
+from daemonhere import daemon_here
 from partitiontexts import several
 from world import limit, queue, tree
 
-from ykactor.actors.clock import Clock
 from ykactor.core.messages.states import QueueState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.sim.generate import generate
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_loader import INLINE_MAX, load_config
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.si.codec import ProtocolError
@@ -201,26 +194,12 @@ BROKEN = {
 }
 
 
-@asynccontextmanager
-async def daemon_here() -> AsyncIterator[Daemon]:
-    """A daemon in this process."""
-    daemon = Daemon(queuefile.load(SMALL), Settings(), Clock.of_the_system())
-    listener = await open_listener()
-    with trio.fail_after(180):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-            yield daemon
-            daemon.stop()
-            await daemon.stopped.wait()
-        await listener.aclose()
-
-
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str) -> None:
     """It is said so with a code, what runs goes on, small texts are still taken, and large ones once it works again."""
     large = padded(tree(queue("a"), queue("b"))).ljust(300_000)  # more than a pipe holds
     body = BROKEN[how]
-    async with daemon_here() as daemon:
+    async with daemon_here(SMALL) as (daemon, _):
         running = daemon.config
         registry = daemon.registry(next(iter(daemon.partitions)))
         config, queues = registry.config, dict(registry.queues)
@@ -260,7 +239,7 @@ def runs(pid: int) -> bool:
 async def test_a_cancelled_load_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whoever wanted it is gone: the process is ended, and the next configuration is taken."""
     pid_file = tmp_path / "pid"
-    async with daemon_here() as daemon:
+    async with daemon_here(SMALL) as (daemon, _):
         with monkeypatch.context() as patch:
             body = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
             patch.setattr(sys, "executable", program(tmp_path / "python", body))
@@ -279,7 +258,7 @@ async def test_whoever_goes_away_leaves_no_half_of_a_change() -> None:
     """However far it had come when its session ended: what is said to run does run, in every partition, and all goes on."""
     old = several(default=[queue("a")], gone=[queue("a")])
     new = several(default=[queue("b")], come=[queue("b")], also=[queue("b")])
-    async with daemon_here() as daemon:
+    async with daemon_here(SMALL) as (daemon, _):
         for turns in range(80):
             await daemon.apply_config(old, "")
             async with trio.open_nursery() as nursery:
@@ -302,7 +281,7 @@ async def test_a_partition_that_breaks_while_it_changes() -> None:
         raise ZeroDivisionError("queues cannot be counted")
 
     with pytest.raises(BaseExceptionGroup) as failure:  # noqa: PT012  # it comes out of the whole block
-        async with daemon_here() as daemon:
+        async with daemon_here(SMALL) as (daemon, _):
             await daemon.apply_config(several(default=[queue("a")], gpu=[queue("a")]), "")
             daemon._partitions.actors[PartitionName("gpu")].core.ingest = broken  # type: ignore[assignment, method-assign]
             await daemon.apply_config(several(default=[queue("b")], gpu=[queue("b")]), "")
@@ -315,7 +294,7 @@ async def test_changes_come_one_after_the_other() -> None:
     small = several(default=[queue("a"), queue("c")], arm=[queue("g")])
     for texts in ((large, small), (small, large)):
         answers: list[str] = []
-        async with daemon_here() as daemon:
+        async with daemon_here(SMALL) as (daemon, _):
 
             async def apply(text: str) -> None:
                 answers.append(await daemon.apply_config(text, ""))  # noqa: B023

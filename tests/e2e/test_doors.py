@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import trio
+from certificates import Authority
 from click.testing import CliRunner
 from daemon import node, real_daemon
-from msgspec import structs
 
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import serve as serve_module
@@ -45,6 +45,11 @@ def directory():
     path.chmod(0o755)
     yield path
     shutil.rmtree(path)
+
+
+@pytest.fixture
+def tls(tmp_path):
+    return Authority(tmp_path).files()
 
 
 def unix(path, **settings):
@@ -163,15 +168,16 @@ async def test_other_machines_need_permission():
     what = "other machines can reach it, and it has no TLS and no access file"
     message = await refusal(DoorSettings((LOOPBACK, EVERYWHERE)))
     assert message.startswith("ws://0.0.0.0:")
-    assert message.endswith(f": {what}: listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure")
+    assert message.endswith(f": {what}: {doors_module._INSTEAD}")
     assert "and it has no TLS: " in await refusal(DoorSettings((EVERYWHERE,), has_access=True))
 
 
-async def test_tls_and_an_access_file_are_enough(caplog):
+async def test_tls_and_an_access_file_are_enough(caplog, tls):
     """SE-54: then nothing has to be permitted, and nothing is warned of; one of them is not enough."""
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(socket.create_server(("0.0.0.0", 0))))
     async with listener:
-        encrypted = structs.replace(Door.of(listener), is_encrypted=True)
+        encrypted = Door.of(listener, tls=tls)
+        assert encrypted.url.startswith("wss://0.0.0.0:")
         doors_module._check([encrypted], DoorSettings((), has_access=True))
         assert not caplog.records
         with pytest.raises(RefusedDoorError, match="and it has no access file: "):

@@ -5,51 +5,28 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from daemon import COMMAND, clean_environment
-from doubles import open_listener
+from daemonhere import daemon_here
 from memorystore import MemoryStore
 from partitiontexts import several
 from world import queue
 
-from ykactor.actors.clock import Clock
-from ykactor.actors.journal import Journal
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server import daemon as daemon_module
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
-from ykactor.wire import queuefile
-from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 1000})])
 
 
-@asynccontextmanager
-async def running(store: MemoryStore) -> AsyncIterator[tuple[Daemon, str]]:
-    """A daemon over this store, and its URL; stopped at the end."""
-    clock = Clock.of_the_system()
-    daemon = Daemon(queuefile.load(""), Settings(), clock, journal=Journal(store, encode_facts, clock.now_ns))
-    listener = await open_listener()
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-            yield daemon, Door.of(listener).url
-            daemon.stop()
-            await daemon.stopped.wait()
-        await listener.aclose()
-
-
 async def test_an_acknowledged_request_is_in_the_store() -> None:
     """Its turn is durable when the acknowledgement arrives, and so is the acknowledgement."""
     store = MemoryStore()
-    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(NODE)
         facts = [fact for turn in store.turns for fact in turn["facts"]]
         assert "NodeAdded" in [name for name, _ in facts]
@@ -59,7 +36,7 @@ async def test_an_acknowledged_request_is_in_the_store() -> None:
 async def test_a_removed_partition_leaves_no_rows() -> None:
     """Nor does its last turn: the next start would find a part of a partition."""
     store = MemoryStore()
-    async with running(store) as (daemon, _):
+    async with daemon_here(store=store) as (daemon, _):
         for text in several(default=[], gpu=[queue("a")]), several(default=[]):
             await daemon.apply_config(text, "")
             for name in daemon.partitions:
@@ -71,7 +48,7 @@ async def test_a_removed_partition_leaves_no_rows() -> None:
 async def test_clients_are_told_that_the_disk_is_full() -> None:
     """DU-10: nothing is acknowledged and no event comes, both are told why; with room again, all that they lack comes."""
     store = MemoryStore()
-    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+    async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
         store.is_full = True
         await rm.send(NODE)
         stalled = [await rm.__anext__(), await follower.__anext__()]
@@ -119,7 +96,7 @@ async def test_who_comes_while_the_disk_is_full_is_told(
 ) -> None:
     """Commands say what they wait for, also if the partitions take no more input, and when interrupted what may come of it."""
     store = MemoryStore()
-    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+    async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
         store.is_full = True
         await rm.send(NODE)
         await follower.__anext__()
@@ -144,7 +121,7 @@ async def test_a_full_disk_stays_in_the_log(caplog: pytest.LogCaptureFixture, mo
     monkeypatch.setattr("ykactor.surfaces.server.journal_log.REPEAT_S", 0.3)
     store = MemoryStore()
     with caplog.at_level(logging.INFO):
-        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+        async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm:
             store.is_full = True
             await rm.send(NODE)
             await trio.sleep(0.8)
@@ -165,7 +142,7 @@ async def test_clients_are_told_that_the_disk_does_not_answer(
     monkeypatch.setattr("ykactor.actors.feed.SNAPSHOT_S", 0.5)
     store = MemoryStore()
     with caplog.at_level(logging.INFO):
-        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
+        async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm, follow(url) as follower:
             store.answers = trio.Event()
             await rm.send(NODE)
             for said in await rm.__anext__(), await follower.__anext__():
@@ -184,7 +161,7 @@ async def test_clients_are_told_that_the_disk_does_not_answer(
 async def test_the_end_waits_for_the_disk() -> None:
     """What clients have not got yet comes before the daemon has stopped, if the disk takes no longer than usual."""
     store = MemoryStore(lambda: 0.3)
-    async with running(store) as (daemon, url):
+    async with daemon_here(store=store) as (daemon, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(NODE)
             while not daemon.registry("default").nodes:
@@ -203,7 +180,7 @@ async def test_a_dead_disk_does_not_keep_the_daemon(
     monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
     store = MemoryStore()
     with caplog.at_level(logging.ERROR):
-        async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
             store.answers = trio.Event()
             await rm.send(NODE)
             await rm.send(NODE)
@@ -224,7 +201,7 @@ async def test_a_failed_disk_ends_the_daemon() -> None:
     store, acknowledged = MemoryStore(), []
 
     async def fail() -> None:
-        async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm:
+        async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm:
             store.failure = OSError("input/output error")
             await rm.send(NODE)
             acknowledged.append(await rm.__anext__())
@@ -239,7 +216,7 @@ async def test_waiting_for_the_disk_is_no_lack_of_progress(monkeypatch: pytest.M
     """The watchdog is fed while a partition waits for room, and not because of the journal alone."""
     monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", 1)
     store = MemoryStore()
-    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         store.answers = trio.Event()
         await rm.send(NODE)
         await rm.send(NODE)

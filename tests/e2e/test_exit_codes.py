@@ -16,6 +16,7 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli import exit_codes, simulate
 from ykactor.surfaces.cli.main import COMMANDS, main
+from ykactor.surfaces.cli.views import top
 from ykactor.surfaces.server.daemon_rows import CONFIG
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,9 @@ MISSING_STATE = {
     "audit": ["--state-dir", "{missing}"],
 }
 ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
-WITHOUT_FILES = {"demo", "deregister", "rule", "follow"} | ACTS
+WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "man"} | ACTS
+#: They print the state of a daemon, and need nothing else.
+STATE = ["queues", "apps", "app", "asks", "priorities", "nodes", "node", "users", "partitions", "stats", "top", "events"]
 
 
 @pytest.fixture
@@ -72,7 +75,7 @@ def test_the_readme_has_the_table():
 
 def test_every_command_is_listed_here():
     """A new command has to say which files it reads and writes."""
-    assert set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES == set(COMMANDS)
+    assert set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES | {*STATE} == set(COMMANDS)
 
 
 def filled(arguments, tmp_path):
@@ -171,6 +174,26 @@ def test_a_library_that_is_missing(library, command):
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"Error: the library {library} cannot be used (")
     assert line.endswith("; install ykactor again with pip; in a checkout 'make clean' removes the broken environment")
+
+
+@pytest.mark.parametrize("command", STATE)
+def test_the_state_of_no_daemon(run_here, monkeypatch, command):
+    """Code 1 and one line that says what to start, whatever the command and its format."""
+    monkeypatch.setattr(top, "has_terminal", lambda: True)
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # nobody listens there
+        url = f"ws://127.0.0.1:{reserved.getsockname()[1]}"
+        arguments = ["x"] if command in ("app", "node") else []
+        code, output, errors = run_here(command, *arguments, "--url", url, *(["-o", "json"] if command != "top" else []))
+    assert (code, output) == (exit_codes.FAILED, "")
+    assert errors == f"Error: {url}: nothing listens there, start a daemon with ykactor serve --ws {url.removeprefix('ws://')}\n"
+
+
+def test_top_needs_a_terminal(run_here):
+    """In a pipe it says what to use instead."""
+    code, output, errors = run_here("top")
+    assert (code, output) == (exit_codes.USAGE, "")
+    assert errors == "Error: found no terminal, expected one; ykactor queues --watch can be used without\n"
 
 
 # ---- Ctrl-C and pipes

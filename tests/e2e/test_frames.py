@@ -16,6 +16,7 @@ from ykactor.surfaces.server import frames as frames_module
 from ykactor.surfaces.server.descriptors import RESERVE
 from ykactor.surfaces.server.frames import FrameStore
 from ykactor.surfaces.server.streams import FrameStream
+from ykactor.surfaces.server.transports import Transport
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def pair():
     """A frame stream with a small buffer, and the socket at its other end."""
     here, there = socket.socketpair()
     here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    stream = FrameStream(trio.SocketStream(trio.socket.from_stdlib_socket(here)))
+    stream = FrameStream(Transport(trio.SocketStream(trio.socket.from_stdlib_socket(here))))
     with here, there:
         yield stream, there
 
@@ -166,7 +167,7 @@ async def test_the_kernel_keeps_little_for_a_peer_that_does_not_read():
     """The send buffer does not grow: hundreds of slow peers must not use up the memory for the sockets of all."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as there:
         accepted, _ = server.accept()
-        stream = FrameStream(trio.SocketStream(trio.socket.from_stdlib_socket(accepted)))
+        stream = FrameStream(Transport(trio.SocketStream(trio.socket.from_stdlib_socket(accepted))))
         stream.limit_buffer()
         there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stream.write(FrameStore().put(bytes(2**24), is_text=False))

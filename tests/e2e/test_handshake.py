@@ -13,6 +13,7 @@ import trio.testing
 from daemon import real_daemon
 from doubles import running_daemon
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.server.handshake import HEAD_BYTES_MAX
 from ykactor.surfaces.server.websocket import Limits
 
@@ -203,7 +204,7 @@ async def test_names_are_given_on_the_command_line():
 
 async def test_a_burst_finds_no_more_places_than_there_are():
     """A place is taken before the answer is sent: of requests at the same moment as many are accepted as there are places."""
-    async with running_daemon(limits=Limits(feed_sessions_max=2)) as daemon, AsyncExitStack() as stack:
+    async with running_daemon(in_force=lambda: AccessLimits(total_sessions=34)) as daemon, AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(connected(daemon)) for _ in range(20)]
         await trio.testing.wait_all_tasks_blocked(0.01)
         for stream in streams:

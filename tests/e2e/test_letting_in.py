@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import trio
@@ -10,12 +11,13 @@ from callers import IDENTITIES, SECRETS, WAYS, access, control_of, credentials, 
 from doubles import FakeDaemon, running_daemon
 
 from ykactor.access.credentials import Credentials
+from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.access.permissions import TABLE
 from ykactor.surfaces.server.access_control import AccessControl
 from ykactor.surfaces.server.caller import Admit, Caller
 from ykactor.surfaces.server.handshake import RequestHead
-from ykactor.surfaces.server.websocket import DOORS, Limits
+from ykactor.surfaces.server.websocket import DOORS
 
 UNKNOWN = "yk_" + "u" * 43
 EXPIRED = "yk_" + "e" * 43
@@ -76,9 +78,9 @@ async def test_one_answer_for_all_reasons(path: str) -> None:
     control = control_of(access(secrets={**SECRETS, "nobody": "yk_" + "n" * 43}))
     expired = control_of(access(secrets={"reader": EXPIRED}, expires_ns=NOW_NS))
     answers = set()
-    for limits in (Limits(), Limits(feed_sessions_max=0, rm_sessions_max=0)):
+    for in_force in (Limits, partial(Limits, total_sessions=32)):
         for admit in (control.admit, expired.admit):
-            async with running_daemon(limits=limits, admit=admit) as daemon:
+            async with running_daemon(in_force=in_force, admit=admit) as daemon:
                 answers |= {await response(daemon, *headers, path=path) for headers in BAD.values()}
     (answer,) = answers
     assert status_of(answer) == 401
@@ -164,7 +166,7 @@ async def test_without_an_access_file(path: str, headers: tuple[str, ...]) -> No
 
 async def test_who_is_let_in_learns_more() -> None:
     """SE-60: an unknown path, a page of another host and that there is no room are told to who is somebody."""
-    async with running_daemon(limits=Limits(feed_sessions_max=0), admit=control_of().admit) as daemon:
+    async with running_daemon(in_force=lambda: Limits(total_sessions=32), admit=control_of().admit) as daemon:
         good = bearer(SECRETS["reader"])
         assert status_of(await response(daemon, good, path="/v1/unknown")) == 404
         assert status_of(await response(daemon, good, "Origin: http://elsewhere")) == 403

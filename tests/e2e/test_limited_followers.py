@@ -7,8 +7,9 @@ import msgspec
 import pytest
 import trio
 from daemon import application, asks, next_allocated, node
+from daemonhere import daemon_here
 from msgspec import structs
-from test_slow_configurations import daemon_here, update
+from test_slow_configurations import FIRST, update
 from test_websocket import Client
 from world import limit, queue, tree
 
@@ -33,7 +34,7 @@ REFUSED = {"code": "NOT_PERMITTED", "message": "found a name that does not exist
 @asynccontextmanager
 async def busy_daemon() -> AsyncIterator[tuple[Daemon, str]]:
     """Two teams on one node."""
-    async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(update(QUEUES))
         await rm.request(node(vcore=4))
         for name, leaf in (("app-1", "root.team-a.x"), ("secret-1", "root.secret.hidden")):

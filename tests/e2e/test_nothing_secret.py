@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 import trio
 from callers import SECRETS, jwt_of, keys, tokens_of
 from daemon import run_command
-from doubles import open_listener
+from daemonhere import serving
 from trio_websocket import ConnectionClosed, HandshakeError
 
 from ykactor.actors.clock import system_ns
@@ -21,8 +20,6 @@ from ykactor.journal.reading import Reader
 from ykactor.surfaces.access_file import AccessFile
 from ykactor.surfaces.cli.serve import kept_state, make_daemon
 from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 
 ACCESS = """\
@@ -41,13 +38,8 @@ async def running(directory: Path) -> AsyncIterator[tuple[Daemon, str]]:
     settings = Settings(access_path=directory / "access.yaml")
     with kept_state(directory / "state", settings, durability="off") as state:
         daemon = make_daemon(queuefile.load(""), settings, state, access=AccessFile(directory / "access.yaml"))
-        listener = await open_listener()
-        with trio.fail_after(180):
-            async with trio.open_nursery() as nursery:
-                await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-                yield daemon, Door.of(listener).url
-                daemon.stop()
-                await daemon.stopped.wait()
+        async with serving(daemon) as url:
+            yield daemon, url
 
 
 async def talk(url: str, path: str, header: tuple[bytes, bytes], *messages: dict[str, object]) -> list[bytes]:

@@ -1,51 +1,28 @@
 """The requests of an operator in a daemon of this process: limited identities, a disk that does not answer, a part that fails."""
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 import trio
 from callers import SECRETS, control_of
 from daemon import application, node
-from doubles import open_listener, running_daemon
+from daemonhere import daemon_here
+from doubles import running_daemon
 from memorystore import MemoryStore
 from msgspec import structs
 from partitiontexts import several
 from world import queue
 
 from ykactor.access.model import ANYBODY, Identity, Role
-from ykactor.actors.clock import Clock
-from ykactor.actors.journal import Journal
 from ykactor.client import Disconnected, RequestRefused, connect, operate
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.daemon import Daemon
 from ykactor.surfaces.server.operator_requests import OperatorRequests
-from ykactor.surfaces.server.systemd import Notifier
-from ykactor.wire import queuefile
-from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, ProtocolError
 
 TEXT = several(default=[queue("a"), queue("b")], gpu=[queue("a")])
-
-
-@asynccontextmanager
-async def running(store: MemoryStore) -> AsyncIterator[tuple[Daemon, str]]:
-    """A daemon over this store, and its URL; stopped at the end."""
-    clock = Clock.of_the_system()
-    daemon = Daemon(queuefile.load(TEXT), Settings(), clock, journal=Journal(store, encode_facts, clock.now_ns))
-    listener = await open_listener()
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-            yield daemon, Door.of(listener).url
-            daemon.stop()
-            await daemon.stopped.wait()
-        await listener.aclose()
 
 
 def requests_of(daemon: Daemon, identity: Identity) -> OperatorRequests:
@@ -61,7 +38,7 @@ def in_partition(request: si.NodeRequest, partition: str) -> si.NodeRequest:
 async def test_an_operator_of_some_queues() -> None:
     """SE-26, OP-14: it moves, holds and ends what is in its queues, and does not learn what is in others."""
     limited = structs.replace(ANYBODY, name="ops", queues=frozenset({"root.a"}))
-    async with running(MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(TEXT, MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         for name, leaf in ("app-1", "root.a"), ("app-2", "root.b"):
             await rm.request(application(name, leaf))
         requests = requests_of(daemon, limited)
@@ -83,7 +60,7 @@ async def test_an_operator_of_some_queues() -> None:
 async def test_an_answer_waits_for_the_disk() -> None:
     """SE-70: no effect is acknowledged that a loss of power could take back."""
     store = MemoryStore()
-    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
+    async with daemon_here(TEXT, store) as (daemon, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
         await rm.request(node())
         store.answers = trio.Event()
         drain = si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")])
@@ -107,7 +84,7 @@ async def test_an_answer_waits_for_the_disk() -> None:
 async def test_an_operator_is_told_that_the_disk_is_full() -> None:
     """DU-10, SE-70: before its request is carried out, which is answered when there is room again."""
     store = MemoryStore()
-    async with running(store) as (_, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
+    async with daemon_here(TEXT, store) as (_, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
         store.is_full = True
         await rm.send(node())
         assert isinstance(await anext(rm), si.JournalStatus)
@@ -121,7 +98,7 @@ async def test_an_operator_is_told_that_the_disk_is_full() -> None:
 
 async def test_a_part_of_the_nodes() -> None:
     """SE-71: the first node is drained when the second one cannot be: the answer says so, and so does the audit."""
-    async with running(MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(TEXT, MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(node())
         await rm.request(in_partition(node("n2"), "gpu"))
         daemon.partitions["gpu"].close()
@@ -139,7 +116,7 @@ async def test_a_part_of_the_nodes() -> None:
 
 async def test_the_end_of_the_daemon() -> None:
     """A session that has nothing to do is told the reason."""
-    async with running(MemoryStore()) as (daemon, url), operate(url) as operator:
+    async with daemon_here(TEXT, MemoryStore()) as (daemon, url), operate(url) as operator:
         await operator.request(si.NodeRequest())
         daemon.stop()
         with pytest.raises(Disconnected, match="1001 the daemon stops"):

@@ -341,7 +341,9 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
     daemon = FakeDaemon(("default",), accept_all, ring_max=10, manual=False)
     outbox, caller = daemon.outboxes.renew("rm-1", JSON), Caller(Role.RM, "here")
     configs = ConfigUpdates(daemon, daemon.audit)
-    handler = RequestHandler(daemon, outbox.attach(0), JSON.decode_request, configs, InputMemory(), caller, daemon.audit)
+    handler = RequestHandler(
+        daemon, outbox.attach(0), JSON.decoding_request, configs, InputMemory(lambda: 1000), caller, daemon.audit
+    )
     await handler.on_message('{"type": "ScheduleRequest", "id": "1"}')
     assert outbox.sequence == 1
     caller.revoke(PROOF_GONE)

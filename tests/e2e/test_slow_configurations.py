@@ -3,28 +3,25 @@
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 import trio
 import trio.testing
 from daemon import application, asks, next_allocated, node
-from doubles import open_listener, running_daemon
+from daemonhere import daemon_here
+from doubles import running_daemon
 from msgspec import structs
 from world import queue, tree
 
-from ykactor.actors.clock import Clock
 from ykactor.actors.partitions import Partitions
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_updates import WAITING_MAX
-from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.daemon import Daemon
 from ykactor.surfaces.server.daemon_rows import DaemonRows
-from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.reloading import Reloading
-from ykactor.surfaces.server.systemd import Notifier
 from ykactor.surfaces.server.websocket import Limits
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -63,20 +60,6 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> SlowLoader:
     return slow
 
 
-@asynccontextmanager
-async def daemon_here() -> AsyncIterator[tuple[Daemon, str]]:
-    """A daemon in this process with real sockets, and its URL."""
-    daemon = Daemon(queuefile.load(FIRST), Settings(), Clock.of_the_system())
-    listener = await open_listener()
-    with trio.fail_after(180):
-        async with trio.open_nursery() as nursery:
-            await nursery.start(partial(daemon.run, [Door.of(listener)], Notifier(None)))
-            yield daemon, Door.of(listener).url
-            daemon.stop()
-            await daemon.stopped.wait()
-        await listener.aclose()
-
-
 def update(text: str, request_id: str = "") -> si.UpdateConfigurationRequest:
     return si.UpdateConfigurationRequest(id=request_id, config=text)
 
@@ -87,7 +70,7 @@ def leaves(daemon: Daemon) -> list[str]:
 
 async def test_a_session_goes_on_while_its_configuration_is_read(loader: SlowLoader) -> None:
     """Its other requests are carried out and answered; the ``Ack`` of the configuration comes when it is in force."""
-    async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.send(update(SECOND, "slow"))
         await loader.wait_begun()
         await rm.request(node())
@@ -105,7 +88,7 @@ async def test_a_session_goes_on_while_its_configuration_is_read(loader: SlowLoa
 
 async def test_a_resource_manager_registers_while_the_file_is_read(loader: SlowLoader) -> None:
     """The watcher's configuration holds up nobody."""
-    async with daemon_here() as (daemon, url), trio.open_nursery() as nursery:
+    async with daemon_here(FIRST) as (daemon, url), trio.open_nursery() as nursery:
         nursery.start_soon(daemon.apply_config, SECOND, "")
         await loader.wait_begun()
         async with connect(url, rm_id="rm-1") as rm:
@@ -117,7 +100,7 @@ async def test_a_resource_manager_registers_while_the_file_is_read(loader: SlowL
 
 async def test_a_resumed_session_gets_the_ack(loader: SlowLoader) -> None:
     """The configuration of a lost session is still put into force, because its registration goes on."""
-    async with daemon_here() as (daemon, url):
+    async with daemon_here(FIRST) as (daemon, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND, "slow"))
             await loader.wait_begun()
@@ -129,7 +112,7 @@ async def test_a_resumed_session_gets_the_ack(loader: SlowLoader) -> None:
 
 async def test_a_fresh_registration_drops_the_configuration_of_the_one_before(loader: SlowLoader) -> None:
     """SC-141: nothing of the earlier registration takes effect any more, neither what is read nor what waits."""
-    async with daemon_here() as (daemon, url):
+    async with daemon_here(FIRST) as (daemon, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND))
             await rm.send(update(THIRD))
@@ -144,7 +127,7 @@ async def test_a_fresh_registration_drops_the_configuration_of_the_one_before(lo
 
 async def test_configurations_keep_their_order_over_sessions(loader: SlowLoader) -> None:
     """The last one wins, also if it is of a session that resumes, and earlier ones wait."""
-    async with daemon_here() as (_, url):
+    async with daemon_here(FIRST) as (_, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND))
             await loader.wait_begun()
@@ -163,7 +146,7 @@ async def test_configurations_keep_their_order_over_sessions(loader: SlowLoader)
 
 async def test_few_may_wait_over_sessions(loader: SlowLoader) -> None:
     """Who comes again and again cannot fill the memory with what waits."""
-    async with daemon_here() as (_, url):
+    async with daemon_here(FIRST) as (_, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND))
             await loader.wait_begun()
@@ -178,7 +161,7 @@ async def test_few_may_wait_over_sessions(loader: SlowLoader) -> None:
 
 async def test_an_error_of_the_loader_ends_nothing(loader: SlowLoader, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request is refused, the session and the daemon go on, and so do later configurations."""
-    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(FIRST) as (_, url), connect(url, rm_id="rm-1") as rm:
         loader.go.set()
         with monkeypatch.context() as broken:
             broken.setattr(queuefile, "load", None)
@@ -189,7 +172,7 @@ async def test_an_error_of_the_loader_ends_nothing(loader: SlowLoader, monkeypat
 
 async def test_a_deregistration_waits_for_no_configuration(loader: SlowLoader) -> None:
     """SC-142: another resource manager may register although the loader has not ended."""
-    async with daemon_here() as (daemon, url):
+    async with daemon_here(FIRST) as (daemon, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND))
             await loader.wait_begun()
@@ -205,7 +188,7 @@ async def test_a_deregistration_waits_for_no_configuration(loader: SlowLoader) -
 
 async def test_whoever_registers_first_has_the_daemon(loader: SlowLoader) -> None:
     """SC-142: a registration whose configuration is still being read holds nothing, and changes nothing when it is too late."""
-    async with daemon_here() as (daemon, url), trio.open_nursery() as nursery:
+    async with daemon_here(FIRST) as (daemon, url), trio.open_nursery() as nursery:
         is_refused = trio.Event()
 
         async def register_slowly() -> None:
@@ -229,7 +212,7 @@ async def test_whoever_registers_first_has_the_daemon(loader: SlowLoader) -> Non
 
 async def test_who_is_gone_does_not_delay_a_second_attempt(loader: SlowLoader) -> None:
     """The configuration of a registration is not read any further when the connection has ended, nor one that waits."""
-    async with daemon_here() as (_, url):
+    async with daemon_here(FIRST) as (_, url):
 
         def register(text: str) -> str:
             return JSON.encode(si.RegisterResourceManagerRequest(rm_id="rm-1", config=text)).decode()
@@ -248,7 +231,7 @@ async def test_who_is_gone_does_not_delay_a_second_attempt(loader: SlowLoader) -
 
 async def test_configurations_keep_their_order_and_few_may_wait(loader: SlowLoader) -> None:
     """The last one wins; one too many is refused without effect on the others."""
-    async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.send(update(SECOND, "0"))
         await loader.wait_begun()
         for number in range(1, WAITING_MAX + 1):
@@ -265,7 +248,7 @@ async def test_configurations_keep_their_order_and_few_may_wait(loader: SlowLoad
 
 async def test_the_daemon_stops_while_a_configuration_is_read(loader: SlowLoader) -> None:
     """It waits for no loader."""
-    async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(FIRST) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         await rm.send(update(SECOND))
         await loader.wait_begun()
         daemon.stop()

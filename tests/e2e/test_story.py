@@ -7,6 +7,7 @@ import pytest
 from daemon import application, asks, node, real_daemon, run_command
 
 from ykactor.client import connect
+from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.story import _collect
 from ykactor.surfaces.cli.urls import Destination
@@ -73,6 +74,16 @@ def test_resources_are_in_the_order_of_events() -> None:
     n1 = {"schedulable": True, "allocated": dict(sorted(whole.items())), "capacity": whole, "allocations": []}
     amounts = "vcore 4, memory 1Gi, gpu 1"
     assert list(present("n1", state(nodes={"n1": n1}))) == [f"now: node n1, schedulable, uses {amounts}, capacity {amounts}"]
+
+
+def test_names_that_a_terminal_would_obey() -> None:
+    """Clients choose names: their control characters are printed as escapes, in events and in the present state."""
+    event = si.EventRecord(1, "APP", "app\x1b[2J", "ADD", "APP_NEW", 0, message="a\x9bb", partition="default")
+    line = click.unstyle(as_text(event))
+    assert line.isprintable()
+    assert "app\\x1b[2J" in line
+    running = {"app\x1b[2J": {"state": "Running", "queueName": "root.a"}}
+    assert list(present("app\x1b[2J", state(applications=running))) == ["now: application app\\x1b[2J is Running in root.a"]
 
 
 def test_what_an_event_is_about() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, application, asks, next_allocated, next_event, node, real_daemon, run_command
+from daemonhere import daemon_here
 from faulting import watch_partitions
 from memorystore import MemoryStore
 from partitiontexts import several
-from test_durable_daemon import running
 from test_reload_partitions import replace
 from world import queue
 
@@ -35,11 +35,11 @@ if "BAD_CONFIG" in os.environ:
 
     ingest = PartitionCore.ingest
 
-    def refusing(self, now_ns, submissions):
+    def refusing(self, now_ns, submissions, limits=None):
         if self.name == os.environ["BAD_CONFIG"] and type(submissions[-1]) is ApplyConfig:
             if any(queue.path == "root.c" for queue in submissions[-1].config.root.children):
                 raise ZeroDivisionError("no queue")
-        return (yield from ingest(self, now_ns, submissions))
+        return (yield from ingest(self, now_ns, submissions, limits))
 
     PartitionCore.ingest = refusing
 
@@ -225,7 +225,7 @@ async def test_waiting_for_the_state_is_no_lack_of_progress(monkeypatch: pytest.
 
     watch_partitions(monkeypatch, before=fail)
     store = MemoryStore()
-    async with running(store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+    async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         store.answers = trio.Event()
         failures.clear()
         await rm.send(node())

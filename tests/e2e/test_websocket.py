@@ -12,6 +12,7 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
 from wsproto.frame_protocol import FrameProtocol
 
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.actors.commands import Publication
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
@@ -111,9 +112,9 @@ async def test_page_of_the_same_host_may_connect():
 
 async def test_too_many_sessions_are_refused_until_one_ends():
     """Sessions are bounded: one too many gets 503, and its place is free again when another one leaves."""
-    async with running_daemon(limits=Limits(feed_sessions_max=1, rm_sessions_max=1)) as daemon:
+    async with running_daemon(in_force=lambda: AccessLimits(total_sessions=33)) as daemon:
         async with client(daemon, "/v1/feed"):
-            with pytest.raises(Disconnected, match="the server replied 503 1 sessions are open on /v1/feed"):
+            with pytest.raises(Disconnected, match="the server replied 503 limit totalSessions = 33"):
                 async with client(daemon, "/v1/feed"):
                     pass
         await wait_for_place(daemon)
@@ -132,7 +133,7 @@ async def test_too_many_sessions_are_refused_until_one_ends():
 )
 async def test_strange_handshakes_end(request_bytes):
     """Plain HTTP, other protocols, half a request and silence end within the handshake's deadline and harm nobody."""
-    async with running_daemon(limits=Limits(handshake_s=1)) as daemon:
+    async with running_daemon(in_force=lambda: AccessLimits(handshake_seconds=1)) as daemon:
         async with await trio.open_tcp_stream("127.0.0.1", int(daemon.url.rpartition(":")[2])) as stream:
             await stream.send_all(request_bytes)
             while await stream.receive_some():
@@ -203,13 +204,11 @@ async def test_bad_subscriptions_are_answered_and_the_session_goes_on():
             assert (await follower.ask({"type": "Subscribe", "from": "snapshot"}))["type"] == "Snapshot"
 
 
-@pytest.mark.parametrize(("path", "limit"), [("/v1/rm", "message_bytes_max"), ("/v1/feed", "subscription_bytes_max")])
-async def test_huge_message_closes_the_session(path, limit):
+async def test_a_huge_message_of_a_follower_closes_the_session():
     """A message above the limit, which is one of its own for followers, is not gathered in memory: the session ends with 1009."""
-    async with running_daemon(limits=Limits(**{limit: 10_000})) as daemon:
-        async with client(daemon, path) as peer:
-            await peer.send("x" * 1_000_000)
-            assert (await peer.closed()).code == 1009
+    async with running_daemon(limits=Limits(subscription_bytes_max=10_000)) as daemon, client(daemon, "/v1/feed") as peer:
+        await peer.send("x" * 1_000_000)
+        assert (await peer.closed()).code == 1009
 
 
 @pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
@@ -278,7 +277,7 @@ async def test_newer_session_replaces_the_older():
 
 async def test_partition_that_never_answers_keeps_no_place():
     """A session that has ended is gone, even if its requests are still being worked on."""
-    async with running_daemon(limits=Limits(feed_sessions_max=1, rm_sessions_max=1)) as daemon:
+    async with running_daemon(in_force=lambda: AccessLimits(total_sessions=33)) as daemon:
         async with registered(daemon) as rm:
             daemon.doubles["default"].resume = trio.Event()
             await rm.send({"type": "NodeRequest", "id": "lost", "nodes": [NODE]})
@@ -788,7 +787,7 @@ async def connections(daemon, count):
 
 async def test_a_connection_that_ends_without_a_byte_is_noticed():
     """Connections that end at once, or in the middle of the handshake, are done with long before its deadline."""
-    async with running_daemon(limits=Limits(handshake_s=1000)) as daemon:
+    async with running_daemon(in_force=lambda: AccessLimits(handshake_seconds=1000)) as daemon:
         async with connections(daemon, 50):
             pass
         async with connections(daemon, 5) as streams:
@@ -802,7 +801,7 @@ async def test_a_connection_that_ends_without_a_byte_is_noticed():
 
 async def test_followers_cannot_take_the_places_of_resource_managers():
     """However many connections are open, in the handshake or as followers, a resource manager gets in."""
-    async with running_daemon(limits=Limits(feed_sessions_max=3, handshake_s=1000)) as daemon:
+    async with running_daemon(in_force=lambda: AccessLimits(total_sessions=35, handshake_seconds=1000)) as daemon:
         async with connections(daemon, 30), AsyncExitStack() as followers:
             for _ in range(3):
                 await followers.enter_async_context(client(daemon, "/v1/feed"))

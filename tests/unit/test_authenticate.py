@@ -169,6 +169,15 @@ def test_expiry(let: Let) -> None:
             let(after_s=60, **shown)
 
 
+def test_a_certificate_that_expires(let: Let) -> None:
+    """SE-33: the earlier one of the end of the certificate and that of the proof."""
+    for name, ends_s, expires_s in (("DNS:ops", 30, 30), ("URI:spiffe://ci", 30, 30), ("URI:spiffe://ci", 90, 60)):
+        shown = {"certificate": (name,), "certificate_expires_ns": NOW_NS + ends_s * 10**9}
+        assert let(after_s=expires_s - 0.1, **shown).expires_ns == NOW_NS + expires_s * 10**9
+        with pytest.raises(NotAuthenticatedError, match="has expired"):
+            let(after_s=expires_s, **shown)
+
+
 def test_what_has_expired_does_not_disturb(let: Let) -> None:
     """SE-3: a proof that has expired is as one that is not shown, unless it is the bearer."""
     assert let(after_s=60, certificate=("URI:spiffe://ci",), uid=0).identity.name == "ops"

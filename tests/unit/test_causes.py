@@ -9,6 +9,7 @@ import pytest
 from test_history import sample
 from world import app, ask, move, release, terminate
 
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import (
     Administration,
     ApplyConfig,
@@ -65,7 +66,7 @@ def test_every_request_comes_back(kind: Any) -> None:
         assert_comes_back(Request(sample(kind, full=full)))
 
 
-@pytest.mark.parametrize("cause", [TimersDue(), CycleDue(Budget(7, 5)), Input([])])
+@pytest.mark.parametrize("cause", [TimersDue(), CycleDue(Budget(7, 5)), Input([]), Input([], HeldLimits("ci", 1, 2, 3, 4))])
 def test_the_others_come_back(cause: Cause) -> None:
     """Also an empty input."""
     assert_comes_back(cause)

@@ -9,6 +9,7 @@ from ykactor.core.messages.facts import ApplicationRejected
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, RemoveApplication, Submission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import finished
 from ykactor.surfaces.server.claims import of_administrator, permitted
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX
@@ -22,7 +23,7 @@ def spec(user: str, *groups: str, forced: bool = False, unknown: bool = False) -
 
 
 def refusal(identity: Identity, new: AddApplication) -> str:
-    (found,) = permitted(identity, [new])
+    (found,) = finished(permitted(identity, [new]))
     assert isinstance(found, RefuseEntry)
     assert isinstance(found.rejected, ApplicationRejected)
     assert found.rejected.application_id == new.application_id
@@ -41,7 +42,7 @@ def test_a_partition_gets_explicit_groups(new: AddApplication, who: UserGroups) 
     """SE-65: so nothing that somebody else has submitted changes who an application belongs to."""
     users = Users(Changed())
     users.resolve(0, spec(new.user, "admins"))
-    (found,) = permitted(CI, [new])
+    (found,) = finished(permitted(CI, [new]))
     assert isinstance(found, AddApplication)
     assert users.resolve(1, found) == who
 
@@ -53,7 +54,7 @@ def test_who_is_unknown(memory: tuple[str, ...]) -> None:
     users.resolve(0, spec("alice", *memory))
     assert refusal(CI, spec("alice", unknown=True)) == "unknown user alice"
     forcing = Identity(name="ci", roles=frozenset([Role.RM]), users=Names.of(["alice"]), may_force=True)
-    (found,) = permitted(forcing, [spec("alice", forced=True, unknown=True)])
+    (found,) = finished(permitted(forcing, [spec("alice", forced=True, unknown=True)]))
     assert isinstance(found, AddApplication)
     assert users.resolve(1, found) == UserGroups("alice", ("nogroup",))
 
@@ -79,8 +80,15 @@ def test_what_may_not_be_submitted(new: AddApplication, reason: str) -> None:
 def test_neighbours_stay() -> None:
     """SE-65: everything else of the message goes on, in its order."""
     removal: Submission = RemoveApplication(ApplicationID("app-0"))
-    first, refused, removed, last = permitted(CI, [spec("alice", "dev"), spec("eve"), removal, spec("bob", "dev")])
+    first, refused, removed, last = finished(permitted(CI, [spec("alice", "dev"), spec("eve"), removal, spec("bob", "dev")]))
     assert [type(first), type(refused), removed, type(last)] == [AddApplication, RefuseEntry, removal, AddApplication]
+
+
+def test_many_applications_are_asked_about_with_pauses() -> None:
+    """Each gets its own answer, in their order."""
+    many: list[Submission] = [spec(user, "dev") for user in ("alice", "eve", "bob") * 500]
+    assert [type(each) for each in finished(permitted(CI, many))] == [AddApplication, RefuseEntry, AddApplication] * 500
+    assert len(list(permitted(CI, many))) == 2
 
 
 def test_long_reasons_are_cut() -> None:
@@ -91,7 +99,7 @@ def test_long_reasons_are_cut() -> None:
 def test_without_an_access_file() -> None:
     """SE-1: the partition decides alone, with the groups that it remembers (QU-94)."""
     everything = [spec("eve"), spec("", forced=True), spec("x", unknown=True)]
-    assert permitted(ANYBODY, everything) == everything
+    assert finished(permitted(ANYBODY, everything)) == everything
     assert of_administrator(ANYBODY, UserGroups("eve", ())) == UserGroups("eve", ())
 
 

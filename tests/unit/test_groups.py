@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from ykactor.core.messages.submissions import AddApplication, RemoveApplication
 from ykactor.surfaces.server import groups as groups_module
 from ykactor.surfaces.server.groups import FAILED_S, KNOWN_S, GroupResolver, os_groups
 
@@ -50,6 +51,25 @@ async def test_an_answer_counts_for_300_seconds(service, autojump_clock):
     await trio.sleep(1)
     assert await resolver.groups_of("alice") == ("dev",)
     assert service.asked == ["alice"] * 2
+
+
+async def test_many_applications_leave_others_their_turns(service):
+    """All get the groups, in their order, and other tasks run meanwhile; what is no application stays as it is."""
+    resolver, turns = GroupResolver(service), []
+
+    async def other():
+        while True:
+            turns.append(len(turns))
+            await trio.lowlevel.checkpoint()
+
+    await resolver.groups_of("alice")
+    removal = RemoveApplication("app-0")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        found = await resolver.all_completed([*(AddApplication(f"app-{number}", "", "alice") for number in range(1600)), removal])
+        nursery.cancel_scope.cancel()
+    assert len(turns) >= 2
+    assert found == [*(AddApplication(f"app-{number}", "", "alice", ("staff", "dev")) for number in range(1600)), removal]
 
 
 @pytest.mark.parametrize("user", ["nobody-knows", "alice"])

@@ -245,7 +245,7 @@ def test_free_texts_may_be_long() -> None:
             "config",
             "found 16777217 bytes, expected at most 16777216",
         ),
-        (si.NodeRequest(nodes=[node()] * 100_001), "nodes", "found 100001 items, expected at most 100000"),
+        (si.NodeRequest(nodes=[node()] * 100_001), "nodes", "found more than 100000 items, expected at most that"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -343,12 +343,13 @@ def outcome(kind: type, message: object) -> object:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_text_list_and_mapping_has_a_limit(kind: type) -> None:
-    """AP-138: whatever is too long, neither what goes on nor the response is long; a refusal names the field."""
+    """AP-138: whatever is too long, neither what goes on nor the response is long; a refusal names the field, or where it is."""
     for path, message in spoiled(inspect.type_info(kind)):
         left = outcome(kind, message)
         assert len(repr(left)) < BOUND, f"{kind.__name__}{path} has no limit"
         if isinstance(left, si.ErrorResponse):
-            assert left.path == path.removeprefix(".")
+            assert left.path
+            assert path.removeprefix(".").startswith(left.path)
 
 
 def integers(kind: inspect.Type) -> Iterator[tuple[str, object, inspect.IntType]]:

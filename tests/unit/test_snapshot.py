@@ -68,12 +68,17 @@ def test_what_a_follower_sees() -> None:
         "maxApplications": 3,
         "runningApplications": 1,
         "isLeaf": True,
+        "sortPolicy": "fifo",
+        "priorityPolicy": "default",
+        "priorityOffset": 0,
+        "preemptionPolicy": "default",
     }
     assert (state["nodes"]["n1"]["capacity"], state["nodes"]["n1"]["available"]) == ({"vcore": 8}, {"vcore": 5})
     assert state["applications"]["app-1"]["pending"] == [
         {
             "reason": "wants 0.002, has 0.001 of 0.004 vcore in queue root.a",
             "count": 5,
+            "priority": 0,
             "resource": {"vcore": 2},
             "allocationKeys": ["w0", "w1", "w2"],
             "creationTimes": [3, 4, 5],
@@ -99,8 +104,21 @@ def test_who_owns_an_application() -> None:
         "submissionTime": 2 * 10**9,  # an older ask makes the application older (PR-40)
         "priority": 3,
         "allocated": {"vcore": 2},
+        "allocations": {"t1": "n1"},
     }
     assert world.state()["applications"]["app-2"]["priority"] == PRIORITY_MIN
+
+
+def test_what_decides_the_priority_of_an_ask() -> None:
+    """The own priority of the most important pending ask, and the offset and fence of each queue on its way."""
+    text = tree(queue("a", p={"priority.offset": -7, "priority.policy": "fence", "preemption.policy": "disabled"}))
+    world = make_world(text, [node("n1", vcore=1)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", priority=number, vcore=2) for number in (2, 9, 3)))
+    (pending,) = world.state()["applications"]["app-1"]["pending"]
+    assert (pending["count"], pending["priority"], pending["allocationKeys"]) == (3, 9, ["t9", "t3", "t2"])
+    of_queue = world.queue("root.a")
+    assert (of_queue["priorityOffset"], of_queue["priorityPolicy"], of_queue["preemptionPolicy"]) == (-7, "fence", "disabled")
+    assert world.queue("root")["priorityPolicy"] == "default"
 
 
 def test_a_replacement_under_way() -> None:

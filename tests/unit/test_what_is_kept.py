@@ -16,12 +16,12 @@ from ykactor.core.records.rows import ApplicationRow, PartitionRow
 
 #: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
 KEPT: dict[str, tuple[str, str, str]] = {
-    "Registry": ("applications config nodes queues", "", "changed"),
-    "PartitionCore": ("name turns", "cluster registry rounds timers users", ""),
-    "Rounds": ("arrivals last_arrival_ns", "_cluster _name _registry _timers _users", ""),
+    "Registry": ("applications config nodes queues", "dynamic_queues", "changed"),
+    "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
+    "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
-    "Cluster": ("", "_capacities _foreign _nodes _partition _total", "_changed"),
+    "Cluster": ("", "_capacities _nodes _partition _total foreign", "_changed"),
     "LeafCore": ("applications config hold path state", "_timers deadline_ns", "_changed"),
     "ParentCore": ("config hold path state", "children", ""),
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
@@ -63,8 +63,8 @@ KEPT: dict[str, tuple[str, str, str]] = {
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
-    AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs IndexedNode Labels LeafOrder Ledger
-    NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
+    AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode Labels LeafOrder
+    Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor PriorityBag PromisingNodes
     QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes RunningTasks SchedulerCore
     SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Silence

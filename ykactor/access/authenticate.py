@@ -98,7 +98,8 @@ def _has(claims: dict[str, Any], proof: JwtProof) -> bool:
 def _by_certificate(access: Access, credentials: Credentials) -> Iterator[Authenticated]:
     for identity, proof in _proofs(access):
         if isinstance(proof, CertificateProof) and proof.name in credentials.certificate:
-            yield Authenticated(identity, proof, proof.expires_ns, f"certificate {proof.name}")
+            expires_ns = min(proof.expires_ns, credentials.certificate_expires_ns)
+            yield Authenticated(identity, proof, expires_ns, f"certificate {proof.name}")
 
 
 def _by_user(access: Access, credentials: Credentials) -> Iterator[Authenticated]:

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.wire.si.lengths import ITEMS_MAX
+
 _MIB = 2**20
+#: Of all sessions so many are for resource managers, and as many for operators: nobody else can take their places.
+RESERVED_SESSIONS = 16
 
 
 class IdentityLimits(Struct, frozen=True, rename="camel"):
@@ -16,23 +21,27 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
         sessions: open at the same time, of all kinds.
         subscriptions: of these, followers.
         messages_per_second, bytes_per_second: received, of one session; more has to wait.
-        message_bytes: of one message.
-        outstanding: requests without an answer, of one session.
-        applications, asks, nodes, queues: held at the same time; queues are those that placement created.
-        tags: of one application or ask.
+        message_bytes: of one message. There is room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
+        outstanding: requests that partitions have not finished, of one session; more has to wait.
+        applications, asks, nodes, queues: held in a partition at the same time (``HeldLimits``).
+        tags: of one application or ask; at most those that a message may have.
     """
 
-    sessions: int = 2_000
-    subscriptions: int = 2_000
+    sessions: int = 1_000 + 2 * RESERVED_SESSIONS
+    subscriptions: int = 1_000
     messages_per_second: int = 10_000
     bytes_per_second: int = 64 * _MIB
     message_bytes: int = 24 * _MIB
-    outstanding: int = 10_000
+    outstanding: int = 1_024
     applications: int = 100_000
     asks: int = 1_000_000
     nodes: int = 50_000
     queues: int = 20_000
-    tags: int = 4_096
+    tags: int = ITEMS_MAX
+
+    def held(self, identity: str) -> HeldLimits:
+        """What the identity with this name may hold in a partition."""
+        return HeldLimits(identity, self.applications, self.asks, self.nodes, self.queues)
 
 
 class Limits(Struct, frozen=True, rename="camel"):
@@ -40,15 +49,13 @@ class Limits(Struct, frozen=True, rename="camel"):
 
     Attributes:
         total_sessions: open at the same time, of all identities.
-        handshake_seconds: from the connection to the first message.
-        waiting_bytes: of all messages that are received and not yet handled.
-        message_depth: levels of lists and mappings in a message.
+        handshake_seconds: for the request that opens a connection.
+        waiting_bytes: of all messages, complete or not, that are received and not yet handled.
     """
 
-    total_sessions: int = 4_000
+    total_sessions: int = 1_000 + 2 * RESERVED_SESSIONS
     handshake_seconds: int = 10
     waiting_bytes: int = 256 * _MIB
-    message_depth: int = 64
     each: IdentityLimits = IdentityLimits()
 
     def with_numbers(self, numbers: Mapping[str, int]) -> Limits:
@@ -61,6 +68,10 @@ def replaced(limits: IdentityLimits, numbers: Mapping[str, int]) -> IdentityLimi
     """The limits of an identity with numbers of its own, by their names in the access file."""
     return structs.replace(limits, **{FOR_EACH[key]: value for key, value in numbers.items()})
 
+
+#: By their names in the access file, the smallest and the largest number of limits for which it is not 1, or not 2**53 - 1.
+SMALLEST = {"totalSessions": 2 * RESERVED_SESSIONS + 1}
+LARGEST = {"tags": ITEMS_MAX}
 
 #: Names in the access file, and those of the attributes.
 FOR_EACH = {field.encode_name: field.name for field in structs.fields(IdentityLimits)}

@@ -1,14 +1,16 @@
 """What an identity needs for each message, in one table (SE-20).
 
 A message without an entry for the role of its door is refused, and so is every message of a role that the identity does not have.
-The table stands here because both it and the messages are plain data: sessions ask it when a message arrives, and again right
-before its effect. What only a turn knows is asked of the identity there: the resolved groups of an application
-(``check_application``), and the queue of one that an operator acts on (``Identity.may_act_on``).
+The table stands here because both it and the messages are plain data: sessions ask it when a message arrives. Right before its
+effect they only ask whether its sender is still let in: rights never shrink before that (SE-68). What only a turn knows is asked
+of the identity there: the resolved groups of an application (``check_application``), and the queue of one that an operator acts
+on (``Identity.may_act_on``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, structs
@@ -72,12 +74,13 @@ class Each(Struct, frozen=True):
 
 
 class EachPartition(Struct, frozen=True):
-    """As ``Each``, for long lists of items of which only the partition is asked: these are few, so each is asked once."""
+    """As ``Each``, for long lists of items of which only the partition is asked. These are few, so each is asked once."""
 
     asked: Asked
+    partition: Callable[[Any], str] = attrgetter("partition_name")
 
     def __call__(self, identity: Identity, items: Sequence[Any]) -> Refusal | None:
-        if all(map(identity.may_act_in, {item.partition_name for item in items})):
+        if identity.partitions.is_any or all(map(identity.may_act_in, set(map(self.partition, items)))):
             return None
         return Each(self.asked)(identity, items)
 
@@ -96,7 +99,7 @@ class Unlimited(Struct, frozen=True):
 def check(identity: Identity, role: Role, message: Struct) -> Refusal | None:
     """Why the identity may not send the message as ``role``, the one of the door through which it came; None if it may.
 
-    Cost: 2 us for a small message, 6 ms for 100,000 asks.
+    Cost: 2 us for a small message; if the identity is limited to partitions, 4 ms for 100,000 asks and 10 ms for 100,000 nodes.
     """
     if role not in identity.roles:
         return Refusal("", f"{identity.name} does not have the role {role}")
@@ -138,6 +141,10 @@ def _acts_in(identity: Identity, partition: str) -> Refusal | None:
     if identity.may_act_in(partition):
         return None
     return Refusal("", f"{identity.name} may not act in partition {shown(partition or 'default')}")
+
+
+def _partition_of(node: si.NodeInfo) -> str:
+    return node.attributes.get(PARTITION_ATTRIBUTE, "")
 
 
 def _node_is_in(identity: Identity, attributes: dict[str, str]) -> Refusal | None:
@@ -222,7 +229,7 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
     },
     si.DeregisterResourceManagerRequest: {Role.RM: _asked(si.DeregisterResourceManagerRequest, "id")},
     si.NodeRequest: {
-        Role.RM: _asked(si.NodeRequest, "id", nodes=Each(_NODE)),
+        Role.RM: _asked(si.NodeRequest, "id", nodes=EachPartition(_NODE, _partition_of)),
         Role.OPERATOR: _asked(si.NodeRequest, "id", nodes=Unlimited(Each(_DRAINED_NODE))),
     },
     si.ApplicationRequest: {

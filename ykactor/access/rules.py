@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from ykactor.access import moments
 from ykactor.access.jwts import REQUIRED
-from ykactor.access.limits import FOR_ALL, FOR_EACH
+from ykactor.access.limits import FOR_ALL, FOR_EACH, LARGEST, SMALLEST
 from ykactor.access.model import Role, normal_queue
 from ykactor.access.schema import FileText, IdentityText, ProofText
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
@@ -160,5 +160,7 @@ def _check_limits(text: Text, limits: dict[str, int], known: Iterable[dict[str, 
     for name, number in limits.items():
         if name not in names:
             note(mistakes, "SE-48", text, ("limits", name), f"found {shown(name)}, expected one of {', '.join(names)}")
-        elif not 1 <= number < 2**53:
-            note(mistakes, "SE-48", text, ("limits", name), f"found {number}, expected 1 to 2**53 - 1")
+            continue
+        smallest, largest = SMALLEST.get(name, 1), LARGEST.get(name, 2**53 - 1)
+        if not smallest <= number <= largest:
+            note(mistakes, "SE-48", text, ("limits", name), f"found {number}, expected {smallest} to {largest}")

@@ -25,6 +25,10 @@ QUEUE_FIELDS = (
     "maxApplications",
     "runningApplications",
     "isLeaf",
+    "sortPolicy",
+    "priorityPolicy",
+    "priorityOffset",
+    "preemptionPolicy",
     "quotaPreemptionStartTime",
 )
 APPLICATION_FIELDS = (
@@ -34,10 +38,11 @@ APPLICATION_FIELDS = (
     "groups",
     "priority",
     "allocated",
+    "allocations",
     "replacing",
 )
 #: Without ``reason``, which may name anything, and without times (``_rough``).
-PENDING_FIELDS = ("count", "resource", "allocationKeys")
+PENDING_FIELDS = ("count", "priority", "resource", "allocationKeys")
 ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
 LIMIT_FIELDS = ("queue", "whose", "max", "allocated", "maxApplications", "applications")
 

@@ -13,6 +13,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
@@ -41,6 +42,9 @@ class Intake(Struct, frozen=True):
         more_follows: take no decision before the next command.
         accepted: the request to which they belong, if it wants an answer.
         failed: called before ``done`` for each submission that was not handled, or once for all of them; must not block or raise.
+        limits: of who sends them; None: it has none.
+        exceeded: called before ``done`` with the reason, once for each of these limits, when submissions of this command, or of
+            others with the same limits, were refused because of it; must not block or raise.
     """
 
     submissions: list[Submission]
@@ -48,6 +52,8 @@ class Intake(Struct, frozen=True):
     more_follows: bool = False
     accepted: Accepted | None = None
     failed: Callable[[Failure], None] | None = None
+    limits: HeldLimits | None = None
+    exceeded: Callable[[str], None] | None = None
 
 
 class SwitchConfig(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """What a partition has taken from its inbox and not finished; it outlives a failure of the partition.
 
-Submissions that follow each other are handled together, whoever sent them. If a turn with several messages fails, each of them is
-tried again alone, so that the one that makes the partition fail can be told from the others.
+Submissions that follow each other are handled together if their senders have the same limits. If a turn with several messages
+fails, each of them is tried again alone, so that the one that makes the partition fail can be told from the others.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ class Hand:
         return bool(self._items)
 
     def take(self, commands: Iterable[PartitionCommand]) -> None:
-        """Add commands behind the others."""
+        """Add commands behind the others. Their submissions are taken out of them, so that few are freed at a time."""
         for command in commands:
             if isinstance(command, Intake):
                 self._items.extend(command.submissions)
                 self._intakes.append(_Left(command, len(command.submissions)))
+                command.submissions.clear()
             self._items.append(command)
 
     def next(self) -> list[Submission] | Alone:
@@ -69,7 +70,7 @@ class Hand:
         if isinstance(first, _ALONE):
             self._begun = 1
             return first
-        portion = self._portion(1 if self._suspects else CHUNK_MAX)
+        portion = self._portion(1 if self._suspects else self._count_alike())
         self._begun = len(portion)
         return portion
 
@@ -83,6 +84,23 @@ class Hand:
                 break
             portion.append(item)
         return portion
+
+    def _count_alike(self) -> int:
+        """How many of the first submissions can be handled together."""
+        count, limits = 0, None
+        for each in self._intakes:
+            if each.count and count and each.intake.limits != limits:
+                break
+            if each.count:
+                limits = each.intake.limits
+            count += each.count
+            if count >= CHUNK_MAX:
+                return CHUNK_MAX
+        return count
+
+    def sender(self) -> Intake:
+        """The command with the first of the submissions that ``next`` returned; the others have the same limits."""
+        return next(each.intake for each in self._intakes if each.count)
 
     def parts(self) -> list[tuple[Accepted, bool]]:
         """The requests of which something is in what ``next`` returned, and whether that is the rest of it."""

@@ -234,13 +234,20 @@ class PartitionActor:
             if not isinstance(wanted, list):
                 await self._handle(wanted)
             elif wanted:
-                await self._observe(Input(wanted), self.hand.parts())
+                await self._take_in(wanted)
             for intake in self.hand.finish():
                 if intake.done is not None:
                     intake.done(self.core.name)
         if not (self._manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
+
+    async def _take_in(self, submissions: list[Submission]) -> None:
+        sender = self.hand.sender()
+        outcome = await self._observe(Input(submissions, sender.limits), self.hand.parts())
+        for reason in outcome.exceeded:
+            if sender.exceeded is not None:
+                sender.exceeded(reason)
 
     async def _fire_timers(self) -> None:
         """Fire the timers that are due."""
@@ -255,13 +262,13 @@ class PartitionActor:
         if eligible_ns is not None and eligible_ns <= self._clock.now_ns():
             self._at_rest = False
 
-    async def _observe(self, cause: Cause, parts: Sequence[Part] = ()) -> str:
-        """Returns why an administrator's request was refused, or ""."""
+    async def _observe(self, cause: Cause, parts: Sequence[Part] = ()) -> TurnResult:
+        """Carry out a turn that is no cycle."""
         await self._renew_if_due(is_quiet=False)  # not before a cycle: a long search would never end
         outcome = await self._run(cause, parts)
         if outcome.has_observed:
             self._at_rest = False
-        return outcome.refusal
+        return outcome
 
     def _is_quiet(self) -> bool:
         return (self._at_rest or self._manual) and not self._on_hold and not self.inbox.messages_waiting()
@@ -342,7 +349,7 @@ class PartitionActor:
                 done(self.core.name)
             case Administer(request, done, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
-                done(self.core.name, await self._observe(Request(request), parts))
+                done(self.core.name, (await self._observe(Request(request), parts)).refusal)
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))

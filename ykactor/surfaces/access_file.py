@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ykactor.access.access import Access
 from ykactor.access.file import Surroundings, load
-from ykactor.surfaces.server.files import read_regular
+from ykactor.surfaces.server.found_files import Found, directories_of, found_at, together
 from ykactor.wire.queuefile.text import ConfigError, Mistake
-
-#: Bytes of an access file and of each file that it names.
-FILE_MAX = 16 * 2**20
-
-#: What was found at a path: the content, or why it could not be read.
-_Found = bytes | OSError
 
 
 class AccessFile:
@@ -31,7 +25,7 @@ class AccessFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         #: Of all files, when they were loaded the last time.
-        self._found: Mapping[Path, _Found] = {}
+        self._found: Mapping[Path, Found] = {}
         self.access = Access()
         self.load()
 
@@ -40,7 +34,7 @@ class AccessFile:
 
         Raises:  ConfigError with all mistakes; OSError if the access file cannot be read.
         """
-        found: dict[Path, _Found] = {}
+        found: dict[Path, Found] = {}
         try:
             text = _text_of(self.path, _noted(found, self.path))
             beside = Surroundings(lambda name: _noted(found, self.path.parent / name), _uid_of)
@@ -52,11 +46,11 @@ class AccessFile:
     @property
     def content(self) -> bytes:
         """What the files had when they were loaded the last time."""
-        return _together(self._found.items())
+        return together(self._found.items())
 
     def read(self) -> bytes:
         """What these files have now, to be compared with ``content``; no error."""
-        return _together((path, _read(path)) for path in self._found)
+        return together((path, found_at(path)) for path in self._found)
 
     def lacks(self, numbers: Collection[int]) -> bool:
         """Whether one of them could not be loaded because of an error with one of these numbers."""
@@ -64,7 +58,7 @@ class AccessFile:
 
     def directories(self) -> set[Path]:
         """Where these files are, and where links lead."""
-        return {path.parent for file in self._found for path in (file, file.resolve())}
+        return directories_of(self._found)
 
 
 def read(path: Path) -> Access:
@@ -72,26 +66,11 @@ def read(path: Path) -> Access:
     return AccessFile(path).access
 
 
-def _noted(found: dict[Path, _Found], path: Path) -> bytes:
-    found[path] = content = _read(path)
+def _noted(found: dict[Path, Found], path: Path) -> bytes:
+    found[path] = content = found_at(path)
     if isinstance(content, OSError):
         raise content
     return content
-
-
-def _read(path: Path) -> _Found:
-    try:
-        return read_regular(path, FILE_MAX)
-    except OSError as error:
-        return error
-
-
-def _together(found: Iterable[tuple[Path, _Found]]) -> bytes:
-    """All of it; never the same for others."""
-    return b"".join(
-        b"%s: %d\n%s" % (str(path).encode(), len(content), content) if isinstance(content, bytes) else str(content).encode()
-        for path, content in found
-    )
 
 
 def _text_of(path: Path, content: bytes) -> str:

@@ -1,7 +1,8 @@
 """The causes of turns as JSON, for the journal.
 
-``{"input": [["SubmitAllocation", {...}], ...]}``, ``{"timers_due": true}``, ``{"request": ["MoveApplication", {...}]}`` or
-``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and requests as in ``named``.
+``{"input": [["SubmitAllocation", {...}], ...], "limits": {...}}``, ``{"timers_due": true}``,
+``{"request": ["MoveApplication", {...}]}`` or ``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and
+requests as in ``named``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import Administration, RefuseEntry, Rejected, Submission
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
@@ -18,9 +20,10 @@ from ykactor.wire.named import Named, NamedDecoder, UnknownClassError
 
 
 class _Cause(Struct):
-    """Exactly one field is set."""
+    """Exactly one field is set; an input may have limits."""
 
     input: list[Named] | UnsetType = UNSET
+    limits: HeldLimits | None = None
     timers_due: bool | UnsetType = UNSET
     request: Named | UnsetType = UNSET
     cycle_due: Budget | UnsetType = UNSET
@@ -41,8 +44,9 @@ class UnreadableCauseError(Exception):
 def encode_cause(cause: Cause) -> bytes:
     """A cause as JSON."""
     match cause:
-        case Input(submissions):
-            return _ENCODER.encode({"input": [(type(each).__name__, _fields(each)) for each in submissions]})
+        case Input(submissions, limits):
+            limited = {} if limits is None else {"limits": limits}
+            return _ENCODER.encode({"input": [(type(each).__name__, _fields(each)) for each in submissions], **limited})
         case TimersDue():
             return b'{"timers_due":true}'
         case Request(wanted):
@@ -66,7 +70,7 @@ def decode_cause(data: bytes) -> Cause:
     try:
         found = _DECODER.decode(data)
         if found.input is not UNSET:
-            return Input([_submission(name, fields) for name, fields in found.input])
+            return Input([_submission(name, fields) for name, fields in found.input], found.limits)
         if found.timers_due is not UNSET:
             return TimersDue()
         if found.request is not UNSET:

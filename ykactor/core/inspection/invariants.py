@@ -24,6 +24,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     registry, state = partition.registry, scheduler.state
     return [
         *objects.membership(registry),
+        *objects.counts(registry),
         *objects.allocations(registry),
         *objects.node_amounts(registry),
         *nodes.node_index(registry, state.nodes),

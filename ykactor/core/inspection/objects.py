@@ -27,6 +27,15 @@ def membership(registry: Registry) -> Iterator[str]:
         yield from differs(f"queue {path}", "the child set", sorted(known), sorted(children))
 
 
+def counts(registry: Registry) -> Iterator[str]:
+    """What is counted for limits is what there is (SE-48)."""
+    live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
+    tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
+    yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
+    dynamic = sum(not queue.config.managed for queue in registry.queues.values())
+    yield from differs("partition", "the number of dynamic queues", registry.dynamic_queues, dynamic)
+
+
 def allocations(registry: Registry) -> Iterator[str]:
     """No allocation is on two nodes or unknown to its application, and no ask is both pending and running."""
     places: dict[AskID, NodeID] = {}

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from ykactor.core.config.model import QueueProperties
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.holds import Hold
@@ -76,7 +77,7 @@ def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
 
 
 def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
-    """``final_state`` with limits, headroom, shares, capacities, reservations, owners, and why asks are pending."""
+    """``final_state`` with limits, headroom, shares, policies, capacities, reservations, owners, and why asks are pending."""
     shown, pace = (yield from final_state(partition, state)), Pace()
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
@@ -94,6 +95,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
             "maxApplications": config.max_applications,
             "runningApplications": len(queue.running),
             "isLeaf": queue.is_leaf,
+            **_policies(config.properties),
             **_held(queue.hold),
         }
         if pace.is_due():
@@ -111,11 +113,9 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
             yield ()
     texts = PendingTexts(state)
     for waiting in state.applications.values():
-        shown["applications"][waiting.application_id] |= {
-            **_application_state(state, waiting, texts),
-            **_replacements(partition, waiting),
-        }
-        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues))):
+        entry = shown["applications"][waiting.application_id]
+        entry |= _application_state(state, waiting, texts) | _tasks(partition, waiting)
+        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + len(entry["allocations"])):
             yield ()
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
@@ -141,17 +141,32 @@ def _held(hold: Hold | None) -> dict[str, Any]:
     return {} if hold is None else {"held": {"by": hold.by, "since": hold.since_ns}}
 
 
-def _replacements(partition: PartitionCore, waiting: PendingApplication) -> dict[str, Any]:
-    """The real asks that have left the pending ones and do not run yet: the release of their placeholder is not confirmed."""
-    application = partition.registry.leaf(waiting.leaf.path).applications.get(waiting.application_id)
-    if application is None or not application.gang.replacing:
-        return {}
+def _policies(properties: QueueProperties) -> dict[str, Any]:
+    """How the queue orders its content, and what it shows of it to its parent and to preemption."""
     return {
-        "replacing": [
+        "sortPolicy": properties.sort_policy,
+        "priorityPolicy": "fence" if properties.priority_fence else "default",
+        "priorityOffset": properties.priority_offset,
+        "preemptionPolicy": properties.preemption_policy,
+    }
+
+
+def _tasks(partition: PartitionCore, waiting: PendingApplication) -> dict[str, Any]:
+    """On which node each task runs.
+
+    ``replacing`` are the real asks that have left the pending ones and do not run yet: the release of their placeholder is not
+    confirmed.
+    """
+    application = partition.registry.leaf(waiting.leaf.path).applications.get(waiting.application_id)
+    if application is None:
+        return {"allocations": {}}
+    tasks: dict[str, Any] = {"allocations": {key: node_id for key, (_, node_id) in application.allocations.items()}}
+    if application.gang.replacing:
+        tasks["replacing"] = [
             {"allocationKey": ask.spec.allocation_key, "placeholder": placeholder, "nodeID": node_id}
             for placeholder, (ask, node_id) in application.gang.replacing.items()
         ]
-    }
+    return tasks
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:
@@ -192,10 +207,12 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
 
 
 def _pending(state: SchedulerState, waiting: PendingApplication, texts: PendingTexts) -> list[dict[str, Any]]:
+    """An entry for asks that wait for the same reason; ``priority`` is the highest of their own."""
     pending: list[dict[str, Any]] = [
         {
             "reason": texts.of(waiting, queue),
             "count": len(queue),
+            "priority": queue.first().spec.priority,
             "resource": dict(queue.needs),
             **_examples(queue.items(NAMES_MAX)),
             **(_attempts(state, queue.first()) if _is_short(queue) else {}),
@@ -248,6 +265,7 @@ def _same_reason(reason: str, asks: list[Ask]) -> dict[str, Any]:
     return {
         "reason": reason,
         "count": len(asks),
+        "priority": max(ask.spec.priority for ask in asks),
         "resource": dict(asks[0].spec.resource),
         **_examples(asks[:NAMES_MAX]),
     }

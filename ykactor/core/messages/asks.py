@@ -51,6 +51,11 @@ class Ask(Struct, frozen=True, gc=False):
 AskID = tuple[ApplicationID, AllocationKey]
 
 
+def is_foreign(spec: AllocationSpec) -> bool:
+    """Whether it is an allocation of somebody else, which only uses resources of its node (SC-81)."""
+    return bool(spec.tags) and "foreign" in spec.tags
+
+
 def ask_id(ask: Ask) -> AskID:
     """What identifies an ask in its partition."""
     return ask.spec.application_id, ask.spec.allocation_key

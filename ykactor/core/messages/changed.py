@@ -19,6 +19,8 @@ class Changed:
     def __init__(self) -> None:
         #: Tasks come with their identity, because an arrival number finds no task; other rows with None.
         self.keys: dict[Key, AskID | None] = {}
+        #: How many tasks there are; each is counted from when it is new until ``AskRemoved`` tells its end.
+        self.tasks = 0
 
     def clear(self) -> None:
         """A turn begins."""

@@ -15,7 +15,6 @@ from ykactor.core.messages.facts import (
     AllocationRejected,
     AllocationResized,
     AskAdded,
-    AskRemoved,
     AskResized,
     Fact,
     Released,
@@ -77,6 +76,7 @@ class Application(ApplicationRecord):
         if placeholder is not None:
             return self._update_replacement(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
+        self.changed.tasks += 1
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
         self.changed.task(ask)
         if created < self.submission_ns:
@@ -182,7 +182,7 @@ class Application(ApplicationRecord):
         self.changed.task(ask)
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
-        facts = _with_ask(released)
+        facts = self._with_ask(released)
         if ask.spec.placeholder:
             return states_first(facts + placeholders.ended(self, now_ns, ask, node_id, termination_type))
         self.real_count -= 1
@@ -211,7 +211,7 @@ class Application(ApplicationRecord):
     def _removed(self, asks: Iterable[Ask], now_ns: int) -> Pausing[list[Fact]]:
         facts, pace = list[Fact](), Pace()
         for ask in asks:
-            facts.append(AskRemoved(now_ns, ask, self.queue, True))
+            facts.append(self.ask_removed(now_ns, ask, pending=True))
             if pace.is_due():
                 yield ()
         return facts
@@ -238,7 +238,7 @@ class Application(ApplicationRecord):
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
             self.changed.task(ask)
-            facts += _with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
+            facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
             if pace.is_due():
                 yield ()
         facts += yield from self._removed(self.asks.values(), now_ns)
@@ -266,21 +266,20 @@ class Application(ApplicationRecord):
         for ask in asks:
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
-            facts.append(AskRemoved(now_ns, ask, self.queue, True, timed_out=True))
+            facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
             if pace.is_due():
                 yield ()
         facts += yield from self.start_releases(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
 
+    def _with_ask(self, released: Released) -> list[Fact]:
+        """The end of an allocation is the end of its ask too."""
+        timed_out = released.termination_type is TerminationType.TIMEOUT
+        return [released, self.ask_removed(released.at_ns, released.ask, pending=False, timed_out=timed_out)]
+
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """Release a victim of preemption (PE-93)."""
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
-
-
-def _with_ask(released: Released) -> list[Fact]:
-    """The end of an allocation is the end of its ask too."""
-    timed_out = released.termination_type is TerminationType.TIMEOUT
-    return [released, AskRemoved(released.at_ns, released.ask, released.queue, False, timed_out)]
 
 
 def _refusal(spec: AllocationSpec) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from ykactor.core.messages.asks import Ask, resized
 from ykactor.core.messages.facts import (
     Allocated,
-    AskRemoved,
     AskReturned,
     Fact,
     PlaceGivenUp,
@@ -88,7 +87,7 @@ def cancel_replacement(application: ApplicationRecord, now_ns: int, key: Allocat
 
 def _cancel_replacement_of(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     real, _ = application.gang.replacing[placeholder]
-    return [*withdraw(application, now_ns, placeholder), AskRemoved(now_ns, real, application.queue, False)]
+    return [*withdraw(application, now_ns, placeholder), application.ask_removed(now_ns, real, pending=False)]
 
 
 def cancel_replacements(application: ApplicationRecord, now_ns: int) -> list[Fact]:
@@ -242,4 +241,4 @@ def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> 
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
     changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []
-    return [started, *changes, AskRemoved(now_ns, ask, application.queue, True, timed_out=True)]
+    return [started, *changes, application.ask_removed(now_ns, ask, pending=True, timed_out=True)]

@@ -67,6 +67,15 @@ class ApplicationRecord(Lifecycle):
         """Whether an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
         return bool(self.asks or self.real_count)
 
+    def has_task(self, key: AllocationKey) -> bool:
+        """Whether there is an ask or allocation with this key."""
+        return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
+
+    def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
+        """The fact that tells the end of a task, which counts no more."""
+        self.changed.tasks -= 1
+        return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
+
     def forget_asks(self) -> None:
         """Drop all pending asks."""
         for ask in self.asks.values():
@@ -123,7 +132,7 @@ class ApplicationRecord(Lifecycle):
 
     def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
-        facts: list[Fact] = [AskRemoved(now_ns, ask, self.queue, True) for ask in self.asks.values()]
+        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.asks.values()]
         self.forget_asks()
         self.touch()
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))

@@ -26,9 +26,15 @@ class Registry:
         self.changed = Changed()
         #: Parents before their children.
         self.queues: dict[QueuePath, QueueCore] = {}
+        #: How many of them are there because placement created them.
+        self.dynamic_queues = 0
         self.nodes: dict[NodeID, NodeCore] = {}
         #: The leaf of every live application.
         self.applications: dict[ApplicationID, QueuePath] = {}
+
+    def count_queues(self) -> None:
+        """Other queues are there, or other settings of them are in force."""
+        self.dynamic_queues = sum(not queue.config.managed for queue in self.queues.values())
 
     def leaf(self, path: QueuePath) -> LeafCore:
         """The leaf at ``path``, which must be one."""

@@ -47,7 +47,8 @@ class Cluster:
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
-        self._foreign: dict[AllocationKey, NodeID] = {}
+        #: Where each foreign allocation is.
+        self.foreign: dict[AllocationKey, NodeID] = {}
 
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
         """The commands or facts that follow from a submission; a new node is in the set at once."""
@@ -69,9 +70,9 @@ class Cluster:
                 return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
             case SubmitAllocation(spec):
                 return self._route_foreign(now_ns, spec)
-            case ReleaseAllocations(_, key) if key is not None and key in self._foreign:
+            case ReleaseAllocations(_, key) if key is not None and key in self.foreign:
                 self._changed.foreign(key)
-                return [(self._nodes[self._foreign.pop(key)], ReleaseForeign(now_ns, key))]
+                return [(self._nodes[self.foreign.pop(key)], ReleaseForeign(now_ns, key))]
             case AnswerPredicate(predicate, node_id, allocate, error) if node_id in self._nodes:
                 return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
             case ForgetPredicates(predicate, name):
@@ -92,10 +93,10 @@ class Cluster:
         if any(quantity < 0 for quantity in spec.resource.values()):
             return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES)]
         routed: list[Routed] = []
-        before = self._foreign.get(key)
+        before = self.foreign.get(key)
         if before is not None and before != spec.node_id:  # SC-82: it moved
             routed.append((self._nodes[before], ReleaseForeign(now_ns, key)))
-        self._foreign[key] = spec.node_id
+        self.foreign[key] = spec.node_id
         self._changed.foreign(key)
         routed.append((self._nodes[spec.node_id], PlaceForeign(now_ns, spec)))
         return routed
@@ -111,20 +112,20 @@ class Cluster:
         """A node has left, and the foreign allocations on it (SC-84)."""
         self._changed.node(node_id)
         for key in self._nodes.pop(node_id).foreign:
-            del self._foreign[key]
+            del self.foreign[key]
             self._changed.foreign(key)
 
     def adopt(self) -> Resource | None:
         """Take over the nodes and their foreign allocations, which were restored. Returns the max of root."""
         for node_id, node in self._nodes.items():
-            self._foreign.update(dict.fromkeys(node.foreign, node_id))
+            self.foreign.update(dict.fromkeys(node.foreign, node_id))
             self._capacities[node_id] = node.capacity
             add_to(self._total, node.capacity)
         return self._root_max()
 
     def node_of_foreign(self, key: AllocationKey) -> NodeID | None:
         """The node of a foreign allocation; None if there is no such allocation."""
-        return self._foreign.get(key)
+        return self.foreign.get(key)
 
     def update_total(self, fact: Fact) -> list[Fact]:
         """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""

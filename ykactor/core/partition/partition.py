@@ -8,7 +8,7 @@ the nodes offer together in ``cluster``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -27,6 +27,7 @@ from ykactor.core.messages.facts import (
     RecheckDue,
     RequestRefused,
 )
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.states import QUEUE_CLEANER_NS, ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     Administration,
@@ -44,6 +45,7 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable, Terminate
 from ykactor.core.objects.exchange import send
+from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition import administration, operations
@@ -51,7 +53,7 @@ from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.reload import Reload, difference, objection
-from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in_rounds
+from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, in_limited_rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
@@ -80,19 +82,22 @@ class PartitionCore:
         self.timers = Timers(changed)
         self.cluster = Cluster(self.name, self.registry.nodes, changed)
         self.users = Users(changed)
-        self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers)
+        self.holdings = Holdings(self.registry, self.cluster.foreign)
+        self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers, self.holdings)
 
     def begin_turn(self) -> None:
         """A turn begins."""
         self.turns += 1
         self.registry.changed.clear()
+        self.holdings.begin()
 
     # ---- input
 
-    def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> Round:
-        """Handle submissions in order. Returns what became true, in order."""
+    def ingest(self, now_ns: int, submissions: Sequence[Submission], limits: HeldLimits | None = None) -> Round:
+        """Handle submissions in order, within the limits of who has sent them. Returns what became true, in order."""
+        self.holdings.limits = limits
         found: list[list[Fact]] = []
-        for part in in_rounds(submissions):
+        for part in in_rounds(submissions) if limits is None else in_limited_rounds(submissions, self.holdings):
             if isinstance(part, ForLeaves):
                 found.append((yield from self.rounds.of_leaves(now_ns, part.submissions)))
             elif isinstance(part, ForNodes):
@@ -205,6 +210,7 @@ class PartitionCore:
         self._note_written(reload)
         self.registry.changed.configuration()
         yield from send(reload.sends)
+        self.registry.count_queues()
         if any(is_due(queue) for queue in reload.queues.values()):
             self._arm_cleaner(now_ns)
         return [*reload.facts, ConfigurationChanged(now_ns, True, "", changes)]
@@ -220,6 +226,7 @@ class PartitionCore:
         self.registry.queues = reload.queues
         self._note_written(reload)
         yield from send(reload.sends)
+        self.registry.count_queues()
         return reload.facts
 
     def _note_written(self, reload: Reload) -> None:
@@ -240,6 +247,7 @@ class PartitionCore:
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
         self.registry.queues = {}
+        self.registry.count_queues()
         for queue in closing:
             self.registry.changed.queue(queue.path)
         yield from send([(queue, Close()) for queue in closing])

@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.asks import Ask, is_foreign
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -32,6 +32,7 @@ from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
     ForgetPredicates,
+    RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
     SetPredicateService,
@@ -41,6 +42,7 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.objects.commands import ChangeAllocations, Entry, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
+from ykactor.core.objects.holdings import Holdings, kind_of
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.cluster import Cluster
@@ -74,7 +76,7 @@ class ForNodes(Struct):
 
 def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
     if type(submission) is SubmitAllocation:
-        return not (submission.spec.tags and "foreign" in submission.spec.tags)
+        return not is_foreign(submission.spec)
     if type(submission) is ReleaseAllocations:
         return bool(submission.application_id)
     return isinstance(submission, AddApplication | RemoveApplication)
@@ -111,11 +113,38 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
         yield current
 
 
+def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> Iterator[ForLeaves | ForNodes | Submission]:
+    """The same, with a refusal in the place of each submission that would be one too many (SE-48).
+
+    Whether it would be is only known when those before it have been handled: they may be refused themselves, replace what is
+    there, or end something. So where it could be, a round ends before it.
+    """
+    waiting: list[Submission] = []
+    left = holdings.left()
+    for submission in submissions:
+        kind = kind_of(submission)
+        if kind is not None:
+            if left[kind] < 1:
+                yield from in_rounds(waiting)
+                waiting.clear()
+                left = holdings.left()
+                rejected = holdings.refused(submission, kind)
+                if rejected is not None:
+                    yield RefuseEntry(rejected)
+                    continue
+            left[kind] -= 1
+        waiting.append(submission)
+    yield from in_rounds(waiting)
+
+
 class Rounds:
     """How leaves and nodes handle the submissions of one partition."""
 
-    def __init__(self, name: PartitionName, registry: Registry, cluster: Cluster, users: Users, timers: Timers) -> None:
+    def __init__(
+        self, name: PartitionName, registry: Registry, cluster: Cluster, users: Users, timers: Timers, holdings: Holdings
+    ) -> None:
         self._name = name
+        self._holdings = holdings
         self._registry = registry
         self._cluster = cluster
         self._users = users
@@ -136,7 +165,7 @@ class Rounds:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         caused: list[list[Fact]] = [[]] * len(submissions)
         batches: dict[LeafCore, list[Entry]] = defaultdict(list)
-        admission = Admission(self._name, self._registry, self._users)
+        admission = Admission(self._name, self._registry, self._users, self._holdings)
         for position, submission in enumerate(submissions):
             who = None
             routed: LeafCore | Fact | None

@@ -13,6 +13,7 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Adopt, Configure
 from ykactor.core.objects.exchange import Send
+from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
@@ -43,10 +44,11 @@ def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: lis
 class Admission:
     """Admits the applications of one round."""
 
-    def __init__(self, partition: PartitionName, registry: Registry, users: Users) -> None:
+    def __init__(self, partition: PartitionName, registry: Registry, users: Users, holdings: Holdings) -> None:
         self._partition = partition
         self._registry = registry
         self._users = users
+        self._holdings = holdings
         self._adopted: dict[ParentCore, list[QueuePath]] = {}
         self._quotas: dict[LeafCore, QueueConfig] = {}
 
@@ -70,6 +72,10 @@ class Admission:
         placed = place(self._registry, spec, who)
         if isinstance(placed, str):
             return f"failed to place application {spec.application_id}: {placed}"
+        if placed.creates:
+            reason = self._holdings.refusal("queues", len(missing(self._registry.queues, placed.path)))
+            if reason:
+                return f"failed to place application {spec.application_id}: {reason}"
         return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
@@ -97,6 +103,7 @@ class Admission:
             settings = config if config.is_parent else with_quotas(config, tags)
             changed = self._registry.changed
             changed.queue(config.path)
+            self._registry.dynamic_queues += 1
             self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings, changed)
             facts.append(QueueAdded(now_ns, config.path, managed=False))
             facts += limit_changes(None, settings, now_ns)

@@ -82,6 +82,7 @@ class Planner:
         while not plan.is_full() and not plan.at_rest:
             if plan.is_pause_due():
                 yield []
+            wakeups.on_ages(self._state, plan.now_ns)  # the last placement may have let its application join other classes
             if self._state.reservations.by_ask and self._place_reserved(plan):
                 continue
             if self._state.pairs.by_leaf:  # in a plan of their own: a node may still refuse a placement of this plan

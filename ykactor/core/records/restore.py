@@ -86,6 +86,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
         if isinstance(above, ParentCore):
             above.children[path] = None
+    registry.count_queues()
 
 
 # ---- applications and their tasks
@@ -127,6 +128,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, changed: Ch
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
     ask, key = row.ask, row.ask.spec.allocation_key
+    application.changed.tasks += 1
     if row.node_id is None:
         application.asks[key] = ask
     elif row.began_ns is not None:

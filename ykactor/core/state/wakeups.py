@@ -33,6 +33,11 @@ def on_deadlines(state: SchedulerState, now_ns: int) -> None:
         state.next_eligible_ns = now_ns
     for application in [application for application, until_ns in state.backoffs.items() if until_ns <= now_ns]:
         _end_backoff(state, application)
+    on_ages(state, now_ns)
+
+
+def on_ages(state: SchedulerState, now_ns: int) -> None:
+    """Try everything again if an ask has become old enough to reserve or preempt, or has joined a class that was tried before."""
     if state.next_eligible_ns is not None and state.next_eligible_ns <= now_ns:
         state.next_eligible_ns = None
         state.capacity_grew()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.planner.plan import Budget
 
 
 class Input(Struct, frozen=True):
-    """Submissions that are handled together, in order."""
+    """Submissions that are handled together, in order; ``limits`` are those of their sender, if it has any."""
 
     submissions: list[Submission]
+    limits: HeldLimits | None = None
 
 
 class TimersDue(Struct, frozen=True):

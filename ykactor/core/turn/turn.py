@@ -5,6 +5,7 @@ The direct effects of input are published before any decision that follows from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -47,12 +48,14 @@ class TurnResult(Struct):
         refusal: why an administrator's request was refused, or "".
         cycle: None if the cause was another.
         has_confirmed: releases were confirmed after the cycle: there may be more to decide.
+        exceeded: for each limit of the sender that the input exceeds, why the first entry was refused.
     """
 
     has_observed: bool
     refusal: str
     cycle: Cycle | None = None
     has_confirmed: bool = False
+    exceeded: Sequence[str] = ()
 
 
 def turn(
@@ -73,13 +76,13 @@ def turn(
         return TurnResult(False, "", cycle, has_confirmed)
     taken_in = _taken_in(partition, scheduler, now_ns, cause)
     has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
-    return TurnResult(has_observed, refusal)
+    return TurnResult(has_observed, refusal, exceeded=[*partition.holdings.exceeded.values()])
 
 
 def _taken_in(partition: PartitionCore, scheduler: SchedulerCore, now_ns: int, cause: Input | TimersDue | Request) -> Round:
     match cause:
-        case Input(submissions):
-            return partition.ingest(now_ns, submissions)
+        case Input(submissions, limits):
+            return partition.ingest(now_ns, submissions, limits)
         case TimersDue():
             return partition.fire(now_ns)
         case Request(wanted):

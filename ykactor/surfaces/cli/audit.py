@@ -15,6 +15,7 @@ from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
@@ -76,5 +77,4 @@ def _json(fact: Audited) -> str:
 
 def _line(fact: Audited) -> str:
     """On one line, whatever the texts of a client hold."""
-    line = f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}"
-    return line if line.isprintable() else line.encode("unicode_escape").decode()
+    return printable(f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}")

@@ -11,6 +11,7 @@ from msgspec import structs
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
 from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
 from ykactor.wire.si import messages as si
@@ -111,7 +112,7 @@ def as_text(message: FollowedMessage) -> str:
     """The message for people."""
     match message:
         case si.EventRecord():
-            return click.style(event_line(message), fg=COLOURS.get(message.type))
+            return click.style(printable(event_line(message)), fg=COLOURS.get(message.type))
         case si.Lagged():
             return click.style(f"events {message.from_} to {message.to} are lost, no longer in memory", fg="red", bold=True)
         case si.JournalStatus(writable=True):

@@ -17,6 +17,18 @@ COMMANDS = {
     "simulate": "simulate",
     "submit": "submit",
     "deregister": "deregister",
+    "queues": "views.queues",
+    "apps": "views.apps",
+    "app": "views.app",
+    "asks": "views.asks",
+    "priorities": "views.priorities",
+    "nodes": "views.nodes",
+    "node": "views.node",
+    "users": "views.users",
+    "partitions": "views.partitions",
+    "stats": "views.stats",
+    "top": "views.top",
+    "events": "views.events",
     "drain": "acts:drain",
     "undrain": "acts:undrain",
     "cancel": "acts:cancel",
@@ -33,6 +45,7 @@ COMMANDS = {
     "access": "access",
     "token": "token",
     "samples": "samples",
+    "man": "man",
 }
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ykactor.core.messages.reasons import amounts
 from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli.cells import in_order, printable
 from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.views import users
 
 
 def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
     """Lines about ``key`` from the state of a partition."""
+    yield from map(printable, _lines(key, partition))
+
+
+def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
     yield from _application(key, partition["applications"])
     if key in partition["nodes"]:
         node = partition["nodes"][key]
@@ -63,28 +68,15 @@ def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
 
 def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
     """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
-    limited = [limit for limit in partition["limits"] if limit["whose"] in (f"user {key}", f"group {key}")]
-    counted = {limit["queue"] for limit in limited if limit["whose"] == f"user {key}"}
-    used: dict[str, Counter[str]] = {}
-    running: Counter[str] = Counter()
-    for application in partition["applications"].values():
-        path = application["queueName"]
-        if application.get("user") == key and path not in counted:
-            used.setdefault(path, Counter()).update(application["allocated"])
-            running[path] += bool(application["allocated"])
-    for path, resource in used.items():
-        limited.append(
-            {"queue": path, "whose": f"user {key}", "max": None, "allocated": resource}
-            | {"maxApplications": 0, "applications": range(running[path])}
-        )
-    yield from map(_limit, sorted(limited, key=lambda limit: (limit["whose"], limit["queue"])))
+    found = [row for row in users.rows(partition, 0) if row["whose"] in (f"user {key}", f"group {key}")]
+    yield from map(_usage, sorted(found, key=lambda row: (row["whose"], row["queueName"])))
 
 
-def _limit(limit: dict[str, Any]) -> str:
-    maximum = "no limit" if limit["max"] is None else f"limit {_text(limit['max'])}"
-    most = f" of {limit['maxApplications']}" if limit["maxApplications"] else ""
-    runs = f"running applications {len(limit['applications'])}{most}"
-    return f"now: {limit['whose']} in queue {limit['queue']}, uses {_text(limit['allocated'])}, {maximum}, {runs}"
+def _usage(row: dict[str, Any]) -> str:
+    maximum = "no limit" if row["max"] is None else f"limit {_text(row['max'])}"
+    most = f" of {row['maxApplications']}" if row["maxApplications"] else ""
+    runs = f"running applications {row['runningApplications']}{most}"
+    return f"now: {row['whose']} in queue {row['queueName']}, uses {_text(row['allocated'])}, {maximum}, {runs}"
 
 
 def _asks(group: dict[str, Any]) -> str:
@@ -101,10 +93,4 @@ def _reason(group: dict[str, Any]) -> str:
 
 
 def _text(resource: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in _in_order(resource)) or "nothing"
-
-
-def _in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
-    """As events have them: vcore, memory, then the other types by name."""
-    first = ("vcore", "memory")
-    return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))
+    return ", ".join(f"{name} {quantity_text(name, value)}" for name, value in in_order(resource)) or "nothing"

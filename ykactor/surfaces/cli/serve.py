@@ -46,6 +46,8 @@ from ykactor.wire.queuefile.load import ConfigError, load
 if TYPE_CHECKING:
     from ykactor.surfaces.access_file import AccessFile
     from ykactor.surfaces.server.access_watcher import AccessWatcher
+    from ykactor.surfaces.server.tls_files import TlsFiles
+    from ykactor.surfaces.server.tls_watcher import TlsWatcher
 
 log = get_logger(__name__)
 
@@ -143,6 +145,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
     "Default: on loopback everybody may do everything, on a Unix socket root and the user of the daemon.",
 )
+@door_options.tls_options
 @click.option(
     "--insecure",
     "is_insecure",
@@ -176,12 +179,13 @@ def command(
     socket_mode: int,
     socket_group: int | None,
     access_file: Path | None,
+    tls: TlsFiles | None,
     is_insecure: bool,
     host_names: tuple[str, ...],
     manual: bool,
     log_level: str,
 ) -> None:
-    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file and the access file again."""
+    """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
     config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
@@ -193,7 +197,8 @@ def command(
     if state_dir is None:
         log_event(log, logging.INFO, "state_not_kept", reason="without --state-dir a restart forgets everything")
     settings = Settings(watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file)
-    where = DoorSettings(addresses, socket_mode, socket_group, access_file is not None, is_insecure, http_addresses)
+    has_access = access_file is not None
+    where = DoorSettings(addresses, socket_mode, socket_group, has_access, is_insecure, http_addresses, tls)
     access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
@@ -266,7 +271,7 @@ async def _serve(
     state: StateDir | None,
     access: AccessFile | None,
 ) -> None:
-    if await serve(make_daemon(config, settings, state, access=access), where):
+    if await serve(make_daemon(config, settings, state, access=access, tls=where.tls), where):
         raise KeyboardInterrupt
 
 
@@ -285,11 +290,12 @@ def make_daemon(
     state: StateDir | None,
     observe: Callable[[Fact], object] | None = None,
     access: AccessFile | None = None,
+    tls: TlsFiles | None = None,
 ) -> Daemon:
     """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
     if state is None:
         clock = Clock.of_the_system()
-        return Daemon(config, settings, clock, observe, access=_follow(access, clock))
+        return Daemon(config, settings, clock, observe, access=_follow(access, clock), tls=_follow_tls(tls, clock))
     clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
     return Daemon(
         config,
@@ -300,6 +306,7 @@ def make_daemon(
         recovered=state.take_recovered(),
         instance=state.instance,
         access=_follow(access, clock),
+        tls=_follow_tls(tls, clock),
     )
 
 
@@ -321,6 +328,14 @@ def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
     from ykactor.surfaces.server.access_watcher import AccessWatcher
 
     return AccessWatcher(file, clock)
+
+
+def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
+    if files is None:
+        return None
+    from ykactor.surfaces.server.tls_watcher import TlsWatcher
+
+    return TlsWatcher(files, clock)
 
 
 async def serve(daemon: Daemon, where: DoorSettings, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> bool:

@@ -6,10 +6,8 @@ what has caused them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,48 +15,18 @@ from pathlib import Path
 import click
 import trio
 
-from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, Follower, RequestRefused, follow
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.core.values.times import S_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import journal_story
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
+from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
-
-#: The forms of a time, in UTC: a day, a second, or as events are printed.
-TIMES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%fZ")
-#: How long ago: ``10m``.
-_AGO = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
-_UNITS_NS = {"s": S_NS, "m": 60 * S_NS, "h": 3600 * S_NS, "d": 86_400 * S_NS}
-
-
-class Since(click.ParamType[int]):
-    """A time, or how long ago; Unix time in ns."""
-
-    name = "time"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = value if isinstance(value, int) else _unix_ns(value)
-        if found is None:
-            wanted = "a time in UTC such as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago"
-            self.fail(f"found {value!r}, expected {wanted}", param, ctx)
-        return found
-
-
-def _unix_ns(text: str) -> int | None:
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return max(0, system_ns() - int(ago[1]) * _UNITS_NS[ago[2]])
-    for form in TIMES:
-        with suppress(ValueError):
-            return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000) * 10**6
-    return None
 
 
 @click.command()

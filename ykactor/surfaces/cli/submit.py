@@ -15,6 +15,7 @@ from msgspec import structs
 from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
 from ykactor.surfaces.cli.journal_status import print_journal_status
@@ -280,7 +281,7 @@ class _Play:
                 self._awaited[response.id].set()
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
-            click.echo(f"{at:9.1f} {' '.join(line.split())}")  # some reasons have several lines
+            click.echo(printable(f"{at:9.1f} {' '.join(line.split())}"))  # some reasons have several lines
 
     def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
         for release in response.released:

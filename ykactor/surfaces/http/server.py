@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
+from msgspec import structs
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
@@ -22,12 +24,17 @@ from ykactor.surfaces.http.replies import RefusedError
 from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.descriptors import is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
+from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.tls_transport import TlsError, transport_of
+from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.server.websocket import REFUSED_LINES
 
 logger = logging.getLogger(__name__)
 
 #: Connections at a time; a further one is closed.
 CONNECTIONS_MAX = 500
-#: How long a connection may take for a request, wait for the next one, and take what is sent.
+#: How long a connection may take for the handshake of TLS, for a request, wait for the next one, and take what is sent.
+HANDSHAKE_S = 10
 IDLE_S = 10
 SEND_S = 10
 #: When the daemon stops, requests have this long.
@@ -68,20 +75,35 @@ class _Server:
         self._admit = admit
         self._config = _config()
         self._count = 0
+        self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self.context = WorkerContext(None)
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
         if self._count == CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
             return
-        who = partial(self._caller, door, door.origin(stream))
+        origin, transport = door.origin(stream), transport_of(door, stream)
         self._count += 1
         try:
-            await TCPServer(self._app, self._config, self.context, ConnectionState({"admit": who}), cast("Any", _Bounded(stream)))
+            if await self._is_open(transport, origin):
+                who = partial(self._caller, door, origin, transport.credentials)
+                bounded = _Bounded(transport) if door.tls is None else _Encrypted(transport)
+                await TCPServer(self._app, self._config, self.context, ConnectionState({"admit": who}), cast("Any", bounded))
         finally:
             self._count -= 1
 
-    def _caller(self, door: Door, origin: Origin, request: Request, role: Role) -> Caller:
+    async def _is_open(self, transport: Transport, origin: Origin) -> bool:
+        """Begin; whether that has succeeded in time."""
+        with trio.move_on_after(HANDSHAKE_S), suppress(trio.BrokenResourceError):
+            try:
+                await transport.open()
+            except TlsError as error:
+                self._refused_log.log(peer=origin.text, reason=str(error))
+            else:
+                return True
+        return False
+
+    def _caller(self, door: Door, origin: Origin, shown: Credentials, request: Request, role: Role) -> Caller:
         """Who sends a request, which needs a role.
 
         Raises:
@@ -89,7 +111,7 @@ class _Server:
         """
         if self._admit is admit_anybody and not door.admits(origin):
             raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
-        caller = self._admit(role, Credentials(bearer=_bearer(request), uid=origin.uid), origin.text)
+        caller = self._admit(role, structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
         if role not in caller.identity.roles:
             raise RefusedError(403, f"{caller.identity.name} does not have the role {role}")
         return caller
@@ -118,9 +140,9 @@ def _config() -> Config:
 class _Bounded(trio.abc.HalfCloseableStream):
     """A connection whose peer must take what is sent: the library would wait for ever, whatever is cancelled."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
-        self.socket = stream.socket
+    def __init__(self, transport: Transport) -> None:
+        self._stream = transport
+        self.socket = transport.socket
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """As of the socket, within a time."""
@@ -138,9 +160,26 @@ class _Bounded(trio.abc.HalfCloseableStream):
         await self._stream.wait_send_all_might_not_block()
 
     async def send_eof(self) -> None:
-        """As of the socket."""
-        await self._stream.send_eof()
+        """As of the socket, within a time."""
+        with trio.move_on_after(SEND_S):
+            await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """As of the socket."""
         await self._stream.aclose()
+
+
+class _Encrypted(_Bounded):
+    """The same with what the library knows TLS by: then its URLs begin with ``https``."""
+
+    @property
+    def transport_stream(self) -> _Encrypted:
+        """What has the socket."""
+        return self
+
+    async def do_handshake(self) -> None:
+        """It is done."""
+
+    def selected_alpn_protocol(self) -> str:
+        """The protocol that is spoken."""
+        return "http/1.1"

@@ -16,6 +16,7 @@ import trio
 from ykactor.access.access import Access
 from ykactor.access.authenticate import Authenticated, authenticate
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import NEVER
@@ -44,6 +45,10 @@ class AccessControl:
         self._callers: WeakSet[AdmittedCaller] = WeakSet()
         self._due = trio.Event()
         self._next_ns = NEVER
+
+    def limits(self) -> Limits:
+        """Those that are in force."""
+        return self.access.limits
 
     def admit(self, role: Role, credentials: Credentials, origin: str) -> Caller:
         """Let in who comes through the door of a role.

@@ -4,7 +4,6 @@ import io
 import logging
 from collections import deque
 from contextlib import suppress
-from typing import Any
 
 import trio
 from trio_websocket import CloseReason, ConnectionClosed, WebSocketConnection
@@ -12,6 +11,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.logs import log_event
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.wire.compression import ExtensibleConnection
 from ykactor.wire.si.lengths import size_of
 
@@ -36,7 +36,7 @@ class BoundedConnection(WebSocketConnection):
     Args:
         nursery: lives as long as the connection.
         path: what the peer connected to, for the log.
-        message_bytes_max: the largest message, after it is decompressed.
+        limits: how large a message may be, after it is decompressed; learns what was refused.
         close_s: the time limit for sending a close frame.
         memory: where the bytes count that no session has finished.
     """
@@ -48,18 +48,19 @@ class BoundedConnection(WebSocketConnection):
         nursery: trio.Nursery,
         *,
         path: str,
-        message_bytes_max: int,
+        limits: SessionLimits,
         close_s: float,
         memory: InputMemory,
     ) -> None:
-        super().__init__(stream, protocol, max_message_size=message_bytes_max, receive_buffer_size=2**16)
+        super().__init__(stream, protocol, receive_buffer_size=2**16)
+        self._limits = limits
         self._nursery = nursery
         self._log_path = path
         self._close_s = close_s
         self._memory = memory
         self._is_refused = False
-        #: What has come of a message of several parts (``StringIO`` or ``BytesIO``), if anything, its bytes and its frames.
-        self._gathered: Any = None
+        #: What has come of a message of several parts, if anything, its bytes and its frames.
+        self._gathered: io.BytesIO | None = None
         self._size = 0
         self._frames = 0
         #: The bytes of messages that wait for ``get_message``, and of the one that it returned last.
@@ -69,7 +70,10 @@ class BoundedConnection(WebSocketConnection):
         self._control_since_s = trio.current_time()
 
     async def get_message(self) -> str | bytes:
-        """As of the library. The message before has been handled, and counts no more."""
+        """As of the library, but a text of several parts is in UTF-8: to put many MiB of text together takes long.
+
+        The message before has been handled, and counts no more.
+        """
         self._memory.release(self, self._taken)
         self._taken = 0
         message = await super().get_message()
@@ -87,6 +91,7 @@ class BoundedConnection(WebSocketConnection):
             self._close_handshake.set()
             return
         log_event(logger, logging.INFO, "peer_dropped", path=self._log_path, code=code, reason=reason)
+        self._limits.refused(reason)
         self._close_reason = CloseReason(code, reason)
         self._nursery.start_soon(self._send_close, code, reason)
 
@@ -110,8 +115,8 @@ class BoundedConnection(WebSocketConnection):
             await self._deliver(event.data if isinstance(event, TextMessage) else bytes(event.data))
             return
         if self._gathered is None:
-            self._gathered = io.StringIO() if isinstance(event, TextMessage) else io.BytesIO()
-        self._gathered.write(event.data)
+            self._gathered = io.BytesIO()
+        self._gathered.write(event.data.encode() if isinstance(event, TextMessage) else event.data)
         if event.message_finished:
             await self._deliver(self._gathered.getvalue())
         elif self._frames % _FRAMES_STEP == 0:
@@ -122,8 +127,8 @@ class BoundedConnection(WebSocketConnection):
         size = size_of(event.data)
         self._size += size
         self._frames += event.frame_finished
-        if self._size > self._max_message_size:
-            self.refuse(_TOO_BIG, f"a message has more than {self._max_message_size} bytes")
+        if too_large := self._limits.refusal(self._size):
+            self.refuse(_TOO_BIG, too_large)
         elif self._frames > FRAMES_MAX:
             self.refuse(_POLICY_VIOLATION, f"a message has more than {FRAMES_MAX} frames")
         elif not self._is_refused:

@@ -46,12 +46,20 @@ class Caller(Struct, eq=False, weakref=True):
         Raises:
             ProtocolError: it may not.
         """
-        self.review()
-        if self.revoked:
-            raise ProtocolError("NOT_PERMITTED", self.revoked)
+        self.confirm()
         refusal = permissions.check(self.identity, self.role, message)
         if refusal is not None:
             raise ProtocolError("NOT_PERMITTED", refusal.message, refusal.path)
+
+    def confirm(self) -> None:
+        """Ask whether it still may send what it was permitted to send before: its rights only grow, until all end (SE-68).
+
+        Raises:
+            ProtocolError: it may not.
+        """
+        self.review()
+        if self.revoked:
+            raise ProtocolError("NOT_PERMITTED", self.revoked)
 
 
 #: Lets a connection in, by its role, what it shows and its origin. Raises NotAuthenticatedError.

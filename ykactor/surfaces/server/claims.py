@@ -15,20 +15,28 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.facts import ApplicationRejected
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Submission
 from ykactor.core.placement.users import resolve
+from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.values.quantities import shown
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import shortened
 
 
-def permitted(identity: Identity, submissions: list[Submission]) -> list[Submission]:
+def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[list[Submission]]:
     """The submissions with the groups that count; an application that the identity may not submit becomes its refusal.
+
+    There is a pause now and then.
 
     Args:
         submissions: with the groups that were looked up (``Gateway.with_groups``).
     """
     if identity is ANYBODY:
         return submissions
-    return [_permitted(identity, new) if type(new) is AddApplication else new for new in submissions]
+    found: list[Submission] = []
+    for part in in_parts(submissions):
+        if found:
+            yield ()
+        found += [_permitted(identity, new) if type(new) is AddApplication else new for new in part]
+    return found
 
 
 def _permitted(identity: Identity, new: AddApplication) -> Submission:

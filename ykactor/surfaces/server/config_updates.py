@@ -99,7 +99,7 @@ async def apply_update(gateway: Gateway, audit: Audit, request: si.UpdateConfigu
         ProtocolError: it is wrong or cannot replace the one in force.
     """
     async with reading_config(gateway, request.config, "update of configuration failed", request.if_checksum) as config:
-        caller.check(request)  # reading takes a while
+        caller.confirm()  # reading takes a while
         async with audit.acting(caller, Act.CONFIGURE, CONFIGURATION, gateway.config.checksum) as doing:
             doing.after = await config.apply()
             return doing.after

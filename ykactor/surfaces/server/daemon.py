@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
+from ykactor.access.limits import Limits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.durable_facts import DurableFacts
@@ -32,7 +33,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
-from ykactor.core.messages.submissions import AddApplication, RefuseConfig, Reset, Submission
+from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.server.audit import Audit
@@ -100,6 +101,7 @@ class Daemon:
         recovered: what the journal holds of the daemon before this one.
         instance: identifies the numbers of events to followers; "" is a new one.
         access: follows the access file of the settings.
+        tls: follows the files of TLS.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Daemon:
         recovered: Recovered | None = None,
         instance: str = "",
         access: AccessWatcher | None = None,
+        tls: FileWatcher | None = None,
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
@@ -141,6 +144,7 @@ class Daemon:
             settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
         )
         self._access = access
+        self._tls = tls
 
     # ---- Gateway
 
@@ -185,14 +189,14 @@ class Daemon:
         return await self._queue_file.read_again()
 
     def reload(self) -> None:
-        """Read the queue file and the access file again now (SIGHUP)."""
+        """Read the queue file, the access file and the files of TLS again now (SIGHUP)."""
         for watcher in self._watchers():
             watcher.reload()
         if not self._watchers():
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
 
     def _watchers(self) -> list[FileWatcher]:
-        return [watcher for watcher in (self._access, self._queue_file.watcher) if watcher is not None]
+        return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
 
     def queue_paths(self, partition: PartitionName) -> list[str]:
         """The paths of all queues of a partition (``Gateway.queue_paths``)."""
@@ -204,9 +208,7 @@ class Daemon:
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
-        if not self._resolves(partition):
-            return submissions
-        return [await self._groups.completed(new) if type(new) is AddApplication else new for new in submissions]
+        return await self._groups.all_completed(submissions) if self._resolves(partition) else submissions
 
     async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
         """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
@@ -236,11 +238,7 @@ class Daemon:
     # ---- life
 
     async def run(
-        self,
-        doors: Sequence[Door],
-        notifier: Notifier,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        self, doors: Sequence[Door], notifier: Notifier, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
 
@@ -261,18 +259,20 @@ class Daemon:
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
                 admit = admit_anybody
+                in_force: Callable[[], Limits] = Limits
                 if self._access is not None:
                     inner.start_soon(self._access.control.run, name="access control")
-                    admit = self._access.control.admit
-                names = self._settings.host_names
-                sockets = _for(WS, doors)
-                serve = partial(serve_websockets, sockets, self, self.audit, stopping=stopping, host_names=names, admit=admit)
+                    admit, in_force = self._access.control.admit, self._access.control.limits
+                serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
+                serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
                 await edge.start(serve, name="websockets")
                 if http := _for(HTTP, doors):
                     await self._serve_http(edge, http, stopping, admit)
                 if self._access is not None:
                     self._access.audit = self.audit
                     await inner.start(self._access.run, stopping, name="access watcher")
+                if self._tls is not None:
+                    await inner.start(self._tls.run, stopping, name="TLS watcher")
                 if self._file_config is not None:
                     await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()

@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 from msgspec import Struct
@@ -20,12 +20,16 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.systemd import listen_fds
 from ykactor.wire.addresses import UNIX, is_loopback
 
+if TYPE_CHECKING:  # needs libraries that take 0.1 s to load
+    from ykactor.surfaces.server.tls_files import TlsFiles
+
 log = get_logger(__name__)
 
 #: What is served: websockets, and the REST API. Also the names of systemd's sockets, of options and of schemes.
 WS, HTTP = "ws", "http"
 #: ``struct ucred``: process, user and group at the other end of a Unix socket.
 _UCRED = struct.Struct("iII")
+_INSTEAD = "use serve with --tls-cert and --access, or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
 
 
 class DoorError(Exception):
@@ -67,6 +71,7 @@ class DoorSettings(Struct, frozen=True):
         group: the number of the group of that file; None: that of the daemon.
         has_access: whether there is an access file.
         is_insecure: whether the daemon may listen on a network without TLS and an access file.
+        tls: for all TCP sockets.
     """
 
     addresses: tuple[Address, ...]
@@ -75,6 +80,7 @@ class DoorSettings(Struct, frozen=True):
     has_access: bool = False
     is_insecure: bool = False
     http: tuple[Address, ...] = ()
+    tls: TlsFiles | None = None
 
 
 class DoorKind(StrEnum):
@@ -103,27 +109,29 @@ class Door(Struct, frozen=True, eq=False):
     Attributes:
         url: what clients connect to.
         service: what is served.
-        is_encrypted: whether its connections have TLS.
+        tls: what its connections are encrypted with; None: they are not.
     """
 
     listener: trio.SocketListener
     kind: DoorKind
     url: str
     service: str = WS
-    is_encrypted: bool = False
+    tls: TlsFiles | None = None
 
     @classmethod
-    def of(cls, listener: trio.SocketListener, service: str = WS, url: str = "") -> Door:
+    def of(cls, listener: trio.SocketListener, service: str = WS, url: str = "", tls: TlsFiles | None = None) -> Door:
         """The door of a listener, by the address that it is bound to.
 
         Args:
             url: of a Unix socket that was renamed; it still has the name that it was bound to.
+            tls: of a TCP socket.
         """
         name = listener.socket.getsockname()
         if listener.socket.family == socket.AF_UNIX:
             return cls(listener, DoorKind.UNIX, url or f"{UNIX}{os.fsdecode(name).replace(chr(0), '@', 1)}", service)
         kind = DoorKind.LOOPBACK if is_loopback(name[0]) else DoorKind.NETWORK
-        return cls(listener, kind, f"{service}://{TcpAddress(*name[:2])}", service)
+        scheme = service if tls is None else f"{service}s"
+        return cls(listener, kind, f"{scheme}://{TcpAddress(*name[:2])}", service, tls)
 
     def origin(self, stream: trio.SocketStream) -> Origin:
         """Where a new connection comes from."""
@@ -148,7 +156,7 @@ async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
         DoorError
     """
     with ExitStack() as held:
-        doors = _passed(held)
+        doors = _passed(settings, held)
         passed = {door.service for door in doors}
         for service, addresses in ((WS, settings.addresses), (HTTP, settings.http)):
             for address in () if service in passed else addresses:
@@ -158,7 +166,7 @@ async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
         yield doors
 
 
-def _passed(held: ExitStack) -> list[Door]:
+def _passed(settings: DoorSettings, held: ExitStack) -> list[Door]:
     """The sockets of systemd. It has made their files and keeps them."""
     doors = []
     for service, sock in [(name, sock) for name, sock in listen_fds() if name in (WS, HTTP)]:
@@ -166,7 +174,7 @@ def _passed(held: ExitStack) -> list[Door]:
         is_listening = sock.type == socket.SOCK_STREAM and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if sock.family not in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) or not is_listening:
             raise RefusedDoorError(f"systemd passes another kind of socket {service}, expected ListenStream= of TCP or Unix")
-        doors.append(Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), service))
+        doors.append(Door.of(trio.SocketListener(trio.socket.from_stdlib_socket(sock)), service, tls=settings.tls))
     return doors
 
 
@@ -188,18 +196,18 @@ async def _opened(address: Address, service: str, settings: DoorSettings, held: 
         raise DoorError(f"{address}: {reason}: choose another address with --{service} HOST:PORT") from None
     for listener in listeners:
         held.callback(listener.socket.close)
-    return [Door.of(listener, service) for listener in listeners]
+    return [Door.of(listener, service, tls=settings.tls) for listener in listeners]
 
 
 def _check(doors: list[Door], settings: DoorSettings) -> None:
     """Refuse a door that other machines reach and that lacks TLS or an access file, unless it is wanted so (SE-54)."""
     for door in doors:
-        lacking = [] if door.is_encrypted else ["TLS"]
+        lacking = ["TLS"] if door.tls is None else []
         if not settings.has_access:
             lacking.append("access file")
         if door.kind is not DoorKind.NETWORK or not lacking:
             continue
         what = f"other machines can reach it, and it has no {' and no '.join(lacking)}"
         if not settings.is_insecure:
-            raise RefusedDoorError(f"{door.url}: {what}: listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure")
+            raise RefusedDoorError(f"{door.url}: {what}: {_INSTEAD}")
         log_event(log, logging.WARNING, "listens_insecurely", address=door.url, reason=what)

@@ -102,9 +102,9 @@ class Frames(NamedTuple):
         """Both, if ``later`` follows in the same file."""
         return Frames(self.file, self.start, later.end) if later.file is self.file and later.start == self.end else None
 
-    def read(self) -> bytes:
-        """The bytes."""
-        return self.file.read(self.start, self.size)
+    def read(self, count_max: int | None = None) -> bytes:
+        """The bytes, or the first of them."""
+        return self.file.read(self.start, self.size if count_max is None else min(self.size, count_max))
 
 
 class FrameStore:

@@ -13,9 +13,11 @@ from collections.abc import Callable
 import trio
 from msgspec import Struct, structs
 
+from ykactor.actors.driving import pause
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.core.placement.users import NOBODY
+from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
@@ -71,6 +73,15 @@ class GroupResolver:
         #: The oldest first.
         self._answers: dict[str, _Answer] = {}
         self._under_way: dict[str, trio.Event] = {}
+
+    async def all_completed(self, submissions: list[Submission]) -> list[Submission]:
+        """Submissions, of which the applications are ``completed``."""
+        found: list[Submission] = []
+        for part in in_parts(submissions):
+            if found:
+                await pause()
+            found += [await self.completed(new) if type(new) is AddApplication else new for new in part]
+        return found
 
     async def completed(self, application: AddApplication) -> AddApplication:
         """An application with the groups of its user, if it names a user and no groups."""

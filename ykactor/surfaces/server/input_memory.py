@@ -1,9 +1,7 @@
 """The memory of what peers have sent and sessions have not finished, for the whole daemon."""
 
+from collections.abc import Callable
 from typing import Protocol
-
-#: Bytes of messages, complete or not, of all connections together.
-INPUT_BYTES_MAX = 2**28
 
 
 class Reader(Protocol):
@@ -23,9 +21,12 @@ class InputMemory:
     So a few peers that never finish their messages cannot keep others from sending: they are the ones that hold most.
     Requests that partitions have not finished count too (``Backlog``), but are taken and never dropped; a session holds a bounded
     part of them.
+
+    Args:
+        bytes_max: the limit ``waitingBytes`` (SE-48), as it is now.
     """
 
-    def __init__(self, bytes_max: int = INPUT_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: Callable[[], int]) -> None:
         self._bytes_max = bytes_max
         #: Bytes of each reader, and of all of them and of requests.
         self._held: dict[Reader, int] = {}
@@ -35,9 +36,10 @@ class InputMemory:
         """``reader`` has got bytes of a message. May drop it, or another one."""
         self._held[reader] = self._held.get(reader, 0) + size
         self._total += size
-        while self._total > self._bytes_max and any(self._held.values()):
+        bytes_max = self._bytes_max()
+        while self._total > bytes_max and any(self._held.values()):
             largest = max(self._held, key=self._held.__getitem__)
-            largest.refuse(TRY_AGAIN_LATER, f"all peers have sent more than {self._bytes_max} unfinished bytes, this one most")
+            largest.refuse(TRY_AGAIN_LATER, f"limit waitingBytes = {bytes_max}: all peers have sent more, this one most")
 
     def release(self, reader: Reader, size: int) -> None:
         """A message of ``reader`` has been handled."""

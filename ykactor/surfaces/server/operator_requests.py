@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ykactor.actors.commands import Administer, Intake
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act, NodeAction
 from ykactor.core.messages.submissions import Operator, RefuseEntry, Submission, UpdateNode
 from ykactor.core.values.ids import NodeID, PartitionName
+from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server import acted_on
 from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit, act_of
 from ykactor.surfaces.server.caller import Caller
@@ -69,8 +71,13 @@ class OperatorRequests:
 
     async def _drain(self, request: si.NodeRequest) -> None:
         """One node after the other, when all of them are there."""
-        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
-        drains = [(name, self._drain_of(name, entry)) for name, entries in work.items() for entry in entries]
+        work = requests.addressed(await drive(requests.submitting(request), pause), self._gateway.partitions)
+        drains: list[tuple[PartitionName, UpdateNode]] = []
+        for name, entries in work.items():
+            for part in in_parts(entries):
+                drains += [(name, self._drain_of(name, entry)) for entry in part]
+                await pause()
+        self._caller.confirm()  # a while later
         for index, (name, drain) in enumerate(drains):
             try:
                 await self._drain_one(name, drain)
@@ -118,7 +125,7 @@ class OperatorRequests:
     async def _release(self, request: si.ReleaseResourceManager) -> None:
         outboxes = self._gateway.outboxes
         async with outboxes.turn:
-            self._caller.check(request)  # a while later
+            self._caller.confirm()  # a while later
             current = outboxes.current
             if current is None or current.rm_id != request.rm_id:
                 found = "no resource manager" if current is None else current.rm_id

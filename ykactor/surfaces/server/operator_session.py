@@ -10,10 +10,12 @@ import logging
 from contextlib import suppress
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 from trio_websocket import ConnectionClosed
 
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
+from ykactor.core.values.parts import PART_MAX
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -67,7 +69,7 @@ class OperatorSession:
         """Carry out a request; none of one that is carried out and wants no answer."""
         request_id = ""
         try:
-            request = self.peer.encoding.decode_operator_request(message)
+            request = await drive(self.peer.encoding.decoding_operator_request(message), pause)
             request_id = request.id
             ack = await self._carry_out(request)
         except ProtocolError as error:
@@ -76,10 +78,24 @@ class OperatorSession:
 
     async def _carry_out(self, request: si.OperatorRequest) -> si.Ack:
         try:
-            self._caller.check(request)
+            await self._check(request)
             checksum = await self._requests.carry_out(request)
         except ProtocolError as error:
             self._audit.refused_message(self._caller, request, str(error))
             raise
         await self._audit.durable()
         return si.Ack(id=request.id, checksum=checksum)
+
+    async def _check(self, request: si.OperatorRequest) -> None:
+        """Ask whether the caller may send the request, of a few of its nodes at a time: each is asked about."""
+        if not isinstance(request, si.NodeRequest):
+            self._caller.check(request)
+            return
+        for start in range(0, len(request.nodes) + 1, PART_MAX):
+            try:
+                self._caller.check(structs.replace(request, nodes=request.nodes[start : start + PART_MAX]))
+            except ProtocolError:
+                self._caller.check(request)  # for the path
+                raise
+            if start + PART_MAX <= len(request.nodes):
+                await pause()

@@ -12,16 +12,20 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.server.frames import Frames
 from ykactor.surfaces.server.logs import log_event
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
-from ykactor.wire.si.lengths import TEXT_MAX, shortened
+from ykactor.wire.si.lengths import TEXT_MAX, shortened, size_of
 
 logger = logging.getLogger(__name__)
 
 #: The close codes of a peer that says nothing, and of one that does not read (RFC 6455 leaves 4000 and above to applications).
 SILENT = 4003
 STALLED = 4004
+
+#: So often whoever waits because of a limit looks whether it is another one now.
+REVIEW_S = 1.0
 
 
 class Peer:
@@ -31,6 +35,7 @@ class Peer:
 
     Args:
         stream, noticed: the stream below the connection, and the one around it that notices its end.
+        limits: how fast messages may come.
         path: what the peer connected to, for the log.
         first_message_s: the time limit for the peer's first message.
         send_s: the time limit for sending one message.
@@ -43,6 +48,7 @@ class Peer:
         noticed: EndNoticedStream,
         connection: WebSocketConnection,
         encoding: Encoding,
+        limits: SessionLimits,
         *,
         path: str,
         first_message_s: float,
@@ -50,6 +56,7 @@ class Peer:
         close_s: float,
     ) -> None:
         self.encoding = encoding
+        self._limits = limits
         self._stream = stream
         self._noticed = noticed
         self._path = path
@@ -66,13 +73,23 @@ class Peer:
     async def receive(self) -> str | bytes:
         """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
 
-        A connection without a first message is closed after ``first_message_s``, with the reason.
+        A connection without a first message is closed after ``first_message_s``, with the reason. One that has sent too much is
+        left alone for a while: what it sends then waits in its own buffers (TCP back pressure).
         """
+        await self._wait_for_limits()
         self._receiving_since = trio.current_time()
         try:
-            return await self._receive()
+            message = await self._receive()
         finally:
             self._receiving_since = None
+        self._limits.received(size_of(message))
+        return message
+
+    async def _wait_for_limits(self) -> None:
+        """At most until the end of the connection: then the few messages that are here are the last."""
+        while not self._noticed.has_ended and (delay_s := self._limits.delay_s()):
+            with suppress(ConnectionClosed), self.connected():
+                await trio.sleep(min(delay_s, REVIEW_S))
 
     async def _receive(self) -> str | bytes:
         if self._has_spoken:

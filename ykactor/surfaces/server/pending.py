@@ -14,9 +14,8 @@ from ykactor.surfaces.server.peer import error_response
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
-#: The bytes and the number of the requests that the partitions have not finished; then the session reads no further request.
+#: The bytes of the requests that the partitions have not finished; then the session reads no further request.
 BACKLOG_BYTES_MAX = 2**26
-BACKLOG_MAX = 1024
 
 
 class Pending:
@@ -93,10 +92,11 @@ class Backlog:
 
     Args:
         memory: where the bytes count too.
-        bytes_max, count_max: ``add`` waits while there is more.
+        count_max: the limit ``outstanding`` (SE-48), as it is now: ``add`` waits while there are so many.
+        bytes_max: the same while there are more.
     """
 
-    def __init__(self, memory: InputMemory, bytes_max: int = BACKLOG_BYTES_MAX, count_max: int = BACKLOG_MAX) -> None:
+    def __init__(self, memory: InputMemory, count_max: Callable[[], int], bytes_max: int = BACKLOG_BYTES_MAX) -> None:
         self._memory = memory
         self._bytes_max = bytes_max
         self._count_max = count_max
@@ -124,7 +124,7 @@ class Backlog:
         self._memory.add_requests(size)
 
     def _is_full(self) -> bool:
-        return self._bytes > self._bytes_max or len(self._requests) > self._count_max
+        return self._bytes > self._bytes_max or len(self._requests) >= self._count_max()
 
 
 def late_answer(request: Unanswered) -> si.Ack | si.ErrorResponse:

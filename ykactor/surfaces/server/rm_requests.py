@@ -7,11 +7,13 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import trio
 from msgspec import structs
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader
@@ -19,7 +21,8 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server import claims
+from ykactor.core.values.parts import Pausing, emptied
+from ykactor.surfaces.server import claims, tags
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -29,9 +32,13 @@ from ykactor.surfaces.server.pending import Backlog, Pending, unavailable_when_c
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.cutting import SLICE_BYTES
 from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
+
+#: Submissions by partition.
+_Work = dict[PartitionName, list[Submission]]
 
 
 class RequestHandler:
@@ -39,7 +46,7 @@ class RequestHandler:
 
     Args:
         reader: of the outbox in which the answers are posted.
-        decode: makes requests of messages.
+        decode: makes requests of messages, of large ones with pauses.
         configs: reads the configurations that are sent.
         memory: of all input.
         caller: who sends the requests.
@@ -52,7 +59,7 @@ class RequestHandler:
         self,
         gateway: Gateway,
         reader: OutboxReader[Encoding],
-        decode: Callable[[str | bytes], si.Request],
+        decode: Callable[[str | bytes], Pausing[si.Request]],
         configs: ConfigUpdates,
         memory: InputMemory,
         caller: Caller,
@@ -67,7 +74,7 @@ class RequestHandler:
         self._caller = caller
         self._audit = audit
         self._open = gateway.outboxes.requests
-        self._backlog = Backlog(memory)
+        self._backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
         #: To the task that answers; ``Backlog`` bounds what is in there.
         self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
         self._is_stopping = False
@@ -94,27 +101,41 @@ class RequestHandler:
             return
         request, request_id, accepted, pending = None, "", None, None
         try:
-            request = self._decode(message)
+            request = await drive(self._decode(message), pause)
             request_id = request.id
             self._caller.check(request)
+            if size_of(message) > SLICE_BYTES:  # to check all of its entries takes some ms too
+                await pause()
+            work = await self._converted(request)
             async with _held(self._gateway.outboxes.turn):
                 if not self._reader.attached:
                     return
-                self._caller.check(request)  # it may have waited for long
+                self._caller.confirm()  # it may have waited for long
                 if request_id and not isinstance(request, si.UpdateConfigurationRequest):
                     accepted = self._open.accept(request_id, self)
-                pending = await self._carry_out(request, accepted)
+                pending = await self._carry_out(request, work, accepted)
         except ProtocolError as error:
             if request is not None and error.code == "NOT_PERMITTED":
                 self._audit.refused_message(self._caller, request, str(error))
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)
+        if isinstance(request, requests.PartitionRequest):
+            await drive(requests.freeing(request), pause)
         if pending is not None:
             await self._backlog.add(pending, size_of(message))
 
-    async def _carry_out(self, request: si.Request, accepted: Accepted | None) -> Pending | None:
+    async def _converted(self, request: si.Request) -> _Work:
+        """What partitions are to do. Nobody waits for it, as no turn is held."""
+        if not isinstance(request, requests.PartitionRequest):
+            return {}
+        return await drive(requests.submitting(request), pause)
+
+    async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
+
+        Args:
+            work: what partitions are to do.
 
         Raises:
             ProtocolError: the request is refused, and had no effect.
@@ -133,7 +154,7 @@ class RequestHandler:
                 self._configs.put(request, self._outbox, self._caller)
                 return None
             case _:
-                return await self._submit(request, accepted)
+                return await self._submit(request.id, work, accepted)
         return self._begin(request.id, self._gateway.partitions, (), accepted)
 
     async def _run_steps(self, steps: int) -> None:
@@ -158,18 +179,26 @@ class RequestHandler:
             self._begun.send_nowait(pending)
         return pending
 
-    async def _submit(self, request: requests.PartitionRequest, accepted: Accepted | None) -> Pending:
-        work = requests.addressed(requests.submissions(request), self._gateway.partitions)
+    async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
+        work = requests.addressed(work, self._gateway.partitions)
         for name in work:
-            work[name] = await self._with_groups(name, work[name])
-        self._caller.check(request)  # to look up groups may take long
-        work = {name: claims.permitted(self._caller.identity, submissions) for name, submissions in work.items()}
-        pending = self._begin(request.id, work, work, accepted)
+            work[name] = await self._permitted(name, await self._with_groups(name, work[name]))
+        self._caller.confirm()  # to look up groups may take long
+        pending = self._begin(request_id, work, work, accepted)
         with _giving(pending, left := list(work)):
             for name, submissions in work.items():
                 await self._submit_to(name, submissions, pending)
                 left.remove(name)
         return pending
+
+    async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """The submissions, those that the caller may not send as refusals."""
+        identity = self._caller.identity
+        permitted = await drive(claims.permitted(identity, submissions), pause)
+        permitted, reason = await drive(tags.limited(identity, permitted), pause)
+        if reason:
+            self._audit.refused(self._caller, Act.SEND, name, reason)
+        return permitted
 
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
@@ -177,14 +206,23 @@ class RequestHandler:
     async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
-            intake = Intake(submissions, pending.on_done, accepted=pending.accepted, failed=pending.on_failed)
+            identity = self._caller.identity
+            intake = Intake(
+                submissions,
+                pending.on_done,
+                accepted=pending.accepted,
+                failed=pending.on_failed,
+                limits=identity.limits.held(identity.name),
+                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
+            )
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
-        refusals = [requests.unknown_partition(submission, name, at_ns) for submission in submissions]
-        facts = [fact for fact in refusals if fact is not None]
-        # No partition refuses these, but the feed keeps them in order with everything else.
-        await self._gateway.feed.inbox.put(Publication(name, facts))
+        for part in emptied(submissions):
+            refusals = [requests.unknown_partition(submission, name, at_ns) for submission in part]
+            # No partition refuses these, but the feed keeps them in order with everything else.
+            await self._gateway.feed.inbox.put(Publication(name, [fact for fact in refusals if fact is not None]))
+            await pause()
         pending.on_done(name)
 
     async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
@@ -195,7 +233,7 @@ class RequestHandler:
         if wanted.who is not None:
             who = claims.of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))
             wanted = structs.replace(wanted, who=who)
-            self._caller.check(request)  # to look up groups may take long
+            self._caller.confirm()  # to look up groups may take long
         pending = self._begin(request.id, [name], [name], accepted)
         with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))

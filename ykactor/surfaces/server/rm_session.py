@@ -11,6 +11,7 @@ from msgspec import UNSET
 from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Intake
+from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
@@ -103,7 +104,7 @@ class ResourceManagerSession:
         reader = self._reader = await self._register()
         sending.start_soon(self._send_messages, reader)
         handler = self._handler = RequestHandler(
-            self._gateway, reader, self.peer.encoding.decode_request, self._configs, self._memory, self._caller, self._audit
+            self._gateway, reader, self.peer.encoding.decoding_request, self._configs, self._memory, self._caller, self._audit
         )
         self._nursery.start_soon(handler.answer)
         try:
@@ -124,7 +125,7 @@ class ResourceManagerSession:
             message = await self.peer.receive()
             request_id = ""
             try:
-                request = self.peer.encoding.decode_request(message)
+                request = await drive(self.peer.encoding.decoding_request(message), pause)
                 request_id = request.id
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__

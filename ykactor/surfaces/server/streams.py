@@ -8,6 +8,7 @@ from collections.abc import Callable
 import trio
 
 from ykactor.surfaces.server.frames import Frames
+from ykactor.surfaces.server.transports import Transport
 
 
 class EndNoticedStream(trio.abc.Stream):
@@ -57,24 +58,24 @@ _SEND_BUFFER_BYTES = 256 * 2**10
 
 
 class FrameStream(trio.abc.Stream):
-    """A socket to which frames can be written beside the websocket library, without waiting.
+    """A connection to which frames can be written beside the websocket library, without waiting.
 
     The library sends whole frames with one ``send_all``, so other frames may come between two of its sends.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         #: Held while something is sent by ``send_all``.
         self._sending = trio.Lock()
-        #: What the socket has not taken yet; nothing else may be sent before it.
+        #: What the transport has not taken yet; nothing else may be sent before it.
         self._unsent: deque[Frames] = deque()
 
     def limit_buffer(self) -> None:
         """Limit the memory that the kernel uses for what the peer has not read."""
-        self._stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        self._transport.socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
     def write(self, frames: Frames) -> bool:
-        """Write frames behind everything before, ``flush`` sends them; whether less is unsent than the socket may take."""
+        """Write frames behind everything before, ``flush`` sends them; whether less is unsent than the transport may take."""
         joined = self._unsent[-1].joined(frames) if self._unsent else None
         if joined is None:
             self._unsent.append(frames)
@@ -83,37 +84,36 @@ class FrameStream(trio.abc.Stream):
         return sum(part.size for part in self._unsent) < _SEND_BUFFER_BYTES
 
     def flush(self) -> bool:
-        """Send as much as the socket takes; whether nothing is left. If the connection is broken, everything is left."""
+        """Send as much as the transport takes; whether nothing is left. If the connection is broken, everything is left."""
         if self._sending.locked():
             return False
-        descriptor = self._stream.socket.fileno()
         try:
             while self._unsent:
                 first = self._unsent[0]
-                count = first.send(descriptor)
+                count = self._transport.send_now(first)
                 if count < first.size:
                     self._unsent[0] = first.after(count)
                     return False
                 self._unsent.popleft()
+            return self._transport.flush()
         except OSError:  # also BlockingIOError; of a broken connection the library learns when it reads
             return False
-        return True
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send what is left of frames, then the data."""
         async with self._sending:
             while self._unsent:
-                await self._stream.send_all(self._unsent.popleft().read())
-            await self._stream.send_all(data)
+                await self._transport.send_all(self._unsent.popleft().read())
+            await self._transport.send_all(data)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """As of the socket."""
-        return await self._stream.receive_some(max_bytes)
+        """As of the transport."""
+        return await self._transport.receive_some(max_bytes)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As of the socket."""
-        await self._stream.wait_send_all_might_not_block()
+        """As of the transport."""
+        await self._transport.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """As of the socket."""
-        await self._stream.aclose()
+        """As of the transport."""
+        await self._transport.aclose()

@@ -12,13 +12,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act
@@ -38,12 +39,16 @@ from ykactor.surfaces.server.handshake import (
     page_refusal,
     read_head,
 )
-from ykactor.surfaces.server.input_memory import INPUT_BYTES_MAX, InputMemory
+from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
 from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
+from ykactor.surfaces.server.places import Places
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
+from ykactor.surfaces.server.tls_transport import TlsError, transport_of
+from ykactor.surfaces.server.transports import Transport
 from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
@@ -72,20 +77,11 @@ Session = ResourceManagerSession | FeedSession | OperatorSession
 
 
 class Limits(Struct, frozen=True):
-    """Limits of the server."""
+    """Limits of the server, beside those that the access file may change (SE-48)."""
 
-    #: Followers at once, and sessions of resource managers and of operators: none can take another's places.
-    feed_sessions_max: int = 1000
-    rm_sessions_max: int = 16
-    operator_sessions_max: int = 16
-    #: Room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
-    message_bytes_max: int = 24 * 2**20
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
-    #: What all peers together have sent and no session has finished: with more the one with the most of it is dropped.
-    input_bytes_max: int = INPUT_BYTES_MAX
-    #: Time limits for the HTTP upgrade, for the first message, for sending one message, and for the closing handshake.
-    handshake_s: float = 10.0
+    #: Time limits for the first message, for sending one message, and for the closing handshake.
     first_message_s: float = 30.0
     send_s: float = 10.0
     close_s: float = 2.0
@@ -102,6 +98,7 @@ async def serve_websockets(
     limits: Limits | None = None,
     host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
+    in_force: Callable[[], AccessLimits] = AccessLimits,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
@@ -113,6 +110,7 @@ async def serve_websockets(
     Args:
         host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
         admit: says who is at the other end of a connection.
+        in_force: the limits of the access file, as they are now.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
@@ -121,7 +119,7 @@ async def serve_websockets(
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit)
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force)
             async with trio.open_nursery() as accepting:
                 for door in doors:
                     connected = partial(server.on_connection, door)
@@ -146,6 +144,7 @@ class _Server:
         configs: ConfigUpdates,
         host_names: Collection[str],
         admit: Admit,
+        in_force: Callable[[], AccessLimits],
     ) -> None:
         self._gateway = gateway
         self._audit = audit
@@ -156,14 +155,9 @@ class _Server:
         self._admit = admit
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
-        self._memory = InputMemory(limits.input_bytes_max)
-        #: Sessions by path.
-        self._sessions = {RM_PATH: 0, FEED_PATH: 0, OPERATOR_PATH: 0}
-        self._sessions_max = {
-            RM_PATH: limits.rm_sessions_max,
-            FEED_PATH: limits.feed_sessions_max,
-            OPERATOR_PATH: limits.operator_sessions_max,
-        }
+        self._in_force = in_force
+        self._memory = InputMemory(lambda: in_force().waiting_bytes)
+        self._places = Places(in_force)
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -186,60 +180,58 @@ class _Server:
         finally:
             self._endings.discard(end)
 
-    @contextmanager
-    def _place(self, path: str) -> Iterator[None]:
-        """The session takes up a place within this block."""
-        self._sessions[path] += 1
-        try:
-            yield
-        finally:
-            self._sessions[path] -= 1
-
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
         origin = door.origin(stream)
         if is_reserved(stream.socket.fileno()):
             self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
             return
+        transport = transport_of(door, stream)
         with ExitStack() as held:
-            admitted = await self._admitted(door, origin, stream, held)
+            admitted = await self._admitted(door, origin, transport, held)
             if admitted is not None:
-                await self._serve(*admitted, stream, held)
-        # Closing a socket with unread bytes resets the connection, and the peer may lose the last message: read to the end.
+                await self._serve(*admitted, transport, held)
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await stream.send_eof()
-            while await stream.receive_some(2**16):
-                pass
+            await transport.finish()
 
     async def _admitted(
-        self, door: Door, origin: Origin, stream: trio.SocketStream, held: ExitStack
+        self, door: Door, origin: Origin, transport: Transport, held: ExitStack
     ) -> tuple[RequestHead, Caller] | None:
         """The request of a new connection and who sent it; ``held`` then holds its session's place. None if it was refused or
         none came.
         """
         with (
-            trio.move_on_after(self._limits.handshake_s) as deadline,
+            trio.move_on_after(self._in_force().handshake_seconds) as deadline,
             self._ended_by_stop(deadline.cancel),
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
             try:
-                head = await read_head(stream)
+                await transport.open()
+                head = await read_head(transport)
                 if head is None:
                     return None
-                caller = self._caller(head, door, origin)
+                caller = self._caller(head, door, origin, transport.credentials)
                 if refusal := self._refusal(head, caller):
                     raise refusal
-                held.enter_context(self._place(head.path))  # before anything waits: others must not take it meanwhile
+                # Before anything waits: others must not take it meanwhile.
+                held.enter_context(self._places.taken(head.path, caller.identity))
                 return head, caller
             except RefusedError as refused:
                 self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
-                await stream.send_all(refused.response())
+                await transport.send_all(refused.response())
+            except TlsError as error:
+                self._refused_log.log(peer=origin.text, reason=str(error))
+                if error.is_certificate:
+                    self._note_nobody(Role.READER, origin, "certificate", error)
         return None
 
-    async def _serve(self, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack) -> None:
+    def _note_nobody(self, role: Role, origin: Origin, target: str, reason: Exception) -> None:
+        self._audit.refused(Caller(role, origin.text, UNKNOWN), Act.CONNECT, target, str(reason))
+
+    async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
-                session = await self._accept(nursery, head, caller, stream, held)
+                session = await self._accept(nursery, head, caller, transport, held)
                 if session is not None:
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
@@ -266,21 +258,22 @@ class _Server:
         return _STOPPING if self._is_stopping else _DONE
 
     async def _accept(
-        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, stream: trio.SocketStream, held: ExitStack
+        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
-        with trio.move_on_after(self._limits.handshake_s) as deadline, self._ended_by_stop(deadline.cancel):
+        with trio.move_on_after(self._in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
             deflate = Deflate(limits.subscription_bytes_max)
             protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
-            frames = FrameStream(stream)
+            frames = FrameStream(transport)
             noticed = EndNoticedStream(frames, deadline.cancel)
+            sends = SessionLimits(caller, self._audit, path, limits.subscription_bytes_max if path == FEED_PATH else None)
             connection = BoundedConnection(
                 noticed,
                 protocol,
                 nursery,
                 path=path,
-                message_bytes_max=limits.subscription_bytes_max if path == FEED_PATH else limits.message_bytes_max,
+                limits=sends,
                 close_s=limits.close_s,
                 memory=self._memory,
             )
@@ -293,7 +286,7 @@ class _Server:
             await connection._accept(request, encoding.name if encoding is not None else None, [])
             protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
-            return self._session(caller, head, frames, noticed, connection, encoding or JSON, compresses=deflate.enabled())
+            return self._session(caller, head, frames, noticed, connection, encoding or JSON, sends, compresses=deflate.enabled())
         return None
 
     def _session(
@@ -304,6 +297,7 @@ class _Server:
         noticed: EndNoticedStream,
         connection: BoundedConnection,
         encoding: Encoding,
+        sends: SessionLimits,
         *,
         compresses: bool,
     ) -> Session:
@@ -313,6 +307,7 @@ class _Server:
             noticed,
             connection,
             encoding,
+            sends,
             path=head.path,
             first_message_s=limits.first_message_s,
             send_s=limits.send_s,
@@ -326,16 +321,15 @@ class _Server:
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
 
-    def _caller(self, head: RequestHead, door: Door, origin: Origin) -> Caller:
+    def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
         if self._admit is admit_anybody and not door.admits(origin):
             raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+        role = DOORS.get(head.path, Role.READER)
         try:
-            credentials = Credentials(bearer=head.bearer, uid=origin.uid)
-            return self._admit(DOORS.get(head.path, Role.READER), credentials, origin.text)
+            return self._admit(role, structs.replace(shown, bearer=head.bearer, uid=origin.uid), origin.text)
         except NotAuthenticatedError as error:
-            unknown = Caller(DOORS.get(head.path, Role.READER), origin.text, UNKNOWN)
-            self._audit.refused(unknown, Act.CONNECT, head.path, str(error))
+            self._note_nobody(role, origin, head.path, error)
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
 
     def _refusal(self, head: RequestHead, caller: Caller) -> RefusedError | None:
@@ -349,9 +343,9 @@ class _Server:
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        sessions_max = self._sessions_max[head.path]
-        if self._sessions[head.path] >= sessions_max:
-            return RefusedError(503, f"{sessions_max} sessions are open on {head.path}, no more are allowed")
+        if full := self._places.refusal(head.path, caller.identity):
+            self._audit.refused(caller, Act.CONNECT, head.path, full)
+            return RefusedError(503, full)
         return None
 
 

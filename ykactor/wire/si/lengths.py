@@ -40,14 +40,17 @@ def of_request(request: msgspec.Struct) -> TooLong | None:
     return next(_in_struct(request, ""), None)
 
 
-def of_entry(entry: msgspec.Struct) -> TooLong | None:
-    """What is too long in an entry, or None.
+def encoded_size(entry: msgspec.Struct) -> int:
+    """The bytes of an entry as MessagePack. Cost: 0.3 us for most entries."""
+    return len(_encode(entry))
 
-    Cost: 0.3 us for most entries, whose encoding as a whole is shorter than one text, list or mapping may be.
+
+def of_entry(entry: msgspec.Struct, size: int) -> TooLong | None:
+    """What is too long in an entry of this encoded size, or None.
+
+    Most entries are as a whole shorter than one text, list or mapping may be.
     """
-    if len(_encode(entry)) <= TEXT_MAX:
-        return None
-    return next(_in_struct(entry, ""), None)
+    return None if size <= TEXT_MAX else next(_in_struct(entry, ""), None)
 
 
 def shortened(text: str, limit: int = TEXT_MAX) -> str:

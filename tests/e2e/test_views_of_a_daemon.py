@@ -1,0 +1,292 @@
+"""The commands that print the state, against a daemon with real sockets."""
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import click
+import pytest
+import trio
+import yaml
+from click.testing import CliRunner, Result
+from daemon import COMMAND, LIMIT_S, application, asks, clean_environment, next_allocated, node
+from test_limited_followers import limit_sessions
+from test_slow_configurations import daemon_here, update
+from trio.testing import MockClock
+from world import limit, queue, tree
+
+from ykactor.client import Disconnected, connect
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
+from ykactor.surfaces.cli.views import showing
+from ykactor.surfaces.cli.views.listing import FORMATS, Printout
+from ykactor.surfaces.cli.views.showing import on_screen, take_snapshot, watch
+from ykactor.wire.si import messages as si
+
+QUEUES = tree(queue("team-a", queue("x"), limits=[limit("alice", vcore=9000)]), queue("secret", queue("hidden")))
+#: Each with a name that it prints also for a reader who is limited to ``root.team-a``.
+VERBS = {
+    ("queues",): "root.team-a.x",
+    ("apps",): "app-1",
+    ("asks",): "t2",
+    ("priorities",): "t2",
+    ("users",): "user alice",
+    ("partitions",): "default",
+    ("stats",): "default",
+    ("app", "app-1"): "app-1",
+}
+#: Each with a name that it prints only for who sees everything.
+WHOLE = {("nodes",): "n1", ("node", "n1"): "n1", ("app", "secret-1"): "secret-1"}
+
+
+@asynccontextmanager
+async def busy_daemon() -> AsyncIterator[str]:
+    """The URL of one with two teams on one node; of each an ask waits."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(update(QUEUES))
+        await rm.request(node(vcore=4))
+        for name, leaf in (("app-1", "root.team-a.x"), ("secret-1", "root.secret.hidden")):
+            await rm.request(application(name, leaf))
+        await rm.request(asks("secret-t", of="secret-1", vcore=3))
+        await rm.request(asks("t1", "t2", of="app-1", vcore=1))
+        await rm.request(asks("secret-u", of="secret-1", vcore=2))
+        await next_allocated(rm, 2)
+        yield url
+
+
+async def run(url: str, *arguments: str) -> Result:
+    """A command in this process, which serves the daemon meanwhile."""
+    invoke = CliRunner().invoke
+    return await trio.to_thread.run_sync(lambda: invoke(main, [*arguments, "--url", url], prog_name="ykactor"))
+
+
+async def test_every_verb_in_every_format() -> None:
+    """Names are in all of them; JSON and YAML are the same; nothing is coloured or cut where there is no terminal."""
+    async with busy_daemon() as url:
+        for verb, name in (VERBS | WHOLE).items():
+            printed = {output: await run(url, *verb, "-o", output) for output in FORMATS}
+            assert {(result.exit_code, result.stderr) for result in printed.values()} == {(0, "")}, verb
+            text = {output: result.stdout for output, result in printed.items()}
+            assert all(name.removeprefix("user ") in of_format for of_format in text.values()), verb
+            assert name in text["name"].splitlines()
+            assert "\x1b" not in "".join(text.values())
+            fresh = ("ageSeconds",)
+            assert without(json.loads(text["json"]), fresh) == without(yaml.safe_load(text["yaml"]), fresh)
+        assert "wants 0.001, has 0 of 0.004 vcore in the cluster" in (await run(url, "asks")).stdout
+        missing = await run(url, "node", "n2")
+        assert (missing.exit_code, missing.stdout) == (1, "")
+        assert missing.stderr == "Error: the daemon has no node n2, or does not show it; ykactor nodes lists them\n"
+
+
+def without(document: object, keys: tuple[str, ...]) -> object:
+    """The document without what changes from second to second."""
+    if isinstance(document, dict):
+        return {key: without(value, keys) for key, value in document.items() if key not in keys}
+    return [without(value, keys) for value in document] if isinstance(document, list) else document
+
+
+async def test_a_limited_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-84: no command says anything about what is outside the own queues, and all of them work."""
+    async with busy_daemon() as url:
+        limit_sessions(monkeypatch)
+        for verb, name in VERBS.items():
+            for output in FORMATS:
+                result = await run(url, *verb, "-o", output)
+                assert (result.exit_code, result.stderr) == (0, ""), verb
+                assert "secret" not in result.stdout
+                assert name.removeprefix("user ") in result.stdout
+        for verb in WHOLE:
+            result = await run(url, *verb)
+            assert "secret" not in result.stdout
+            assert "n1" not in result.stdout
+        events = await run(url, "events", "-o", "json")
+        assert "secret" not in events.stdout
+        assert {event["queueName"] for event in json.loads(events.stdout)} == {"root.team-a", "root.team-a.x"}
+
+
+async def test_events() -> None:
+    """All that happened up to now, or those of a kind, queue, application or time; names are their numbers."""
+    async with busy_daemon() as url:
+        numbers = [int(line) for line in (await run(url, "events", "-o", "name")).stdout.splitlines()]
+        assert numbers == list(range(1, len(numbers) + 1))
+        chosen = ["--kind", "NODE_ALLOC", "--kind", "APP", "--queue", "root.team-a", "--app", "app-1"]
+        own = json.loads((await run(url, "events", *chosen, "-o", "json")).stdout)
+        assert {(event["type"], event["queueName"]) for event in own} == {("APP", "root.team-a.x")}
+        assert (await run(url, "events", "--since", "2040-01-01", "-o", "json")).stdout == "[]\n"
+        refused = await run(url, "events", "--kind", "FOO")
+        assert refused.exit_code == 1
+        assert refused.stderr.startswith("Error: UNKNOWN_NAME: kinds[0]: found 'FOO', expected a type (")
+
+
+def test_completion() -> None:
+    """What shells are told: commands, options, and the values of options."""
+    assert completed("ykactor pri") == ["priorities"]
+    assert completed("ykactor apps --st") == ["--state"]
+    assert completed("ykactor apps -o ") == [*FORMATS]
+    assert completed("ykactor apps --sort n") == ["name"]
+
+
+def completed(line: str) -> list[str]:
+    """What bash is told about the last word of a line."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_YKACTOR_COMPLETE": "bash_complete"}
+    result = CliRunner().invoke(main, [], prog_name="ykactor", env=words)
+    assert result.exit_code == 0
+    return [answer.removeprefix("plain,") for answer in result.stdout.split()]
+
+
+# ---- --watch
+
+
+def state(sequence: int) -> si.Snapshot:
+    return si.Snapshot(sequence=sequence, partitions=[])
+
+
+def number(snapshot: si.Snapshot) -> Printout:
+    """What a command might print."""
+    return Printout([snapshot.sequence], [], lambda is_wide: [f"event {snapshot.sequence}"])
+
+
+class Daemon:
+    """Has another state each time, and is away the third time; ends the command the fifth time."""
+
+    def __init__(self) -> None:
+        self.taken_at: list[float] = []
+
+    async def take(self) -> si.Snapshot:
+        self.taken_at.append(trio.current_time())
+        if len(self.taken_at) == 5:
+            raise KeyboardInterrupt
+        if len(self.taken_at) == 3:
+            raise Disconnected("nothing listens there")
+        return state(len(self.taken_at))
+
+
+@pytest.mark.parametrize(
+    ("output", "printed"),
+    [
+        ("table", "event 1\n\nevent 2\n\nevent 4\n"),
+        ("json", "[\n  1\n]\n\n[\n  2\n]\n\n[\n  4\n]\n"),
+        ("yaml", "- 1\n---\n- 2\n---\n- 4\n"),
+    ],
+)
+async def test_watching(autojump_clock: MockClock, capsys: pytest.CaptureFixture[str], output: str, printed: str) -> None:
+    """Every 2 s one below the other in a pipe, until Ctrl-C; it goes on after the daemon was away, and says that it was."""
+    daemon = Daemon()
+    with pytest.raises(KeyboardInterrupt):
+        await watch(daemon.take, number, output, is_terminal=False)
+    assert capsys.readouterr() == (printed, "trying again every 2 s: nothing listens there\n")
+    assert [at - daemon.taken_at[0] for at in daemon.taken_at] == [0, 2, 4, 6, 8]
+
+
+async def test_watching_nobody() -> None:
+    """If there is no daemon at the beginning, it ends."""
+
+    async def take() -> si.Snapshot:
+        raise Disconnected("nothing listens there")
+
+    with pytest.raises(Disconnected):
+        await watch(take, number, "table", is_terminal=False)
+
+
+async def test_watching_on_a_terminal(autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]) -> None:
+    """One in place of the other: no line between them."""
+    with pytest.raises(KeyboardInterrupt):
+        await watch(Daemon().take, number, "table", is_terminal=True)
+    assert capsys.readouterr().out == "event 1\nevent 2\nevent 4\n"
+
+
+async def test_watching_a_large_state(autojump_clock: MockClock) -> None:
+    """A snapshot that takes long is taken less often: nobody who watches costs the daemon more than a tenth of its time."""
+    daemon = Daemon()
+
+    async def take() -> si.Snapshot:
+        await trio.sleep(3)
+        return await daemon.take()
+
+    with pytest.raises(KeyboardInterrupt):
+        await watch(take, number, "table", is_terminal=False)
+    first, second, third, *_ = daemon.taken_at
+    assert (second - first, third - second) == (27 + 3, 27 + 3)
+
+
+def test_on_a_terminal_the_top_is_shown() -> None:
+    """As much as fits, with the headers, and how much is left; a long line takes several rows; colours take none."""
+    lines = ["HEADER", click.style("x" * 10, fg="red"), "y" * 11, "z"]
+    assert list(on_screen(lines, 10, 10)) == lines
+    assert list(on_screen(lines, 10, 5)) == [*lines[:2], "... 2 more lines"]
+    assert list(on_screen(["a\nb\nc"], 10, 4)) == ["a", "b", "... 1 more line"]
+
+
+async def test_a_daemon_that_does_not_answer(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verb does not wait for ever for a snapshot."""
+
+    @asynccontextmanager
+    async def silent(*_: object, **__: object) -> AsyncIterator[AsyncIterator[si.Snapshot]]:
+        async def messages() -> AsyncIterator[si.Snapshot]:
+            await trio.sleep_forever()
+            yield state(1)
+
+        yield messages()
+
+    monkeypatch.setattr(showing, "follow", silent)
+    with pytest.raises(Disconnected, match="no snapshot within 60 s"):
+        await take_snapshot("ws://127.0.0.1:1", {})
+
+
+# ---- processes of their own
+
+
+async def test_a_pipe_that_is_closed() -> None:
+    """``ykactor queues | head -1`` ends without a word."""
+    async with busy_daemon() as url:
+        command = [*COMMAND, "queues", "--url", url]
+        process = await trio.lowlevel.open_process(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
+        )
+        await process.stdout.aclose()
+        with trio.fail_after(LIMIT_S):
+            async with process.stderr:
+                assert await process.stderr.receive_some() == b""
+                assert await process.wait() == exit_codes.FAILED
+
+
+@pytest.mark.parametrize(("is_interrupted", "code"), [(False, exit_codes.OK), (True, exit_codes.INTERRUPTED)])
+async def test_top(is_interrupted: bool, code: int) -> None:
+    """It takes over the terminal, shows queues and reasons, and gives the terminal back on q and Ctrl-C."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    settings = termios.tcgetattr(theirs)
+    async with busy_daemon() as url:
+        environment = clean_environment() | {"TERM": "xterm"}
+        command = [*COMMAND, "top", "--url", url]
+        process = await trio.lowlevel.open_process(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        try:
+            assert b"root.team-a.x" in await shown_until(ours, b"REASON")
+            if is_interrupted:
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(ours, b"q")
+            assert b"Traceback" not in await shown_until(ours, b"\x1b[?1049l")  # the screen that was there before
+            assert await process.wait() == code
+            assert termios.tcgetattr(theirs) == settings
+        finally:
+            process.kill()
+            os.close(ours)
+            os.close(theirs)
+
+
+async def shown_until(terminal: int, wanted: bytes) -> bytes:
+    """What a terminal shows up to some bytes."""
+    shown = b""
+    with trio.fail_after(LIMIT_S):
+        while wanted not in shown:
+            await trio.lowlevel.wait_readable(terminal)
+            shown += os.read(terminal, 2**16)
+    return shown

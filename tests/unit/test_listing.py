@@ -1,0 +1,76 @@
+"""Cells, tables and the formats of ``-o``."""
+
+import json
+
+import click
+import pytest
+import yaml
+from rich.cells import cell_len
+
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (330, "5m30s"),
+        (600, "10m"),
+        (3 * 3600 - 1, "179m"),
+        (3 * 3600, "3h"),
+        (7 * 3600 + 300, "7h5m"),
+        (8 * 3600 + 300, "8h"),
+        (2 * 86_400, "2d"),
+        (3 * 86_400 + 4 * 3600, "3d4h"),
+        (8 * 86_400 + 4 * 3600, "8d"),
+        (730 * 86_400 - 1, "729d"),
+        (740 * 86_400, "2y10d"),
+        (9 * 365 * 86_400, "9y"),
+    ],
+)
+def test_ages(seconds: int, text: str) -> None:
+    """As kubectl prints them: the longer, the less exact."""
+    assert cells.age(seconds) == text
+
+
+def test_amounts_are_one_word() -> None:
+    """In the order of events and the units of the queue file; nothing is 0."""
+    assert cells.resource({"gpu": 1, "memory": 3 * 2**20, "vcore": 1500}) == "vcore=1500m,memory=3Mi,gpu=1"
+    assert cells.resource({}) == "0"
+
+
+EVIL = 'a\x1b[2J\nb\x9b31m\u202e\x7f"é'
+
+
+def test_what_a_terminal_would_obey() -> None:
+    """No format prints control characters of a name, and JSON and YAML still have the name."""
+    column = Column("NAME", field("name"))
+    printout = Printout([{"name": EVIL}], [EVIL], lambda is_wide: table([column], [{"name": EVIL}]))
+    printed = {output: "\n".join(formatted(printout, output)) for output in ("table", "json", "yaml", "name")}
+    for text in printed.values():
+        assert all(char.isprintable() or char == "\n" for char in text)
+    assert printed["name"] == 'a\\x1b[2J\\nb\\x9b31m\\u202e\\x7f"é'
+    assert printed["table"] == f"NAME\n{printed['name']}"
+    assert json.loads(printed["json"]) == yaml.safe_load(printed["yaml"]) == [{"name": EVIL}]
+
+
+def test_json_beyond_the_first_characters() -> None:
+    """A character that needs two units of UTF-16 and is not printable stays the same."""
+    tag = "\U000e0041"
+    (text,) = formatted(Printout([tag], [], lambda is_wide: []), "json")
+    assert text.isascii()
+    assert json.loads(text) == [tag]
+
+
+def test_columns_are_aligned_by_what_is_seen() -> None:
+    """Wide characters take two places, colours none; an empty text is ``-``, so that each line has the same number of words."""
+    columns = [Column("NAME", field("name")), Column("N", field("n"), is_number=True, colour=lambda row: "red")]
+    columns.append(Column("WHY", field("why")))
+    rows = [{"name": "節点", "n": 7, "why": ""}, {"name": "node-1", "n": 1234}]
+    lines = [click.unstyle(line) for line in table(columns, rows)]
+    assert [line.split() for line in lines] == [["NAME", "N", "WHY"], ["節点", "7", "-"], ["node-1", "1234", "-"]]
+    assert {cell_len(line.rpartition(" ")[0]) for line in lines} == {cell_len("node-1  1234 ")}

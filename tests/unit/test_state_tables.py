@@ -1,0 +1,307 @@
+"""What the commands that print the state show, in each format."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from gangs import gang, real, room, three
+from test_view import view as view_of_reader
+from world import app, ask, foreign, limit, make_world, node, queue, tree
+
+from ykactor.core.values.parts import finished
+from ykactor.surfaces.cli.views import app as one_app
+from ykactor.surfaces.cli.views import apps, asks, nodes, partitions, priorities, queues, stats, users
+from ykactor.surfaces.cli.views import node as one_node
+from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
+from ykactor.surfaces.cli.views.view import FILTERS, View
+from ykactor.wire.si import messages as si
+
+NOW_NS = 400 * 10**9
+GI = 2**30
+VIEWS = {
+    "queues": queues.VIEW,
+    "apps": apps.VIEW,
+    "asks": asks.VIEW,
+    "nodes": nodes.VIEW,
+    "users": users.VIEW,
+    "priorities": priorities.VIEW,
+    "partitions": partitions.VIEW,
+}
+TEXT = tree(
+    queue("prod", queue("web", p={"priority.offset": 5}), p={"priority.policy": "fence", "priority.offset": 100}),
+    queue(
+        "team",
+        max={"vcore": 3000},
+        guaranteed={"vcore": 2000},
+        maxapplications=4,
+        limits=[limit("bob", applications=2, vcore=2000)],
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def small() -> si.Snapshot:
+    """Two nodes, of which one is drained; bob fills his queue, alice wants more than there is."""
+    w = make_world(TEXT, [node("n1", vcore=4000, memory=8 * GI), node("n2", "CREATE_DRAIN", vcore=4000)])
+    w.wait(100)
+    w.given(foreign("f1", "n1", vcore=500), app("batch", "root.team", user="bob", groups=("dev",)))
+    w.given(*(ask(f"b{number}", "batch", vcore=1000, memory=GI) for number in range(5)))
+    w.wait(200)
+    w.given(app("shop", "root.prod.web"), ask("s1", "shop", priority=7, requires="n9", vcore=9000), app("lost", "root.nowhere"))
+    return snapshot(w.state())
+
+
+def snapshot(*states: dict[str, Any]) -> si.Snapshot:
+    return si.Snapshot(sequence=7, instance="abc", partitions=list(states))
+
+
+def rows_of(view: View, snapshot: si.Snapshot, order: str = "", **chosen: tuple[str, ...]) -> Printout:
+    first, *_ = view.orders
+    return view.of(
+        snapshot, lambda row: all(FILTERS[name][0](values, row) for name, values in chosen.items()), order or first, NOW_NS
+    )
+
+
+def printed(printout: Printout, output: str = "table") -> list[str]:
+    return "\n".join(formatted(printout, output)).split("\n")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_tables(small: si.Snapshot, name: str) -> None:
+    """Aligned columns that are never cut, numbers on the right, ``-`` for what there is not, the last column as long as it is."""
+    lines = [click.unstyle(line) for line in printed(rows_of(VIEWS[name], small))]
+    assert lines == TABLES[name].strip("\n").split("\n")
+
+
+TABLES = {
+    "queues": """
+QUEUE          STATE   USED                GUARANTEED  MAX                 PENDING              RUNNING  PRIORITY
+root           Active  vcore=2,memory=2Gi  -           vcore=8,memory=8Gi  vcore=12,memory=3Gi        1       100
+root.prod      Active  0                   -           -                   vcore=9                    0       100
+root.prod.web  Active  0                   -           -                   vcore=9                    0        12
+root.team      Active  vcore=2,memory=2Gi  vcore=2     vcore=3             vcore=3,memory=3Gi       1/4         0
+""",
+    "apps": """
+APPLICATION  STATE     QUEUE          USER   PRIORITY  USED                RUNNING  PENDING    AGE
+batch        Running   root.team      bob           0  vcore=2,memory=2Gi        2        3     5m
+shop         Accepted  root.prod.web  alice         7  0                         0        1  3m20s
+lost         Rejected  root.nowhere   -             -  -                         -        -      -
+""",
+    "asks": """
+ASK  COUNT  APPLICATION  QUEUE          PRIORITY    AGE  EACH                REASON
+s1       1  shop         root.prod.web       100  3m19s  vcore=9             its required node n9 is not registered
+b2       3  batch        root.team             0  4m59s  vcore=1,memory=1Gi  wants 1, has 0 of 2 vcore in the limit of \
+user bob in queue root.team
+""".replace("\\\n", ""),
+    "nodes": """
+NODE  STATE        USE  TASKS  USED                FREE                    CAPACITY
+n1    Schedulable  62%      3  vcore=2,memory=2Gi  vcore=1500m,memory=6Gi  vcore=4,memory=8Gi
+n2    Drained       0%      0  0                   vcore=4                 vcore=4
+""",
+    "users": """
+USER   GROUP  QUEUE          USED                MAX      RUNNING
+alice  -      root.prod.web  0                   -              0
+bob    -      root.team      vcore=2,memory=2Gi  vcore=2      1/2
+""",
+    "priorities": """
+ASK  COUNT  APPLICATION  QUEUE          EFFECTIVE  REQUEST  APP-PRIO  QUEUE-PRIO  OFFSETS                          FENCES
+s1       1  shop         root.prod.web        100        7         7          12  root.prod.web=+5,root.prod=+100  root.prod
+b2       3  batch        root.team              0        0         0           0  -                                -
+""",
+    "partitions": """
+PARTITION  QUEUES  NODES  APPLICATIONS  RUNNING  PENDING  USED                CAPACITY
+default         4    1/2             3        2        4  vcore=2,memory=2Gi  vcore=8,memory=8Gi
+""",
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_format_has_every_row(small: si.Snapshot, name: str) -> None:
+    """JSON and YAML are the same list of objects; names are one of their fields; a wide table begins with the partition."""
+    printout = rows_of(VIEWS[name], small)
+    document = json.loads("\n".join(printed(printout, "json")))
+    assert document == printout.document
+    assert document == yaml.safe_load("\n".join(printed(printout, "yaml")))
+    assert printed(printout, "name") == [row[VIEWS[name].name] for row in document]
+    narrow, wide = printed(printout), printed(printout, "wide")
+    assert len(document) == len(narrow) - 1 == len(wide) - 1
+    assert all(line.split()[0] == "default" for line in wide[1:])
+    assert set(narrow[0].split()) <= set(wide[0].split())
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "expected"),
+    [
+        ("queues", "root.prod", {"OFFSET": "100", "FENCE": "yes", "SHARE": "0.00", "SORT": "fifo", "DYNAMIC": "no"}),
+        ("apps", "batch", {"GROUPS": "dev"}),
+        ("asks", "b2", {"USER": "bob", "ASKS": "b2,b3,b4", "MAY-PREEMPT": "-"}),
+        ("nodes", "n1", {"FOREIGN": "vcore=500m", "RESERVED-FOR": "-"}),
+        ("priorities", "s1", {"USER": "alice"}),
+        ("partitions", "1/2", {"RESERVED": "0", "WANTED": "vcore=12,memory=3Gi"}),
+    ],
+)
+def test_wide_tables_have_more(small: si.Snapshot, name: str, row: str, expected: dict[str, str]) -> None:
+    """Columns that few want to see."""
+    header, *lines = [click.unstyle(line).split() for line in printed(rows_of(VIEWS[name], small), "wide")]
+    (line,) = [line for line in lines if row in line]
+    assert {column: line[header.index(column)] for column in expected} == expected
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
+    """What programs rely on: the keys of JSON are documented, and no other is printed."""
+    (line,) = re.findall(rf"^\| `{name}` \| (.+) \|$", KEYS, re.MULTILINE)
+    documented = set(re.findall(r"`(\w+)`", line)) | {"partition"}
+    found = [set(row) for row in rows_of(VIEWS[name], small).document]
+    assert set().union(*found) <= documented
+    assert documented - set().union(*found) <= SOMETIMES
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
+#: Of gangs, preemption, limits of groups, and a lowered quota.
+SOMETIMES = {"replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime"}
+
+
+def test_rows_are_chosen(small: si.Snapshot) -> None:
+    """A queue has those below it; names of states and partitions are compared without case; several values are "one of them"."""
+    chosen = lambda view, **by: rows_of(view, small, **by).names  # noqa: E731
+    assert chosen(queues.VIEW, queue=("Root.Prod",)) == ["root.prod", "root.prod.web"]
+    assert chosen(queues.VIEW, queue=("root.pro",)) == []
+    assert chosen(apps.VIEW, queue=("root.prod",)) == ["shop"]
+    assert chosen(apps.VIEW, state=("running", "REJECTED")) == ["batch", "lost"]
+    assert chosen(apps.VIEW, state=("running",), user=("alice",)) == []
+    assert chosen(asks.VIEW, user=("bob",)) == ["b2"]
+    assert chosen(users.VIEW, user=("Bob",)) == []
+    assert chosen(nodes.VIEW, state=("drained",), partition=("Default",)) == ["n2"]
+    assert chosen(nodes.VIEW, partition=("other",)) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "orders"),
+    [
+        (queues.VIEW, {"share": "root.team", "priority": "root"}),
+        (apps.VIEW, {"age": "batch", "name": "batch", "priority": "shop", "pending": "batch"}),
+        (asks.VIEW, {"priority": "s1", "age": "b2", "count": "b2", "queue": "s1"}),
+        (nodes.VIEW, {"use": "n1", "tasks": "n1", "name": "n1"}),
+        (priorities.VIEW, {"effective": "s1", "request": "s1", "queue": "s1"}),
+        (users.VIEW, {"name": "user alice", "queue": "user alice"}),
+    ],
+)
+def test_orders(small: si.Snapshot, view: View, orders: dict[str, str]) -> None:
+    """What comes first in each order; the most, the oldest and the most important do."""
+    assert {order: rows_of(view, small, order).names[0] for order in orders} == orders
+
+
+def test_without_rows_there_are_headers() -> None:
+    """A daemon without nodes: a table has its headers, JSON an empty list, and there is no name."""
+    empty = snapshot(make_world(tree()).state())
+    assert printed(rows_of(nodes.VIEW, empty)) == ["NODE  STATE  USE  TASKS  USED  FREE  CAPACITY"]
+    assert printed(rows_of(nodes.VIEW, empty), "json") == ["[]"]
+    assert printed(rows_of(nodes.VIEW, empty), "yaml") == ["[]"]
+    assert rows_of(nodes.VIEW, empty).names == []
+
+
+def test_several_partitions() -> None:
+    """Each row begins with its partition, also in a narrow table; an object of both has to be chosen by ``--partition``."""
+    states = [make_world(tree(), [node("n1", vcore=1000)]).state() | {"name": name} for name in ("gpu", "cpu")]
+    both = snapshot(*states)
+    lines = printed(rows_of(nodes.VIEW, both))
+    assert [line.split()[0] for line in lines] == ["PARTITION", "gpu", "cpu"]
+    with pytest.raises(click.ClickException, match="node n1 in the partitions gpu and cpu, expected --partition"):
+        one_node.described(both, "n1", None)
+    assert one_node.described(both, "n1", "cpu").document["partition"] == "cpu"
+
+
+def test_one_application(small: si.Snapshot) -> None:
+    """Its fields, what runs where, and what is pending; of one that has ended what is known."""
+    lines = [click.unstyle(line) for line in printed(one_app.described(small, "batch", None, NOW_NS))]
+    assert lines == BATCH.strip("\n").split("\n")
+    document = one_app.described(small, "batch", None, NOW_NS).document
+    assert document["allocations"] == {"b0": "n1", "b1": "n1"}
+    lost = [click.unstyle(line).split() for line in printed(one_app.described(small, "lost", None, NOW_NS))]
+    assert lost == [["Application", "lost"], ["Partition", "default"], ["State", "Rejected"], ["Queue", "root.nowhere"]]
+    with pytest.raises(click.ClickException, match="has no application none, or does not show it; ykactor apps lists them"):
+        one_app.described(small, "none", None, NOW_NS)
+
+
+BATCH = """
+Application  batch
+Partition    default
+State        Running
+Queue        root.team
+User         bob
+Groups       dev
+Submitted    1970-01-01T00:01:40.000Z
+Age          5m
+Priority     0
+Used         vcore=2,memory=2Gi
+Running      2
+Pending      3
+Running:
+  TASK  NODE
+  b0    n1
+  b1    n1
+Pending:
+  ASK  COUNT  PRIORITY    AGE  EACH                REASON
+  b2       3         0  4m59s  vcore=1,memory=1Gi  wants 1, has 0 of 2 vcore in the limit of user bob in queue root.team
+"""
+
+
+def test_a_placeholder_that_is_replaced() -> None:
+    """The ask neither waits nor runs: it is shown with the placeholder whose release it waits for."""
+    w = room(confirms=False)
+    w.given(gang(), *three(), real("t1"))
+    lines = printed(one_app.described(snapshot(w.state()), "gang", None, NOW_NS))
+    assert "Replacing a placeholder, when its release is confirmed:" in lines
+    assert ["t1", "p1", "n1"] in [line.split() for line in lines]
+
+
+def test_one_node(small: si.Snapshot) -> None:
+    """Its fields, the tasks of applications, and what is foreign."""
+    lines = [click.unstyle(line) for line in printed(one_node.described(small, "n1", None))]
+    assert (
+        lines[-6:]
+        == [
+            "Tasks:",
+            "  TASK  APPLICATION  QUEUE      USER",
+            "  b0    batch        root.team  bob",
+            "  b1    batch        root.team  bob",
+            "Foreign:",
+            "  ALLOCATION",
+            "  f1",
+        ][-6:]
+    )
+    assert [task["allocationKey"] for task in one_node.described(small, "n1", None).document["tasks"]] == ["b0", "b1"]
+
+
+def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
+    """What there is of each kind by state, and the reasons for which most asks wait."""
+    printout = stats.described(small)
+    lines = printed(printout)
+    assert lines[0] == "Last event 7 of abc"
+    assert "Applications   1 Accepted, 1 Rejected, 1 Running" in lines
+    assert lines[-3:] == [
+        "  ASKS  REASON",
+        "     3  wants 1, has 0 of 2 vcore in the limit of user bob in queue root.team",
+        "     1  its required node n9 is not registered",
+    ]
+    assert [entry["asks"] for entry in printout.document["partitions"][0]["reasons"]] == [3, 1]
+
+
+def test_what_a_limited_reader_sees(small: si.Snapshot) -> None:
+    """Every command works on the part of a state that such a reader gets, and says nothing about the rest."""
+    part = snapshot(finished(view_of_reader("root.team").of_state(small.partitions[0])))
+    for name, view in VIEWS.items():
+        for output in FORMATS:
+            text = "\n".join(printed(rows_of(view, part), output))
+            assert not re.search(r"shop|alice|prod|s1", text), name
+    assert rows_of(asks.VIEW, part).names == ["b2"]
+    assert rows_of(priorities.VIEW, part).document[0]["effective"] == 0
+    assert rows_of(nodes.VIEW, part).names == []
+    assert "shop" not in "\n".join(printed(stats.described(part)))
+    assert printed(one_app.described(part, "batch", None, NOW_NS))[0] == "Application  batch"

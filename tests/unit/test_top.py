@@ -1,0 +1,60 @@
+"""What ``ykactor top`` draws."""
+
+import click
+import pytest
+from world import app, ask, make_world, node, queue, tree
+
+from ykactor.surfaces.cli.views.top import bar, frame
+from ykactor.wire.si import messages as si
+
+
+@pytest.mark.parametrize(
+    ("use", "mark", "drawn"),
+    [
+        (0.0, None, "[" + "." * 24 + "]"),
+        (0.5, 0.75, "[" + "#" * 12 + "." * 6 + "|" + "." * 5 + "]"),
+        (1.0, 0.5, "[" + "#" * 12 + "|" + "#" * 11 + "]"),
+        (3.0, 2.0, "[" + "#" * 23 + "|]"),
+    ],
+)
+def test_bars(use: float, mark: float | None, drawn: str) -> None:
+    """A part of 24 places, with the guarantee; a queue above its quota has a full bar."""
+    assert bar(use, mark) == drawn
+
+
+def small(queues: int) -> si.Snapshot:
+    """Of the queues the last one uses half of its quota, and the one before has two asks that wait."""
+    names = [f"q{number}" for number in range(queues - 2)]
+    text = tree(*map(queue, names), queue("y", max={"vcore": 100}), queue("z", max={"vcore": 2000}, guaranteed={"vcore": 500}))
+    w = make_world(text, [node("n1", vcore=8000)])
+    w.given(app("app-1", "root.z"), ask("t1", "app-1", vcore=1000))
+    w.given(app("app-2", "root.y"), *(ask(f"w{number}", "app-2", vcore=1000) for number in range(2)))
+    return si.Snapshot(sequence=7, partitions=[w.state()])
+
+
+def test_a_small_tree() -> None:
+    """All queues in the order of the tree, then the reasons; what waits in a queue is counted in those above it too."""
+    lines = [click.unstyle(line) for line in frame(small(2), 20)]
+    assert lines[0] == "default: 2 applications, 1 task running, 2 asks pending, 1 node"
+    assert [line.split()[0] for line in lines[2:5]] == ["root", "root.y", "root.z"]
+    assert lines[4].split()[1:4] == ["50%", "[######|#####............]", "0"]
+    assert [line.split()[-5] for line in lines[2:4]] == ["2", "2"]
+    assert lines[6:8] == ["ASKS  REASON", "   2  wants 1, has 0.1 of 0.1 vcore in queue root.y"]
+
+
+def test_the_busiest_of_many_queues() -> None:
+    """As many as fit: first those in which something waits, then those that use most; never more lines than there are."""
+    lines = [click.unstyle(line) for line in frame(small(50), 12)]
+    assert len(lines) <= 12
+    shown = [line.split()[0] for line in lines if line.startswith("root")]
+    assert {"root", "root.y", "root.z"} <= set(shown)
+    assert any("wants" in line for line in lines)
+    assert len(frame(small(50), 3)) == 3
+
+
+def test_partitions_share_the_lines() -> None:
+    """Each is shown."""
+    state = small(50).partitions[0]
+    lines = frame(si.Snapshot(sequence=1, partitions=[state, state | {"name": "gpu"}]), 30)
+    assert len(lines) <= 30
+    assert [click.unstyle(line).partition(":")[0] for line in lines if "applications" in line] == ["default", "gpu"]

@@ -1,0 +1,26 @@
+"""How much one identity may hold in a partition. Part of the input, so that a turn decides the same when it is run again."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class HeldLimits(Struct, frozen=True, gc=False):
+    """What the sender of input may have in a partition at the same time (SE-48).
+
+    Attributes:
+        identity: its name.
+        asks: asks and allocations, foreign ones too.
+        queues: those that placement creates.
+    """
+
+    identity: str
+    applications: int
+    asks: int
+    nodes: int
+    queues: int
+
+
+def exceeded(limit: str, value: int, identity: str, found: str) -> str:
+    """The sentence about a limit that is exceeded."""
+    return f"limit {limit} = {value} of identity {identity}: {found}"

@@ -1,0 +1,116 @@
+"""What a partition holds, as far as it is limited, and what would be too much (SE-48)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from ykactor.core.messages.asks import AllocationSpec, is_foreign
+from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
+from ykactor.core.messages.held_limits import HeldLimits, exceeded
+from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.objects.registry import Registry
+from ykactor.core.values.ids import AllocationKey, NodeID
+
+#: What is limited, by the name of its limit.
+Kind = Literal["applications", "asks", "nodes", "queues"]
+
+_CREATIONS = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
+
+
+class Holdings:
+    """Counts what a partition holds.
+
+    Args:
+        foreign: where each foreign allocation is.
+
+    Attributes:
+        limits: of who has sent the present input; None: nobody who is limited.
+        exceeded: of the present turn: by limit, why the first entry was refused.
+    """
+
+    def __init__(self, registry: Registry, foreign: Mapping[AllocationKey, NodeID]) -> None:
+        self._registry = registry
+        self._foreign = foreign
+        self.limits: HeldLimits | None = None
+        self.exceeded: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.limits = None
+        self.exceeded.clear()
+
+    def count(self) -> dict[Kind, int]:
+        """How many there are of each kind; to be asked between two commands for owners."""
+        registry = self._registry
+        return {
+            "applications": len(registry.applications),
+            "asks": registry.changed.tasks + len(self._foreign),
+            "nodes": len(registry.nodes),
+            "queues": registry.dynamic_queues,
+        }
+
+    def left(self) -> dict[Kind, int]:
+        """How many more there may be of each kind; negative if there are too many already."""
+        assert self.limits is not None, "asked for input that is limited"
+        return {kind: getattr(self.limits, kind) - found for kind, found in self.count().items()}
+
+    def refusal(self, kind: Kind, more: int = 1) -> str:
+        """Why there may not be so many more, or ""."""
+        if self.limits is None:
+            return ""
+        most, found = getattr(self.limits, kind), self.count()[kind]
+        if found + more <= most:
+            return ""
+        reason = exceeded(kind, most, self.limits.identity, f"found {found}, no room for {more} more")
+        self.exceeded.setdefault(kind, reason)
+        return reason
+
+    def refused(self, submission: Submission, kind: Kind) -> Rejected | None:
+        """The refusal of a submission that would be one too many of its kind; None if it would not."""
+        reason = self.refusal(kind) if self._is_new(submission) else ""
+        return _rejected(submission, reason) if reason else None
+
+    def _is_new(self, submission: Submission) -> bool:
+        """Whether it would add something, as far as only the partition knows (AP-13, AP-103, AP-104)."""
+        registry = self._registry
+        match submission:
+            case AddApplication(application_id):
+                return application_id not in registry.applications
+            case UpdateNode(node_id):
+                return node_id not in registry.nodes
+            case SubmitAllocation(spec):
+                is_possible = spec.node_id in registry.nodes or (spec.node_id is None and not is_foreign(spec))
+                return is_possible and not self._has_task(spec)
+        return False
+
+    def _has_task(self, spec: AllocationSpec) -> bool:
+        """Whether there is this ask or allocation; also said of an application that is not there, which gets none."""
+        if is_foreign(spec):
+            return spec.allocation_key in self._foreign
+        path = self._registry.applications.get(spec.application_id)
+        application = None if path is None else self._registry.leaf(path).applications.get(spec.application_id)
+        return application is None or application.has_task(spec.allocation_key)
+
+
+def kind_of(submission: Submission) -> Kind | None:
+    """What a submission may add one of."""
+    if type(submission) is SubmitAllocation:
+        return "asks"
+    if type(submission) is AddApplication:
+        return "applications"
+    if type(submission) is UpdateNode and submission.action in _CREATIONS:
+        return "nodes"
+    return None
+
+
+def _rejected(submission: Submission, reason: str) -> Rejected | None:
+    match submission:
+        case AddApplication(application_id):
+            return ApplicationRejected(0, application_id, reason)
+        case UpdateNode(node_id):
+            return NodeRejected(0, node_id, reason)
+        case SubmitAllocation(spec):
+            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason)
+    return None

@@ -1,0 +1,58 @@
+"""Values as people read them in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ykactor.core.values.quantities import quantity_text
+
+#: Of what has no value: no limit, nothing pending, or not shown to this reader.
+NONE = "-"
+_MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
+
+
+def printable(text: str) -> str:
+    """The text on one line, with escapes in place of what a terminal would take for a command: names are chosen by clients."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def age(seconds: int) -> str:
+    """A duration as kubectl prints ages: ``45s``, ``5m30s``, ``7h5m``, ``3d4h``; less exact the longer it is."""
+    match max(0, seconds):
+        case short if short < 2 * _MINUTE_S:
+            return f"{short}s"
+        case short if short < 10 * _MINUTE_S:
+            return _two(short, (_MINUTE_S, "m"), (1, "s"))
+        case short if short < 3 * _HOUR_S:
+            return f"{short // _MINUTE_S}m"
+        case short if short < 8 * _HOUR_S:
+            return _two(short, (_HOUR_S, "h"), (_MINUTE_S, "m"))
+        case long if long < 2 * _DAY_S:
+            return f"{long // _HOUR_S}h"
+        case long if long < 8 * _DAY_S:
+            return _two(long, (_DAY_S, "d"), (_HOUR_S, "h"))
+        case long if long < 2 * _YEAR_S:
+            return f"{long // _DAY_S}d"
+        case long if long < 8 * _YEAR_S:
+            return _two(long, (_YEAR_S, "y"), (_DAY_S, "d"))
+        case long:
+            return f"{long // _YEAR_S}y"
+
+
+def _two(seconds: int, large: tuple[int, str], small: tuple[int, str]) -> str:
+    whole, rest = divmod(seconds, large[0])
+    parts = rest // small[0]
+    return f"{whole}{large[1]}" + (f"{parts}{small[1]}" if parts else "")
+
+
+def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
+    """As events have them: vcore, memory, then the other types by name."""
+    first = ("vcore", "memory")
+    return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))
+
+
+def resource(amounts: Mapping[str, int]) -> str:
+    """Amounts in one word: ``vcore=2,memory=1Gi``; nothing is ``0``."""
+    return ",".join(f"{name}={quantity_text(name, value)}" for name, value in in_order(amounts)) or "0"

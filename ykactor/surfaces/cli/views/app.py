@@ -1,0 +1,69 @@
+"""``ykactor app``: one application, with what runs and what waits."""
+
+from __future__ import annotations
+
+import click
+
+from ykactor.actors.clock import system_ns
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.views import apps, asks
+from ykactor.surfaces.cli.views.description import Part, find, lines_of
+from ykactor.surfaces.cli.views.listing import Column, Printout, field
+from ykactor.surfaces.cli.views.queues import priority
+from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.wire.si import messages as si
+
+_FIELDS = (
+    Column("Application", field("applicationID")),
+    Column("Partition", field("partition")),
+    Column("State", field("state"), colour=apps.colour),
+    Column("Queue", field("queueName")),
+    Column("User", field("user")),
+    Column("Groups", field("groups", ", ".join)),
+    Column("Submitted", field("submissionTime", time_text)),
+    Column("Age", field("ageSeconds", cells.age)),
+    Column("Priority", field("priority", priority)),
+    Column("Used", field("allocated", cells.resource)),
+    Column("Running", field("allocations", lambda tasks: str(len(tasks)))),
+    Column("Pending", field("pending", lambda groups: str(apps.pending_count(groups)))),
+)
+_RUNNING = (Column("TASK", field("allocationKey")), Column("NODE", field("nodeID")))
+_REPLACING = (
+    Column("ASK", field("allocationKey")),
+    Column("PLACEHOLDER", field("placeholder")),
+    Column("NODE", field("nodeID")),
+)
+_OF_THE_APPLICATION = {"APPLICATION", "QUEUE", "USER"}
+_PENDING = tuple(column for column in asks.VIEW.columns if column.header not in _OF_THE_APPLICATION)
+
+
+@click.command()
+@click.argument("application_id", metavar="ID")
+@click.option("--partition", metavar="NAME", help="Only in this partition.")
+@showing_options
+def command(application_id: str, partition: str | None, showing: Showing) -> None:
+    """Print the application ID: its state, what of it runs on which node, and what is pending and why.
+
+    Exits with code 1 if there is no such application.
+    """
+    showing.run(lambda snapshot: described(snapshot, application_id, partition, system_ns()))
+
+
+def described(snapshot: si.Snapshot, application_id: str, partition: str | None, now_ns: int) -> Printout:
+    """One application of a snapshot.
+
+    Raises:
+        ClickException: there is none of this name, or in several partitions.
+    """
+    state, application = find(snapshot, "applications", application_id, partition)
+    alone = {**state, "applications": {application_id: application}}
+    (found,) = apps.rows(alone, now_ns)
+    row = {"partition": state["name"], **found}
+    running = [{"allocationKey": key, "nodeID": node_id} for key, node_id in application.get("allocations", {}).items()]
+    parts = (
+        Part("Running", _RUNNING, running),
+        Part("Replacing a placeholder, when its release is confirmed", _REPLACING, application.get("replacing", [])),
+        Part("Pending", _PENDING, list(asks.rows(alone, now_ns))),
+    )
+    return Printout(row, [application_id], lines_of(_FIELDS, row, parts))

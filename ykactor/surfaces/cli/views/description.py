@@ -1,0 +1,64 @@
+"""One object on several lines, as ``kubectl describe`` has it: its fields, then tables of what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from ykactor.surfaces.cli.cells import NONE, printable
+from ykactor.surfaces.cli.views.listing import Column, Row, table
+from ykactor.surfaces.cli.views.view import State
+from ykactor.wire.si import messages as si
+
+#: Before the lines of a table that belongs to an object.
+_INDENT = "  "
+
+
+class Part(Struct, frozen=True):
+    """A table with a title; left out without rows."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+
+def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Callable[[bool], Iterator[str]]:
+    """The lines about one object, given whether with all columns; fields without a value are left out."""
+
+    def lines(is_wide: bool) -> Iterator[str]:
+        texts = [(field, printable(field.text(row))) for field in fields]
+        width = max(len(field.header) for field in fields)
+        for field, text in texts:
+            if text not in ("", NONE):
+                colour = field.colour(row)
+                yield f"{field.header:{width}}  {text if colour is None else click.style(text, fg=colour)}"
+        for part in parts:
+            if part.rows:
+                yield f"{part.title}:"
+                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide=is_wide))
+
+    return lines
+
+
+def find(snapshot: si.Snapshot, section: str, name: str, partition: str | None) -> tuple[State, dict[str, Any]]:
+    """The state of the partition that has an object of this name in a section such as ``nodes``, and the object.
+
+    Raises:
+        ClickException: no partition has it, or several have.
+    """
+    found = [state for state in snapshot.partitions if name in state[section] and partition in (None, state["name"])]
+    kind = section.removesuffix("s")
+    if not found:
+        where = "the daemon" if partition is None else f"partition {partition}"
+        raise click.ClickException(f"{where} has no {kind} {name}, or does not show it; ykactor {_LISTS[section]} lists them")
+    if len(found) > 1:
+        names = " and ".join(state["name"] for state in found)
+        raise click.ClickException(f"found {kind} {name} in the partitions {names}, expected --partition with one of them")
+    (state,) = found
+    return state, state[section][name]
+
+
+_LISTS = {"applications": "apps", "nodes": "nodes"}

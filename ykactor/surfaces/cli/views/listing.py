@@ -1,0 +1,109 @@
+"""Rows as a table, JSON, YAML or names: the formats of ``-o``, the same for all commands that print the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+import yaml
+from msgspec import Struct
+from rich.cells import cell_len
+
+from ykactor.surfaces.cli.cells import NONE, printable
+from ykactor.surfaces.cli.json_text import indented
+
+#: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
+Row = dict[str, Any]
+
+FORMATS = ("table", "wide", "json", "yaml", "name")
+_GAP = "  "
+#: The one in C takes a third of the time.
+_DUMPER = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+
+
+class Column(Struct, frozen=True):
+    """One column of a table.
+
+    Attributes:
+        text: of a row; it may hold anything, and is made printable. "" is shown as ``-``.
+        is_wide: only with ``-o wide``.
+        is_number: aligned on the right.
+        colour: of a row's cell, on terminals; None is the usual one.
+    """
+
+    header: str
+    text: Callable[[Row], str]
+    is_wide: bool = False
+    is_number: bool = False
+    colour: Callable[[Row], str | None] = lambda row: None
+
+
+def field(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
+    """The text of one field of a row; ``-`` if it is missing or null."""
+    return lambda row: NONE if row.get(key) is None else text(row[key])
+
+
+class Printout(Struct, frozen=True):
+    """What a command prints.
+
+    Attributes:
+        document: the content as JSON.
+        names: of the objects in it.
+        lines: for people, given whether with all columns.
+    """
+
+    document: Any
+    names: list[str]
+    lines: Callable[[bool], Iterable[str]]
+
+
+def formatted(printout: Printout, output: str) -> Iterable[str]:
+    """The lines of a printout in one of ``FORMATS``."""
+    match output:
+        case "json":
+            return [_escaped(indented(printout.document))]
+        case "yaml":
+            return [_yaml(printout.document)]
+        case "name":
+            return map(printable, printout.names)
+        case _:
+            return printout.lines(output == "wide")
+
+
+def _escaped(text: str) -> str:
+    """JSON without characters that a terminal obeys; JSON itself escapes only some of them."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in text)
+
+
+def _json_escape(char: str) -> str:
+    data = char.encode("utf-16-be")  # two units beyond the first 65,536 characters
+    return "".join(f"\\u{data[place : place + 2].hex()}" for place in range(0, len(data), 2))
+
+
+def _yaml(document: Any) -> str:
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=2**16)
+    return text.rstrip("\n")
+
+
+def table(every: Sequence[Column], rows: Sequence[Row], *, is_wide: bool = False) -> Iterator[str]:
+    """A line of headers and one for each row, never cut; the last column is as long as its texts."""
+    columns = [column for column in every if is_wide or not column.is_wide]
+    cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
+    headers = [column.header for column in columns]
+    widths = [max(map(cell_len, of_column)) for of_column in zip(headers, *cells, strict=True)]
+    yield _line(columns, headers, widths)
+    for row, texts in zip(rows, cells, strict=True):
+        yield _line(columns, texts, widths, row)
+
+
+def _line(columns: Sequence[Column], texts: Sequence[str], widths: Sequence[int], row: Row | None = None) -> str:
+    shown = []
+    for number, (column, text, width) in enumerate(zip(columns, texts, widths, strict=True), 1):
+        blanks = " " * (width - cell_len(text))
+        colour = None if row is None else column.colour(row)
+        styled = text if colour is None else click.style(text, fg=colour)
+        shown.append(blanks + styled if column.is_number else styled if number == len(columns) else styled + blanks)
+    return _GAP.join(shown)

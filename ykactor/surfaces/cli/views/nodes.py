@@ -1,0 +1,69 @@
+"""``ykactor nodes``: the nodes, with what is used and what is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.views.view import State, View, command_of
+
+_COLOURS = {"Schedulable": "green", "Draining": "yellow", "Drained": "red"}
+
+
+def rows(state: State, _now_ns: int) -> Iterator[Row]:
+    """One for each node."""
+    for node_id, node in state["nodes"].items():
+        yield {"nodeID": node_id, "state": state_of(node), "dominantShare": dominant_share(node), **node}
+
+
+def state_of(node: dict[str, Any]) -> str:
+    """``Schedulable``; else ``Draining`` while tasks of applications run there, and ``Drained`` after them."""
+    if node["schedulable"]:
+        return "Schedulable"
+    return "Draining" if node["allocated"] else "Drained"
+
+
+def colour(row: Row) -> str | None:
+    """The colour of a node's state."""
+    return _COLOURS[row["state"]]
+
+
+def dominant_share(node: dict[str, Any]) -> float:
+    """How much of the node is in use, foreign allocations included: of the type of which the largest part is."""
+    available = node["available"]
+    shares = (1 - available.get(name, 0) / total for name, total in node["capacity"].items() if total > 0)
+    return round(max(shares, default=0.0), 4)
+
+
+VIEW = View(
+    rows,
+    name="nodeID",
+    columns=(
+        Column("NODE", field("nodeID")),
+        Column("STATE", field("state"), colour=colour),
+        Column("USE", field("dominantShare", "{:.0%}".format), is_number=True),
+        Column("TASKS", field("allocations", lambda keys: str(len(keys))), is_number=True),
+        Column("USED", field("allocated", cells.resource)),
+        Column("FREE", field("available", cells.resource)),
+        Column("CAPACITY", field("capacity", cells.resource)),
+        Column("FOREIGN", field("occupied", cells.resource), is_wide=True),
+        Column("RESERVED-FOR", field("reservations", ",".join), is_wide=True),
+    ),
+    orders={
+        "name": lambda row: row["nodeID"],
+        "use": lambda row: -row["dominantShare"],
+        "tasks": lambda row: -len(row["allocations"]),
+    },
+    filters=("state",),
+)
+
+command = command_of(
+    VIEW,
+    """List the nodes with their state, and what is used, free and there in total.
+
+    STATE is Schedulable, Draining (takes nothing new) or Drained (and nothing runs there any more). USE is the part in use of the
+    resource of which the largest part is. FOREIGN is what other schedulers have placed there.
+    """,
+)

@@ -1,0 +1,67 @@
+"""``ykactor queues``: the tree of queues, with usage against guaranteed and max."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.views.view import State, View, command_of
+
+_COLOURS = {"Draining": "yellow", "Stopped": "red"}
+
+
+def rows(state: State, _now_ns: int) -> Iterator[Row]:
+    """One for each queue."""
+    for path, queue in state["queues"].items():
+        yield {"queueName": path, **queue}
+
+
+def priority(value: int) -> str:
+    """The priority of a queue or application; ``-`` when nothing in it is pending."""
+    return cells.NONE if value == PRIORITY_MIN else str(value)
+
+
+def running(row: Row) -> str:
+    """How many applications run, of how many at most if there is a limit."""
+    most = row["maxApplications"]
+    return f"{row['runningApplications']}/{most}" if most else str(row["runningApplications"])
+
+
+VIEW = View(
+    rows,
+    name="queueName",
+    columns=(
+        Column("QUEUE", field("queueName")),
+        Column("STATE", field("state"), colour=lambda row: _COLOURS.get(row["state"])),
+        Column("USED", field("allocated", cells.resource)),
+        Column("GUARANTEED", field("guaranteed", cells.resource)),
+        Column("MAX", field("max", cells.resource)),
+        Column("PENDING", field("pending", cells.resource)),
+        Column("RUNNING", running, is_number=True),
+        Column("PRIORITY", field("priority", priority), is_number=True),
+        Column("HEADROOM", field("headroom", cells.resource), is_wide=True),
+        Column("SHARE", field("share", "{:.2f}".format), is_wide=True, is_number=True),
+        Column("SORT", field("sortPolicy"), is_wide=True),
+        Column("OFFSET", field("priorityOffset"), is_wide=True, is_number=True),
+        Column("FENCE", lambda row: "yes" if row["priorityPolicy"] == "fence" else "no", is_wide=True),
+        Column("PREEMPTION", field("preemptionPolicy"), is_wide=True),
+        Column("DYNAMIC", lambda row: "no" if row["isManaged"] else "yes", is_wide=True),
+    ),
+    orders={
+        "tree": lambda row: row["queueName"].split("."),
+        "share": lambda row: -row.get("share", 0.0),
+        "priority": lambda row: -row["priority"],
+    },
+    filters=("queue", "state"),
+)
+
+command = command_of(
+    VIEW,
+    """List the queues with usage, guarantee, quota, pending resources, running applications and priority.
+
+    RUNNING is the number of running applications, of how many at most. PRIORITY is what the parent sees. HEADROOM is what is left
+    on the whole path. SHARE is the usage against the guarantee: 1.00 is all that is guaranteed. "-" is no limit or no guarantee.
+    """,
+)

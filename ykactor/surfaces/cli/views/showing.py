@@ -1,0 +1,153 @@
+"""Taking a snapshot from a daemon and printing what a command shows of it, once or again and again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial, wraps
+from itertools import chain
+
+import click
+import trio
+from msgspec import Struct
+from rich.cells import cell_len
+
+from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.client.login import LoginOptions
+from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
+from ykactor.wire.si import messages as si
+
+#: How long a daemon may take for a snapshot: a large one takes a second or two, also under load.
+SNAPSHOT_S = 60.0
+#: The shortest pause between two snapshots ...
+PAUSE_S = 2.0
+#: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
+_PAUSE_FACTOR = 9
+
+Show = Callable[[si.Snapshot], Printout]
+Take = Callable[[], Awaitable[si.Snapshot]]
+
+
+class Showing(Struct, frozen=True):
+    """From where, how and how often a command prints."""
+
+    daemon: Destination
+    output: str
+    is_watching: bool
+
+    def run(self, show: Show) -> None:
+        """Print what ``show`` makes of the state, with ``--watch`` until Ctrl-C.
+
+        Raises:
+            ClickException: there is no connection, or the daemon refuses to show its state, or ``show`` raises it.
+        """
+        try:
+            trio.run(self._run, show)
+        except* (Disconnected, RequestRefused) as errors:
+            raise click.ClickException(str(errors.exceptions[0])) from None
+
+    async def _run(self, show: Show) -> None:
+        take = partial(take_snapshot, self.daemon.url, self.daemon.login())  # read once: the token may come from a pipe
+        if self.is_watching:
+            await watch(take, show, self.output, is_terminal=sys.stdout.isatty())
+        else:
+            write(formatted(show(await take()), self.output))
+
+
+async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
+    """The present state of a daemon, as far as it shows it.
+
+    Raises:
+        Disconnected: there is no connection. RequestRefused: the daemon does not show its state.
+    """
+    with trio.move_on_after(SNAPSHOT_S):
+        async with follow(url, from_="snapshot", waits=False, **login) as messages:
+            async for message in messages:
+                if isinstance(message, si.Snapshot):
+                    return message
+    raise Disconnected(f"{url}: no snapshot within {SNAPSHOT_S:g} s, the daemon has too much to do")
+
+
+async def snapshots(take: Take, on_lost: Callable[[str], object]) -> AsyncGenerator[si.Snapshot, None]:
+    """Yields the state again and again, every ``PAUSE_S`` or less often if it is large.
+
+    Goes on when the daemon is away for a while, with a sentence to ``on_lost``; raises as ``take`` if it is at the beginning.
+    """
+    is_first = True
+    while True:
+        began_at = trio.current_time()
+        try:
+            snapshot = await take()
+        except Disconnected as lost:
+            if is_first:
+                raise
+            on_lost(f"trying again every {PAUSE_S:g} s: {lost}")
+            await trio.sleep(PAUSE_S)
+        else:
+            is_first = False
+            took_s = trio.current_time() - began_at
+            yield snapshot
+            await trio.sleep(max(PAUSE_S, _PAUSE_FACTOR * took_s))
+
+
+async def watch(take: Take, show: Show, output: str, *, is_terminal: bool) -> None:
+    """Print the state again and again: on a terminal in place of the last one, else below it, after a line between them."""
+    between: list[str] = []
+    async with aclosing(snapshots(take, partial(click.echo, err=True))) as states:
+        async for snapshot in states:
+            lines = formatted(show(snapshot), output)
+            if is_terminal:
+                click.clear()
+                write(on_screen(lines, *shutil.get_terminal_size()))
+            else:
+                write(chain(between, lines))
+                between = ["---" if output == "yaml" else ""]
+
+
+def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
+    """The first lines, as many as a terminal shows at once, and how many are left; long ones take several rows of it."""
+    every = [row for line in lines for row in line.split("\n")]
+    room = height - 2  # for the last line, and for the cursor below it
+    for number, line in enumerate(every):
+        room -= max(1, -(-cell_len(click.unstyle(line)) // width))
+        if room < 0:
+            yield f"... {plural(len(every) - number, 'more line')}"
+            return
+        yield line
+
+
+def write(lines: Iterable[str]) -> None:
+    """Print lines, all at once: a write for each of thousands of lines takes long."""
+    text = "\n".join(lines)
+    if text:
+        click.echo(text)
+
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="wide: a table with more columns; json, yaml: all fields; name: only names, one on each line.",
+)
+
+
+def showing_options(command: Callable[..., object]) -> Callable[..., object]:
+    """The options of all commands that print the state; they get a ``Showing``, ``showing``."""
+
+    @output_option
+    @click.option(
+        "--watch", "-w", "is_watching", is_flag=True, help=f"Print again every {PAUSE_S:g} s, a large state less often."
+    )
+    @daemon_options
+    @wraps(command)
+    def gathered(*arguments: object, daemon: Destination, output: str, is_watching: bool, **others: object) -> object:
+        return command(*arguments, showing=Showing(daemon, output, is_watching), **others)
+
+    decorated: Callable[..., object] = gathered
+    return decorated

@@ -1,0 +1,171 @@
+"""``ykactor top``: the state of a daemon on the whole terminal, drawn again and again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import tty
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import Any
+
+import click
+import trio
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from ykactor.client import Disconnected, RequestRefused
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.exit_codes import Refused
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.views import partitions, queues, stats
+from ykactor.surfaces.cli.views.listing import Column, Row, field, table
+from ykactor.surfaces.cli.views.showing import Take, snapshots, take_snapshot
+from ykactor.surfaces.cli.views.view import State
+from ykactor.wire.si import messages as si
+
+_BAR_WIDTH = 24
+#: Lines of a partition beside its queues and reasons: a title, two headers, and two empty ones.
+_FIXED_LINES = 5
+#: Of the lines that are left, queues get at most so many of three.
+_QUEUES_OF_THREE = 2
+
+_QUEUES = (
+    Column("QUEUE", field("queueName")),
+    Column("USE", field("use", "{:.0%}".format), is_number=True, colour=lambda row: _use_colour(row["use"])),
+    Column("USED OF MAX, | GUARANTEED", field("bar"), colour=lambda row: _use_colour(row["use"])),
+    Column("WAITING", field("waiting"), is_number=True, colour=lambda row: "yellow" if row["waiting"] else None),
+    Column("RUNNING", queues.running, is_number=True),
+    Column("PRIORITY", field("priority", queues.priority), is_number=True),
+    Column("USED", field("allocated", cells.resource)),
+    Column("MAX", field("max", cells.resource)),
+)
+
+
+@click.command()
+@daemon_options
+def command(daemon: Destination) -> None:
+    """Show queues with their usage and what waits for what on the whole terminal, until q or Ctrl-C.
+
+    The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
+    resource of which it uses the largest part. If there are more queues than lines, the busiest are shown.
+    """
+    if not has_terminal():
+        raise Refused("found no terminal, expected one; ykactor queues --watch can be used without")
+    try:
+        trio.run(_show, daemon)
+    except* (Disconnected, RequestRefused) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+
+
+def has_terminal() -> bool:
+    """Whether keys can be read and lines be drawn again."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _show(daemon: Destination) -> None:
+    take = partial(take_snapshot, daemon.url, daemon.login())
+    await take()  # before the terminal is taken over: why it fails is then an ordinary line
+    with _single_keys(sys.stdin.fileno()) as keyboard, Live(screen=True, auto_refresh=False) as live:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_refresh, live, daemon.url, take)
+            await _wait_for_q(keyboard)
+            nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def _single_keys(keyboard: int) -> Iterator[int]:
+    """Keys can be read without Enter and are not shown."""
+    before = termios.tcgetattr(keyboard)
+    try:
+        tty.setcbreak(keyboard)
+        yield keyboard
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+async def _wait_for_q(keyboard: int) -> None:
+    keys = b" "
+    while keys and b"q" not in keys:
+        await trio.lowlevel.wait_readable(keyboard)
+        keys = os.read(keyboard, 100)
+
+
+async def _refresh(live: Live, url: str, take: Take) -> None:
+    body: list[str] = []
+
+    def draw(notice: str) -> None:
+        title = click.style(notice, reverse=True)
+        live.update(Group(*(Text.from_ansi(line, no_wrap=True, overflow="ellipsis") for line in (title, *body))), refresh=True)
+
+    async with aclosing(snapshots(take, draw)) as states:
+        async for snapshot in states:
+            body = frame(snapshot, live.console.height - 1)
+            draw(f"{url}, event {snapshot.sequence}, q ends")
+
+
+def frame(snapshot: si.Snapshot, height: int) -> list[str]:
+    """What is shown of a state on so many lines; each partition gets as many as the others."""
+    share = height // max(1, len(snapshot.partitions))
+    return [line for state in snapshot.partitions for line in _of_partition(state, share)][:height]
+
+
+def _of_partition(state: State, height: int) -> Iterator[str]:
+    (counts,) = partitions.rows(state, 0)
+    room = max(2, height - _FIXED_LINES)
+    rows = _queue_rows(state)
+    reasons = stats.reasons(state)
+    shown = rows[: max(room - len(reasons), room * _QUEUES_OF_THREE // 3)]
+    numbers = (
+        plural(sum(counts["applications"].values()), "application"),
+        f"{plural(counts['allocations'], 'task')} running",
+        f"{plural(counts['pendingAsks'], 'ask')} pending",
+        plural(sum(counts["nodes"].values()), "node"),
+    )
+    yield click.style(f"{state['name']}: {', '.join(numbers)}", bold=True)
+    yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
+    yield ""
+    if reasons:
+        yield from table(stats.REASONS, reasons[: room - len(shown)])
+        yield ""
+
+
+def _queue_rows(state: State) -> list[Row]:
+    """The queues, the busiest first: those in which most waits, then those that use most."""
+    waiting: Counter[str] = Counter()
+    for application in state["applications"].values():
+        count, path = sum(group["count"] for group in application.get("pending", ())), application["queueName"]
+        while count and path:
+            waiting[path] += count
+            path = path.rpartition(".")[0]
+    cluster = state["queues"].get("root", {}).get("max") or {}
+    rows = [_queue_row(path, queue, cluster) | {"waiting": waiting[path]} for path, queue in state["queues"].items()]
+    return sorted(rows, key=lambda row: (-row["waiting"], -row["use"], row["queueName"].count(".")))
+
+
+def _queue_row(path: str, queue: dict[str, Any], cluster: dict[str, int]) -> Row:
+    limits = cluster | (queue["max"] or {})
+    parts = [(queue["allocated"].get(name, 0) / limit, name) for name, limit in limits.items() if limit > 0]
+    use, name = max(parts, default=(0.0, ""))
+    guaranteed = (queue["guaranteed"] or {}).get(name)
+    mark = None if guaranteed is None else guaranteed / limits[name]
+    return {"queueName": path, **queue, "use": use, "bar": bar(use, mark)}
+
+
+def bar(use: float, mark: float | None) -> str:
+    """``[######|....]``: a part of a whole, with a mark at another part."""
+    filled = min(_BAR_WIDTH, round(use * _BAR_WIDTH))
+    places = ["#"] * filled + ["."] * (_BAR_WIDTH - filled)
+    if mark is not None:
+        places[min(_BAR_WIDTH - 1, int(mark * _BAR_WIDTH))] = "|"
+    return f"[{''.join(places)}]"
+
+
+def _use_colour(use: float) -> str:
+    """Green while there is room, yellow when it gets tight, red when it is full."""
+    return "red" if use >= 1 else "yellow" if use >= 0.8 else "green"

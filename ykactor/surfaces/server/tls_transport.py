@@ -1,0 +1,198 @@
+"""A transport that encrypts with TLS.
+
+``trio.SSLStream`` can only wait. A follower is sent frames without waiting, so here TLS works in memory: a call encrypts or
+decrypts some bytes, and the socket takes and gives others. All that is encrypted leaves through ``flush``, in its order,
+whoever has caused it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import trio
+
+from ykactor.access.certificates import shown_by
+from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.frames import Frames
+from ykactor.surfaces.server.transports import Transport
+
+#: What is encrypted at once: four records. No more is kept of what the socket does not take.
+CHUNK_BYTES = 2**16
+#: What is decrypted at once, about a record: messages of TLS itself can be small, and each costs some microseconds.
+RECEIVED_BYTES = 2**14
+#: More that is encrypted and not sent can only be answers to messages of TLS.
+_UNSENT_MAX = 2 * CHUNK_BYTES
+
+
+class TlsError(Exception):
+    """There is no connection; the message is for the log.
+
+    Attributes:
+        is_certificate: whether that of the client is refused.
+    """
+
+    def __init__(self, error: ssl.SSLError | ValueError) -> None:
+        self.is_certificate = not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLCertVerificationError)
+        match error:
+            case ssl.SSLCertVerificationError(verify_message=message):
+                reason = f"the certificate of the client is refused: {message}"
+            case ssl.SSLError(reason=str(code)):
+                reason = f"found no valid TLS: {code.lower().replace('_', ' ')}"
+            case ssl.SSLError():
+                reason = "found no valid TLS"
+            case _:
+                reason = "the certificate of the client is refused: its names are no valid text"
+        super().__init__(reason)
+
+
+def transport_of(door: Door, stream: trio.SocketStream) -> Transport:
+    """What a new connection goes over."""
+    return Transport(stream) if door.tls is None else TlsTransport(stream, door.tls.context, door.tls.turn)
+
+
+class TlsTransport(Transport):
+    """The side of the daemon.
+
+    Args:
+        context: of the daemon.
+        turn: held by one handshake at a time while it computes, for about a millisecond. Other tasks run in between; a
+            handshake that waits for its client does not hold it.
+    """
+
+    def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext, turn: trio.Lock) -> None:
+        super().__init__(stream)
+        self._turn = turn
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        #: Of what is encrypted, the part that the socket has to take first.
+        self._unsent = memoryview(b"")
+
+    async def open(self) -> None:
+        """Shake hands.
+
+        Raises:
+            TlsError: the client does not speak TLS, or not as it has to, or its certificate is refused.
+            BrokenResourceError: the connection has ended.
+        """
+        is_open = False
+        while not is_open:
+            received = await self._stream.receive_some(RECEIVED_BYTES)
+            if not received:
+                raise trio.BrokenResourceError("the connection was closed during the handshake of TLS")
+            self._incoming.write(received)
+            async with self._turn:
+                is_open = self._step()
+            await self._drained()
+
+    def _step(self) -> bool:
+        """Go on with the handshake; whether it has ended."""
+        try:
+            self._tls.do_handshake()
+            self.credentials = shown_by(self._tls.getpeercert())
+        except ssl.SSLWantReadError:
+            return False
+        except (ssl.SSLError, ValueError) as error:
+            with suppress(OSError):
+                self.flush()  # the alert that says why
+            raise TlsError(error) from None
+        return True
+
+    # ---- sending
+
+    def send_now(self, frames: Frames) -> int:
+        """As of the base. What was taken is encrypted, and may be here still."""
+        taken = 0
+        while taken < frames.size and self.flush():
+            taken += self._tls.write(frames.after(taken).read(CHUNK_BYTES))
+        return taken
+
+    def flush(self) -> bool:
+        """As of the base."""
+        while self._unsent or self._outgoing.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
+            try:
+                self._unsent = self._unsent[os.write(self.socket.fileno(), self._unsent) :]
+            except BlockingIOError:
+                return False
+        return True
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As of the base."""
+        await self._drained()
+        for start in range(0, len(data), CHUNK_BYTES):
+            with _broken():
+                self._tls.write(memoryview(data)[start : start + CHUNK_BYTES])
+            await self._drained()
+
+    async def _drained(self) -> None:
+        """Wait until the socket has taken all that is encrypted."""
+        await trio.lowlevel.checkpoint()
+        with _broken():
+            while not self.flush():
+                await trio.lowlevel.wait_writable(self.socket)
+
+    # ---- receiving
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of the base. The end of the connection is an end, also without word of it."""
+        await trio.lowlevel.checkpoint()
+        while (data := self._decrypted(max_bytes or RECEIVED_BYTES)) is None:
+            received = await self._stream.receive_some(RECEIVED_BYTES)
+            if received:
+                self._incoming.write(received)
+            else:
+                self._incoming.write_eof()
+        return data
+
+    def _decrypted(self, max_bytes: int) -> bytes | None:
+        """What can be read of what has come; None if that is nothing, b"" at the end."""
+        try:
+            return self._tls.read(max_bytes)
+        except ssl.SSLWantReadError:
+            return None
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return b""
+        except ssl.SSLError as error:
+            raise trio.BrokenResourceError(str(error)) from error
+        finally:
+            self._answer()
+
+    def _answer(self) -> None:
+        """Send what TLS itself answers, without waiting: a client that does not read that gets no more."""
+        with suppress(OSError):  # who sends learns of it
+            self.flush()
+        if len(self._unsent) + self._outgoing.pending > _UNSENT_MAX:
+            raise trio.BrokenResourceError("the client asks TLS for answers and does not read them")
+
+    # ---- the end
+
+    async def send_eof(self) -> None:
+        """As of the base."""
+        self._say_end()
+        await self._drained()
+        await super().send_eof()
+
+    async def aclose(self) -> None:
+        """As of the base. The peer learns that nothing was cut off if that needs no waiting."""
+        self._say_end()
+        with suppress(OSError):
+            self.flush()
+        await super().aclose()
+
+    def _say_end(self) -> None:
+        with suppress(ssl.SSLError):  # there was no connection, or the peer has not said so too
+            self._tls.unwrap()
+
+
+@contextmanager
+def _broken() -> Iterator[None]:
+    """An error of TLS or of the socket within this block is the end of the connection."""
+    try:
+        yield
+    except OSError as error:
+        raise trio.BrokenResourceError(str(error)) from error

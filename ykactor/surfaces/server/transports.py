@@ -1,0 +1,66 @@
+"""Transports: how bytes go over a socket. This one takes them as they are, ``tls_transport`` encrypts them."""
+
+from __future__ import annotations
+
+import trio
+
+from ykactor.access.credentials import Credentials
+from ykactor.surfaces.server.frames import Frames
+
+
+class Transport(trio.abc.HalfCloseableStream):
+    """A socket to which whole frames can be sent without waiting, too.
+
+    Attributes:
+        socket: of the connection.
+        credentials: what ``open`` has seen of the peer.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.socket = stream.socket
+        self.credentials = Credentials()
+        self._stream = stream
+
+    async def open(self) -> None:
+        """Do what is needed before anything can be sent or received. Raises as ``receive_some``."""
+
+    def send_now(self, frames: Frames) -> int:
+        """Take as many bytes as is possible without waiting, and return their number.
+
+        Raises:
+            OSError: nothing is taken now, or the connection is broken.
+        """
+        return frames.send(self.socket.fileno())
+
+    def flush(self) -> bool:
+        """Send what was taken and is still here, without waiting; whether nothing is left. Raises as ``send_now``."""
+        return True
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As of trio, behind what ``send_now`` has taken."""
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As of trio."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of trio."""
+        return await self._stream.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        """As of trio."""
+        await self._stream.send_eof()
+
+    async def finish(self) -> None:
+        """Tell the peer that nothing follows, and read to the end.
+
+        Closing a socket with unread bytes resets the connection, and the peer may lose the last message.
+        """
+        await self.send_eof()
+        while await self._stream.receive_some(2**16):
+            pass
+
+    async def aclose(self) -> None:
+        """As of trio."""
+        await self._stream.aclose()
