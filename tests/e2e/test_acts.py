@@ -49,6 +49,8 @@ async def test_all_verbs(tmp_path: Path) -> None:
         assert found["queues"]["root.b"]["held"]["by"] == "anybody"
         shown = (await run_command("story", "app-1", "--url", daemon.url))[0]
         assert "now: application app-1 is Running in root.a, held by anybody since 20" in shown
+        wide = (await run_command("queues", "-o", "wide", "--url", daemon.url))[0].splitlines()
+        assert [line.split()[1] for line in wide if "anybody" in line.split()] == ["root.b"]
         await run_command("release", "app-1", "root.b", "--url", daemon.url)
         assert "held" not in (await daemon.state())["applications"]["app-1"]
         await daemon.stop()

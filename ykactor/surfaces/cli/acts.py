@@ -13,6 +13,8 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, operate
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.requests import PARTITION_ATTRIBUTE
@@ -39,6 +41,9 @@ def _carry_out(daemon: Destination, acts: Iterable[Act]) -> None:
         refused = trio.run(_ask, daemon, list(acts))
     except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
+    except* KeyboardInterrupt:
+        click.echo("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
+        raise
     if refused:
         raise SystemExit(exit_codes.FAILED)
 
@@ -46,14 +51,14 @@ def _carry_out(daemon: Destination, acts: Iterable[Act]) -> None:
 async def _ask(daemon: Destination, acts: list[Act]) -> int:
     """Returns how many were refused."""
     refused = 0
-    async with operate(daemon.url, **daemon.login()) as operator:
+    async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
         for act in acts:
             try:
                 await operator.request(act.request)
-                click.echo(f"{act.name} {act.done}")
+                click.echo(printable(f"{act.name} {act.done}"))
             except RequestRefused as refusal:
                 refused += 1
-                click.echo(f"{act.name} refused: {refusal}", err=True)
+                click.echo(printable(f"{act.name} refused: {refusal}"), err=True)
     return refused
 
 
