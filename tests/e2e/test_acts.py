@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
-from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
+import trio
+from click.testing import CliRunner, Result
+from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from daemonhere import daemon_here
 
 from ykactor.client import connect, follow
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
 
 QUEUES = """
 partitions:
@@ -16,6 +21,14 @@ partitions:
 """
 
 
+async def run(*arguments: str | Path, expect: int = exit_codes.OK) -> Result:
+    """A command in this process."""
+    invoke = CliRunner().invoke
+    result = await trio.to_thread.run_sync(lambda: invoke(main, [*map(str, arguments)], prog_name="ykactor"))
+    assert result.exit_code == expect, result.output
+    return result
+
+
 async def test_all_verbs(tmp_path: Path) -> None:
     """OP-1, OP-2, OP-8 to OP-12: several names at a time; holds and priorities survive a restart; the story tells of each."""
     file, state = tmp_path / "queues.yaml", tmp_path / "state"
@@ -24,7 +37,7 @@ async def test_all_verbs(tmp_path: Path) -> None:
     async with real_daemon(*options) as daemon, connect(daemon.url, rm_id="rm-1") as rm, follow(daemon.url) as feed:
 
         async def act(verb: str, *arguments: str) -> list[str]:
-            return (await run_command(verb, "--url", daemon.url, *arguments))[0].splitlines()
+            return (await run(verb, "--url", daemon.url, *arguments)).stdout.splitlines()
 
         for request in (node(), node("n2"), application("app-1", "root.a"), application("app-2", "root.b"), asks("t1", "t2")):
             await rm.request(request)
@@ -47,34 +60,33 @@ async def test_all_verbs(tmp_path: Path) -> None:
         assert pending["reason"].startswith("held by anybody since 20")
         assert (pending["allocationKeys"], found["applications"]["app-1"]["priority"]) == (["t3"], -5)
         assert found["queues"]["root.b"]["held"]["by"] == "anybody"
-        shown = (await run_command("story", "app-1", "--url", daemon.url))[0]
+        shown = (await run("story", "app-1", "--url", daemon.url)).stdout
         assert "now: application app-1 is Running in root.a, held by anybody since 20" in shown
-        wide = (await run_command("queues", "-o", "wide", "--url", daemon.url))[0].splitlines()
+        wide = (await run("queues", "-o", "wide", "--url", daemon.url)).stdout.splitlines()
         assert [line.split()[1] for line in wide if "anybody" in line.split()] == ["root.b"]
-        await run_command("release", "app-1", "root.b", "--url", daemon.url)
+        await run("release", "app-1", "root.b", "--url", daemon.url)
         assert "held" not in (await daemon.state())["applications"]["app-1"]
         await daemon.stop()
-    story = (await run_command("story", "app-1", "--state-dir", state))[0]
+    story = (await run("story", "app-1", "--state-dir", state)).stdout
     for cause in ("hold application app-1", "give t3 of app-1 the priority -5", "cancel t4 of app-1", "end the hold of"):
         assert f"because of the operator anybody, to {cause}" in story
-    audit = (await run_command("audit", "--state-dir", state))[0]
+    audit = (await run("audit", "--state-dir", state)).stdout
     for told in ("not held -> held by anybody", "priority 0 -> priority -5", "pending -> nothing", "-> being released"):
         assert told in audit
-    await run_command("replay", state)
+    await run("replay", state)
 
 
 async def test_refused_acts() -> None:
     """Each is told on standard error, in a line; the others are done; the exit code is 1."""
-    async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(node())
-        printed, errors = await run_command("drain", "n9", "n1", "--url", daemon.url, expect=1)
-        assert (printed, errors) == ("n1 drains\n", "n9 refused: REFUSED: nodes: failed to find node n9 in partition default\n")
-        _, errors = await run_command("cancel", "app-9", "app-9/t1", "--url", daemon.url, expect=1)
-        assert errors.count("failed to find application app-9") == 2
-        _, errors = await run_command("hold", "root.x", "--partition", "gpu", "--url", daemon.url, expect=1)
-        assert errors == "root.x refused: REFUSED: partitionName: failed to find partition gpu\n"
-        url = daemon.url
-        await daemon.stop()
-    _, errors = await run_command("release", "app-1", "--url", url, expect=1)
-    assert errors.startswith("Error: ")
-    assert len(errors.splitlines()) == 1
+        result = await run("drain", "n9", "n1", "--url", url, expect=exit_codes.FAILED)
+        assert result.stdout == "n1 drains\n"
+        assert result.stderr == "n9 refused: REFUSED: nodes: failed to find node n9 in partition default\n"
+        result = await run("cancel", "app-9", "app-9/t1", "--url", url, expect=exit_codes.FAILED)
+        assert result.stderr.count("failed to find application app-9") == 2
+        result = await run("hold", "root.x", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
+        assert result.stderr == "root.x refused: REFUSED: partitionName: failed to find partition gpu\n"
+    result = await run("release", "app-1", "--url", url, expect=exit_codes.FAILED)
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
