@@ -56,7 +56,7 @@ class RestartedAdministered(RestartedWorld, Administered):
     """The same with an operator."""
 
 
-@pytest.mark.parametrize("seed", seeds(30))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_holds_and_priorities_are_kept(seed: int) -> None:
     """OP-8: whatever an operator has done is as it was after each restart, and each decision is right."""
     history = draw_history(seed)

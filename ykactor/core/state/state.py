@@ -182,9 +182,10 @@ class SchedulerState:
     def evict(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task will be released; a placeholder cannot be replaced any more."""
         self.preemptions.add_victim(leaf, task, preemptor)
-        gang = self.applications[task.spec.application_id].gang
-        if gang is not None:
-            gang.withdraw(task.spec.allocation_key)
+        application = self.applications[task.spec.application_id]
+        if application.gang is not None:
+            application.gang.withdraw(task.spec.allocation_key)
+            self.pairs.note(self.tree.leaf_of(application), application)
 
     # ---- placeholders
 
