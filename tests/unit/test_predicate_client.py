@@ -1,10 +1,10 @@
 """Asks whose nodes the resource manager decides about: asked, waited for, answered, refused, forgotten."""
 
 import pytest
-from world import answer, answering, app, ask, configure, forget, make_world, node, queue, release, tree
+from world import S_NS, answer, answering, app, ask, configure, forget, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
-from ykactor.core.messages.facts import Allocated, PredicatesAsked
+from ykactor.core.messages.facts import Allocated, PredicatesAsked, Preempted
 from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
 from ykactor.core.nodes.predicates import NO_ANSWER
 
@@ -30,6 +30,19 @@ def test_an_ask_waits_for_the_answer_and_others_do_not(world):
     assert world.why("t1") == PREDICATE_UNKNOWN
     world.send(*answer("gpu", "n1", "n2"))
     world.expect("app-1 Starting", "t1 on n2")
+
+
+def test_an_ask_preempts_when_its_queue_is_filled_while_it_waits():
+    """It waits no longer for the answer about n1, but for room in its queue, and may preempt on n2 (SC-154, PE-14)."""
+    leaves = queue("a", guaranteed={"vcore": 4}, p={"preemption.delay": "2s"}), queue("b")
+    world = make_world(tree(queue("p", *leaves, max={"vcore": 6})), [answering(True), node("n1", vcore=10), node("n2", vcore=4)])
+    world.given(*answer("gpu", "n2"), app("app-1", "root.p.a"), app("app-2", "root.p.b"))
+    world.given(*(ask(f"t{number}", "app-2", vcore=1, on="n2") for number in range(4)))
+    world.given(gpu("w", vcore=1, preempt_other=True), at=1)
+    assert world.why("w") == PREDICATE_UNKNOWN
+    world.given(ask("t4", "app-2", vcore=1), ask("t5", "app-2", vcore=1), at=2)
+    world.run(4)
+    assert [(fact.at_ns // S_NS, fact.node_id) for fact in world.facts if isinstance(fact, Preempted)] == [(3, "n2")]
 
 
 def test_asks_of_one_class_share_answers(world):

@@ -18,8 +18,7 @@ from ykactor.core.messages.kinds import Gate
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, NotifiedAsks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
-from ykactor.core.queueing.sibling_order import Effort
-from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.queueing.waiting import WaitingGroup
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
@@ -46,8 +45,8 @@ class PendingReasons:
     was last reported.
     """
 
-    def __init__(self, effort: Effort) -> None:
-        self._effort = effort
+    def __init__(self, tree: QueueTree) -> None:
+        self._tree = tree
         self._news: dict[PendingApplication, QueueNode] = {}
         #: Parked classes that quotas may hold back further when others use more; the walk does not try them again for that.
         #: Each with its leaf and the moment when it was last checked, in the order of these moments. Those that wait for a node
@@ -56,10 +55,12 @@ class PendingReasons:
         self._moment = 0
         self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
+        #: Whether the last report has offered classes again.
+        self._has_woken = False
 
     def has_news(self) -> bool:
-        """Whether there may be something to report. Begins a new moment if usage has grown (see ``_now``)."""
-        return bool(self._news) or self._next_watched() is not None
+        """Whether there may be something to decide or to report. Begins a new moment if usage has grown (see ``_now``)."""
+        return self._has_woken or bool(self._news) or self._next_watched() is not None
 
     # ---- what has to be checked
 
@@ -147,13 +148,24 @@ class PendingReasons:
 
     def _recheck(self, ask_class: AskClass) -> None:
         """Others use more: a quota may now hold back the class, which waited for a node or for another quota until now."""
-        self._effort.spent += _LOOK_WORK
+        self._tree.effort.spent += _LOOK_WORK
         leaf, _ = self._watched[ask_class]
         if ask_class and ask_class.parked:
-            application = ask_class.head()
-            ask_class.shortage = application.slot_shortage() or application.shortage(ask_class.key[0][0]) or ask_class.shortage
+            application, shape = ask_class.head(), ask_class.key[0][0]
+            short = application.slot_shortage() or application.shortage(shape)
+            if short is not None and ask_class.shortage is None and shape[3]:
+                self._wake(leaf, ask_class)
+                return
+            ask_class.shortage = short or ask_class.shortage
             self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)
+
+    def _wake(self, leaf: QueueNode, ask_class: AskClass) -> None:
+        """Offer a class again that has waited for answers about nodes, and so has not tried to preempt (SC-154)."""
+        del self._watched[ask_class]
+        leaf.applications.wake(ask_class)
+        self._tree.wake(leaf)
+        self._has_woken = True
 
     def _answer(self, leaf: QueueNode, ask_class: AskClass) -> int:
         if ask_class.shortage is None:
@@ -187,6 +199,7 @@ class PendingReasons:
 
         Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while ``has_news``.
         """
+        self._has_woken = False
         for _ in range(LOOKS_MAX):
             watched = self._next_watched()
             if watched is None:

@@ -6,7 +6,8 @@ owners confirm these changes. ``inspection.invariants`` computes the whole state
 
 What cannot be placed is parked and costs nothing until it is tried again:
 - everywhere, when something grew: less is in use, or a limit is larger (``capacity_grew``);
-- in one leaf, when something changed there and an equivalence class of it is not parked (``QueueTree.wake``).
+- in one leaf, when something changed there and an equivalence class of it is not parked (``QueueTree.wake``);
+- one class that waits for answers about nodes, when its queue is filled meanwhile (``PendingReasons``).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class SchedulerState:
         self.reservations = Reservations(self.nodes, registry.changed)
         self.preemptions = PreemptionAttempts(registry.changed)
         self.clocks = QuotaClocks(registry.changed)
-        self.pending_reasons = PendingReasons(self.tree.effort)
+        self.pending_reasons = PendingReasons(self.tree)
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
         self.generation = 0
