@@ -170,7 +170,7 @@ class Life:
         """The client at the other end is a follower."""
         form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
         peer = line.peer(caller, self.daemon.audit)
-        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, self.daemon.instance, form, caller))
+        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, self.daemon.instance, form, caller, self.daemon.audit))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 from time import thread_time
 
 import queuetexts
@@ -15,7 +14,6 @@ from ykactor.client import RequestRefused, connect
 from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
 from ykactor.wire.si import messages as si
 
-_CONFIG = Path(__file__).parents[2] / "config"
 #: CPU time of one file, in seconds, and the memory that it takes for each of its bytes.
 FILE_MAX_S = 1.0
 _BYTES_EACH = 4000
@@ -48,7 +46,7 @@ _LINES = (
 def _texts() -> list[str]:
     """The samples, and the texts for tests."""
     kept = [value for value in vars(queuetexts).values() if isinstance(value, str) and value.startswith("partitions:")]
-    return [DEFAULT_TEXT, *(path.read_text() for path in sorted(_CONFIG.glob("*.yaml"))), *kept, queuetexts.queue_with("x: 1")]
+    return [DEFAULT_TEXT, *(path.read_text() for path in queuetexts.SAMPLES), *kept, queuetexts.queue_with("x: 1")]
 
 
 def mutant(rng: random.Random, texts: list[str]) -> str:

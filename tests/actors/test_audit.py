@@ -267,7 +267,7 @@ CHANGES: dict[str, tuple[Access, Access, str]] = {
         structs.replace(access(a="1", b="1"), tokens=Tokens().with_new("yk_x", "b", None, None)),  # type: ignore[arg-type]
         "changed: b",
     ),
-    "a limit": (access(a="1"), structs.replace(access(a="1"), jwks_file="x"), "no identity"),
+    "a limit": (access(a="1"), structs.replace(access(a="1"), jwks_file="x"), "no identity changed"),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
+from queuetexts import SAMPLES
 
 from ykactor.client import connect
 from ykactor.surfaces.cli import demo
@@ -221,10 +222,10 @@ def test_progress_bar_only_on_a_terminal(is_terminal):
 # ---- check-config and convert
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "config").glob("*.yaml")))
-def test_check_config_likes_the_samples(run_here, name):
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_check_config_likes_the_samples(run_here, path):
     """Exit code 0 and one line."""
-    output, errors = run_here("check-config", ROOT / "config" / name)
+    output, errors = run_here("check-config", path)
     assert ": ok, 1 partition, " in output
     assert errors == ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 
 import pytest
+import queuetexts
 import trio
 from daemonhere import daemon_here
 from partitiontexts import several
@@ -25,8 +26,7 @@ from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.si.codec import ProtocolError
 
-CONFIG = Path(__file__).parents[2] / "config"
-SAMPLES = {path.stem: path.read_text() for path in sorted(CONFIG.glob("*.yaml"))}
+SAMPLES = {path.stem: path.read_text() for path in queuetexts.SAMPLES}
 LARGE = {
     "generated": generate(1, queues=1500, asks=1).config,
     "partitions": several(**{f"p{n}": [queue(f"q{m}", limits=[limit("a", vcore=m + 1)]) for m in range(100)] for n in range(3)}),

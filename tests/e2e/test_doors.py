@@ -168,8 +168,10 @@ async def test_other_machines_need_permission():
     what = "other machines can reach it, and it has no TLS and no access file"
     message = await refusal(DoorSettings((LOOPBACK, EVERYWHERE)))
     assert message.startswith("ws://0.0.0.0:")
-    assert message.endswith(f": {what}: {doors_module._INSTEAD}")
-    assert "and it has no TLS: " in await refusal(DoorSettings((EVERYWHERE,), has_access=True))
+    assert message.endswith(f": {what}: use serve with --tls-cert and --tls-key and --access, {doors_module._INSTEAD}")
+    assert "and it has no TLS: use serve with --tls-cert and --tls-key, or " in await refusal(
+        DoorSettings((EVERYWHERE,), has_access=True)
+    )
 
 
 async def test_tls_and_an_access_file_are_enough(caplog, tls):

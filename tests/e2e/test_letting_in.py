@@ -98,7 +98,8 @@ async def test_the_log_says_why(name: str, caplog: pytest.LogCaptureFixture) -> 
     keys = record.__dict__["keys"]
     assert keys["status"] == 401
     assert keys["peer"].startswith("127.0.0.1:")
-    assert keys["reason"] not in ("", "expected a valid proof of an identity, such as a token: Authorization: Bearer ...")
+    assert keys["reason"]
+    assert not keys["reason"].startswith("expected a valid proof of an identity")
     secrets = [header.rpartition(" ")[2].removeprefix("ykactor.bearer.") for header in BAD[name]]
     logged = "".join(repr(record.__dict__) for record in caplog.records)
     assert not [secret for secret in secrets if len(secret) > 6 and secret in logged]

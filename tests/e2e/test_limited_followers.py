@@ -19,6 +19,8 @@ from ykactor.actors.feed import SnapshotError
 from ykactor.actors.journal import Stalled
 from ykactor.client import connect
 from ykactor.client.connection import open_connection
+from ykactor.surfaces.cli.story import _collect
+from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.server import websocket
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.daemon import Daemon
@@ -49,7 +51,7 @@ def limit_sessions(monkeypatch: pytest.MonkeyPatch, identity: Identity = TEAM_A)
     """From now on, whoever connects to the feed is this identity."""
 
     def limited(*given: object) -> FeedSession:
-        return FeedSession(*given[:-1], Caller(Role.READER, "here", identity))
+        return FeedSession(*given[:-2], Caller(Role.READER, "here", identity), given[-1])
 
     monkeypatch.setattr(websocket, "FeedSession", limited)
 
@@ -120,6 +122,17 @@ async def test_a_snapshot_is_of_the_own_queues(encoding: str, monkeypatch: pytes
     (partition,) = snapshot.partitions
     assert list(partition["queues"]) == ["root.team-a", "root.team-a.x"]
     assert list(partition["applications"]) == ["app-1"]
+
+
+async def test_a_story_ends_where_the_last_event_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the own applications it tells what is shown, of others that nothing is known: both without waiting for more."""
+    async with busy_daemon() as (_, url):
+        limit_sessions(monkeypatch)
+        with trio.fail_after(60):
+            own = await _collect("app-1", Destination(url))
+            assert any(" APP_NEW " in line for line in own)
+            assert own[-2] == "now: application app-1 is Starting in root.team-a.x"
+            assert await _collect("secret-1", Destination(url)) == []
 
 
 async def test_names_outside_the_view_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:

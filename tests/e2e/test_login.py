@@ -308,7 +308,7 @@ async def test_a_daemon_that_is_not_trusted(authority, trusted):
     """SE-59: neither of an unknown authority, nor under another name; the token is not sent."""
     async with behind_tls(authority, "other.example") as port:
         with pytest.raises(
-            Disconnected, match="the certificate of the daemon is refused: unable to get local issuer certificate"
+            Disconnected, match=r"is refused: unable to get local issuer certificate; --tls-ca names the authorities to trust$"
         ):
             await try_to_connect(f"wss://localhost:{port}", token=TOKEN)
         with pytest.raises(Disconnected, match="the certificate of the daemon is refused: Hostname mismatch"):
@@ -320,6 +320,23 @@ async def test_a_daemon_without_tls(authority):
     async with running_daemon() as daemon:
         with pytest.raises(Disconnected, match=r"^wss://localhost:\d+: there is no TLS: "):
             await try_to_connect(daemon.url.replace("ws://127.0.0.1", "wss://localhost"))
+
+
+async def test_a_daemon_with_tls_only(authority):
+    """Whoever connects with ``ws://`` to a listener with TLS is told where it is."""
+    async with behind_tls(authority) as port:
+        with pytest.raises(Disconnected, match=r"^ws://localhost:\d+: .*; a daemon with TLS is at wss://$"):
+            await try_to_connect(f"ws://localhost:{port}")
+
+
+async def test_another_server():
+    """A refusal without a reason is not by a daemon's listener of websockets."""
+    async with replying(403) as (_, url):
+        with pytest.raises(
+            RequestRefused,
+            match=r"^NOT_PERMITTED: ws://.*: the server replied 403 without a reason: is this the address of serve --ws",
+        ):
+            await try_to_connect(url)
 
 
 async def test_a_client_certificate(authority, trusted, tmp_path):
@@ -341,7 +358,7 @@ async def test_a_client_certificate(authority, trusted, tmp_path):
     ("arguments", "code", "expected"),
     [
         (["--tls-ca", "{none}"], 2, "does not exist"),
-        (["--tls-ca", "{text}"], 1, "{text}: found no certificate or not its key, expected both in PEM"),
+        (["--tls-ca", "{text}"], 1, "{text}: found no certificate, expected those of authorities in PEM"),
         (["--tls-cert", "{text}"], 1, "{text}: found no certificate or not its key, expected both in PEM"),
         (["--tls-key", "{text}"], 2, "found --tls-key without --tls-cert, expected both"),
     ],

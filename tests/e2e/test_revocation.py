@@ -336,6 +336,33 @@ async def test_a_configuration_that_waits(is_connected: bool) -> None:
         assert daemon.configs == []
 
 
+async def test_what_is_not_permitted_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """SE-74: registrations, subscriptions, and configurations that have waited, in the audit as every other message."""
+    rights = {**IDENTITIES, "rm": "roles: [rm], rmIDs: [rm-1], configure: true", "reader": "roles: [reader], queues: [root.a]"}
+    caplog.set_level(logging.WARNING)
+    async with controlled(access(rights)) as (daemon, control):
+        async with line_to(daemon, "/v1/rm", SECRETS["rm"]) as rm:
+            for config in "", "text":
+                assert (await rm.ask({**REGISTER, "rmID": "rm-2", "config": config}))["code"] == "NOT_PERMITTED"
+            assert (await rm.ask({"type": "ScheduleRequest", "id": "1"}))["code"] == "NOT_REGISTERED"
+        async with line_to(daemon, "/v1/feed", SECRETS["reader"]) as follower:
+            for queue in "root.b", "root.a", "nowhere":
+                await follower.send({"type": "Subscribe", "from": "now", "queues": [queue]})
+                assert (await follower.receive())["type"] == ("Bookmark" if queue == "root.a" else "ErrorResponse")
+        async with registered(daemon) as rm, daemon.reading:
+            await rm.send({"type": "UpdateConfigurationRequest", "id": "c", "config": "text"})
+            await trio.testing.wait_all_tasks_blocked()
+            control.replace(access(rights, secrets={}))
+            await rm.closed()
+        await trio.sleep(0.05)
+    told = [vars(record)["keys"] for record in caplog.records if record.message == "audited"]
+    assert [(keys["who"], keys["role"], keys["act"], keys["target"]) for keys in told if keys["refusal"]] == [
+        ("rm", "rm", "REGISTER", "rm-2"),
+        ("reader", "reader", "SEND", "Subscribe"),
+        ("rm", "rm", "CONFIGURE", "UpdateConfigurationRequest"),
+    ]
+
+
 async def test_what_comes_after_the_end_is_ignored() -> None:
     """SE-69: nor is it answered: the answers would push out of the outbox what a later session asks for."""
     daemon = FakeDaemon(("default",), accept_all, ring_max=10, manual=False)

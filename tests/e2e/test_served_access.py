@@ -8,7 +8,7 @@ import trio
 from daemon import real_daemon, run_command
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
-from ykactor.client import RequestRefused
+from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.server.access_control import PROOF_GONE
 
@@ -36,13 +36,43 @@ async def test_a_token_from_its_making_to_its_end(file: Path) -> None:
             assert "Bookmark" in await connection.get_message()
             daemon.process.send_signal(signal.SIGHUP)
             await daemon.wait_logged("access_applied", 3)
-            token_id = (await run_command("token", "list", "--access", file))[0].split()[0]
+            token_id = (await run_command("token", "list", "--access", file, "-o", "name"))[0].strip()
             await run_command("token", "revoke", token_id, "--access", file)
             with pytest.raises(ConnectionClosed) as ended, trio.fail_after(60):
                 await _read_on(connection)
             assert (ended.value.reason.code, ended.value.reason.reason) == (4005, PROOF_GONE)
         assert await daemon.stop() == 0
     assert secret not in repr(daemon.lines)
+
+
+@pytest.fixture
+def file_of_three(file: Path) -> Path:
+    lines = ["{name: ci, roles: [rm], rmIDs: [ci]}", "{name: ops, roles: [operator]}", "{name: dashboard, roles: [reader]}"]
+    file.write_text("\n".join(["identities:", *(f"- {line}" for line in lines)]))
+    return file
+
+
+async def test_an_operator_deregisters(file_of_three: Path) -> None:
+    """SE-71: without the role of a resource manager; who has neither role reads what it lacks for this."""
+    file = file_of_three
+
+    async def token(identity: str) -> str:
+        secret = (await run_command("token", "create", identity, "--access", file))[0].strip()
+        file.with_name(identity).write_text(secret)
+        return secret
+
+    shown = {identity: await token(identity) for identity in ("ci", "ops", "dashboard")}
+    async with real_daemon("--access", file) as daemon:
+
+        async def deregister(identity: str, expect: int = 0) -> str:
+            arguments = ("deregister", "ci", "--url", daemon.url, "--token-file", file.with_name(identity))
+            return "".join(await run_command(*arguments, expect=expect))
+
+        async with connect(daemon.url, rm_id="ci", token=shown["ci"]):
+            assert "dashboard does not have the role rm, which /v1/rm needs" in await deregister("dashboard", expect=1)
+            assert await deregister("ops") == "ci is deregistered; another resource manager may register\n"
+        assert "REFUSED: rmID: ci is not registered, found no resource manager" in await deregister("ops", expect=1)
+        assert await daemon.stop() == 0
 
 
 async def _read_on(connection: WebSocketConnection) -> None:

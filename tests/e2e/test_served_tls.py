@@ -2,7 +2,7 @@
 
 import signal
 from contextlib import closing
-from http.client import HTTPResponse, HTTPSConnection
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -110,8 +110,11 @@ def test_a_wrong_start(authority: Authority, access: Path, arguments: list[str],
     assert expected.format(**files) in done.output.splitlines()[-1]
 
 
-async def test_the_rest_api(authority: Authority, access: Path) -> None:
-    """SE-30, SE-33: it is encrypted as well, knows a certificate, and leads to encrypted addresses; what is no TLS ends."""
+async def test_the_rest_api(authority: Authority, access: Path, tmp_path: Path) -> None:
+    """SE-30, SE-33: it is encrypted as well, knows a certificate, and leads to encrypted addresses; what is no TLS ends.
+
+    A certificate of another authority is refused, and told in the audit.
+    """
     arguments = ["--access", access, *pair(authority), "--tls-client-ca", authority.ca]
     async with real_daemon(*arguments, http="127.0.0.1:0") as daemon:
         assert daemon.http.startswith("https://127.0.0.1:")
@@ -124,6 +127,13 @@ async def test_the_rest_api(authority: Authority, access: Path) -> None:
                 response.read()
                 return response
 
+        other = Authority(tmp_path, "other").client("rm.example")
+        other.load_verify_locations(authority.ca)
+        connection = HTTPSConnection("localhost", port, context=other, timeout=60)
+        with closing(connection), pytest.raises((OSError, HTTPException)):
+            await trio.to_thread.run_sync(lambda: (connection.request("GET", "/ws/v1/partitions"), connection.getresponse()))
+        refused = await daemon.wait_logged("audited")
+        assert (refused["target"], refused["who"]) == ("certificate", "")
         assert (await trio.to_thread.run_sync(ask, "/ws/v1/partitions", "rm.example")).status == 200
         assert (await trio.to_thread.run_sync(ask, "/ws/v1/partitions")).status == 401
         moved = await trio.to_thread.run_sync(ask, "/WS/v1/partitions", "rm.example")
@@ -132,5 +142,5 @@ async def test_the_rest_api(authority: Authority, access: Path) -> None:
             await stream.send_all(b"GET / HTTP/1.1\r\n\r\n")
             while await stream.receive_some():
                 pass
-        assert (await daemon.wait_logged("handshake_failed"))["reason"] == "found no valid TLS: http request"
+        assert (await daemon.wait_logged("handshake_failed", 3))["reason"] == "found no valid TLS: http request"
         assert daemon.noise == ""

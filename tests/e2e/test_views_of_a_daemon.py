@@ -67,6 +67,19 @@ async def run(url: str, *arguments: str) -> Result:
     return await trio.to_thread.run_sync(lambda: invoke(main, [*arguments, "--url", url], prog_name="ykactor"))
 
 
+async def test_an_empty_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People are told that a name matches nothing, or that nothing is shown to them; programs get an empty list."""
+    async with busy_daemon() as url:
+        for arguments in (("queues", "--queue", "root.nope"), ("nodes", "--state", "Drained")):
+            assert (await run(url, *arguments)).stderr == f"{showing.NOTHING}\n"
+            listed = await run(url, *arguments, "-o", "json")
+            assert (json.loads(listed.stdout), listed.stderr) == ([], "")
+        assert (await run(url, "nodes")).stderr == ""
+        limit_sessions(monkeypatch)
+        hidden = await run(url, "nodes")
+        assert (hidden.exit_code, hidden.stderr) == (0, f"{showing.NOTHING}\n")
+
+
 async def test_every_verb_in_every_format() -> None:
     """Names are in all of them; JSON and YAML are the same; nothing is coloured or cut where there is no terminal."""
     async with busy_daemon() as url:

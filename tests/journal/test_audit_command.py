@@ -22,6 +22,7 @@ FACTS: list[Fact] = [
     Audited(3 * S_NS, "", "10.9.0.1:1", "rm", Act.CONNECT, "/v1/rm", refusal="no proof", times=17),
     Audited(4 * S_NS, "", "/etc/queues.yaml", "", Act.CONFIGURE, "queues.yaml", "AA", "BB"),
     Audited(5 * S_NS, "ops", "10.0.0.7:5000", "operator", Act.MOVE, "app\n\x1b[31m", refusal="no"),
+    Audited(6 * S_NS, "", "/etc/access.yaml", "", Act.ACCESS, "access.yaml", after="changed: ci"),
 ]
 #: Without the spaces that align the columns.
 LINES = [
@@ -29,6 +30,7 @@ LINES = [
     "1970-01-01T00:00:03.000Z CONNECT /v1/rm - from 10.9.0.1:1 as rm: refused: no proof (17 times)",
     "1970-01-01T00:00:04.000Z CONFIGURE queues.yaml - from /etc/queues.yaml: AA -> BB",
     r"1970-01-01T00:00:05.000Z MOVE app\n\x1b[31m ops from 10.0.0.7:5000 as operator: refused: no",
+    "1970-01-01T00:00:06.000Z ACCESS access.yaml - from /etc/access.yaml: changed: ci",
 ]
 
 
@@ -64,9 +66,10 @@ def test_a_line_for_each(directory: Path) -> None:
     [
         (("--who", "ops"), [0, 3]),
         (("--act", "move"), [3]),
-        (("--since", "1970-01-01T00:00:04Z"), [2, 3]),
+        (("--since", "1970-01-01T00:00:04Z"), [2, 3, 4]),
         (("--since", "1970-01-01T00:00:03Z", "--who", "ops"), [3]),
         (("--since", "7d"), []),
+        (("--since", "10m"), []),
     ],
 )
 def test_what_is_wanted(directory: Path, options: tuple[str, ...], wanted: list[int]) -> None:
@@ -87,7 +90,7 @@ def test_only_the_audit_is_read(directory: Path, monkeypatch: pytest.MonkeyPatch
     row = Reader.row
     monkeypatch.setattr(Reader, "row", lambda reader, number: (numbers.append(number), row(reader, number))[1])
     audit(directory)
-    assert numbers == [1, 3, 4, 5]
+    assert numbers == [1, 3, 4, 5, 6]
 
 
 def test_the_story_of_a_node(directory: Path) -> None:

@@ -1,7 +1,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from queuetexts import SAMPLES as FILES
 from queuetexts import by_path
 from seeds import scaled, seeds
 
@@ -18,12 +18,10 @@ from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
-CONFIG = Path(__file__).parents[2] / "config"
-
 #: Without comments, so that mutations hit something.
 SAMPLES = [DEFAULT_TEXT] + [
     "".join(line for line in path.read_text().splitlines(keepends=True) if line.strip() and not line.lstrip().startswith("#"))
-    for path in sorted(CONFIG.glob("*.yaml"))
+    for path in FILES
 ]
 
 SAMPLES += [config_map(SAMPLES[0], "a", "b"), json.dumps({"kind": "ConfigMap", "data": {"queues.yaml": SAMPLES[0]}})]

@@ -1,10 +1,12 @@
 """``ykactor access`` and ``ykactor token``."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from signing import jwks_text, public_jwk
 
 from ykactor.access import tokens, tokens_file
 from ykactor.surfaces.cli import access, token
@@ -77,16 +79,27 @@ def test_create_for_nobody(file: Path) -> None:
 
 
 def test_list(file: Path) -> None:
-    """SE-10: id, identity and times, and neither a token nor a digest."""
+    """SE-10: id, identity, whether it still counts and times, and neither a token nor a digest."""
     secret = create(file, "ci")
     create(file, "ops", "--expires", "2999-01-01")
     code, out, _ = run(token.command, "list", "--access", file)
-    first, second = (line.split() for line in out.splitlines())
-    assert code == 0
-    assert (first[0], first[1], first[3]) == (tokens.digest_of(secret)[:8], "ci", "never")
-    assert (second[1], second[3]) == ("ops", "2999-01-01T00:00:00Z")
+    header, first, second = (line.split() for line in out.splitlines())
+    assert (code, header) == (0, ["ID", "IDENTITY", "STATE", "CREATED", "EXPIRES"])
+    assert [*first[:3], first[4]] == [tokens.digest_of(secret)[:8], "ci", "valid", "never"]
+    assert second[1:3] + second[4:] == ["ops", "valid", "2999-01-01T00:00:00Z"]
     assert tokens.digest_of(secret)[:12] not in out
     assert secret not in out
+
+
+def test_list_says_what_has_expired(file: Path) -> None:
+    """SE-3: from the moment that it names. The ids alone are for ``token revoke``."""
+    create(file, "ci", "--expires", "2999-01-01")
+    path = file.with_name("tokens.json")
+    path.write_text(path.read_text().replace("2999", "2001"))
+    _, out, _ = run(token.command, "list", "--access", file, "-o", "json")
+    (listed,) = json.loads(out)
+    assert (listed["state"], listed["expires"]) == ("expired", "2001-01-01T00:00:00Z")
+    assert run(token.command, "list", "--access", file, "-o", "name")[1] == f"{listed['id']}\n"
 
 
 def test_revoke(file: Path) -> None:
@@ -116,7 +129,7 @@ def test_check(file: Path) -> None:
     create(file, "ci")
     code, out, err = run(access.command, "check", file)
     assert (code, out) == (0, f"{file}: ok, 2 identities, 1 token\n")
-    assert err == "warning: the identity ops has neither a proof nor a token, so nobody is it\n"
+    assert err == "warning: the identity ops has neither a proof nor a token, so nobody is it: ykactor token create makes one\n"
 
 
 def test_check_of_a_wrong_file(file: Path) -> None:
@@ -155,6 +168,7 @@ def test_what_one_may_do(file: Path) -> None:
     assert lines.pop("limits").startswith("sessions 4, ")
     assert lines == {
         "identity": "ci",
+        "shown by": "nothing",
         "roles": "rm, reader",
         "partitions": "*",
         "registers as": "ci, ci-2",
@@ -167,4 +181,16 @@ def test_what_one_may_do(file: Path) -> None:
     }
     _, out, _ = run(access.command, "check", file, "--as", "ops")
     assert "configures    yes\nqueues        *\n/v1/operator  NodeRequest, " in out
+    assert "shown by      nothing\n" in out
     assert run(access.command, "check", file, "--as", "x")[0] == 1
+
+
+def test_what_shows_an_identity(file: Path) -> None:
+    """SE-1: its proofs, and its tokens by id."""
+    proofs = '[{user: root}, {certificate: "CN:x"}, {jwt: {sub: a, team: b}}]'
+    file.write_text(f"identities: [{{name: a, roles: [reader], proofs: {proofs}}}]\njwt: {{jwks: k, issuer: i, audience: b}}\n")
+    file.with_name("k").write_bytes(jwks_text(public_jwk("RSA")))
+    secret = create(file, "a")
+    _, out, _ = run(access.command, "check", file, "--as", "a")
+    ways = f"user root, certificate CN:x, JWT with sub=a team=b, token {tokens.digest_of(secret)[:8]}"
+    assert f"\nshown by      {ways}\n" in out

@@ -68,7 +68,20 @@ def test_the_example_of_the_readme() -> None:
     section = (Path(__file__).parents[2] / "README.md").read_text().partition("## Who may do what\n")[2]
     access = access_of(section.partition("```yaml\n")[2].partition("```")[0], JWKS)
     assert [identity.name for identity in access.identities] == ["ci", "dashboard", "ops"]
-    assert access.warnings == ("the identity dashboard has neither a proof nor a token, so nobody is it",)
+    assert access.warnings == (
+        "the identity dashboard has neither a proof nor a token, so nobody is it: ykactor token create makes one",
+    )
+
+
+def test_the_sample() -> None:
+    """SE-40: config/access.yaml is a right file without its tokens, also with the lines that are commented out."""
+    text = (Path(__file__).parents[2] / "config" / "access.yaml").read_text()
+    with_jwts = text.replace("# - jwt:", "- jwt:").replace("# jwt:", "jwt:")
+    for written, has_jwts in ((text, False), (with_jwts, True)):
+        access = access_of(written, JWKS)
+        assert (access.jwt is not None) == has_jwts
+        assert [identity.name for identity in access.identities] == ["ci", "ops", "web-dashboard", "prometheus"]
+        assert [warning.split()[2] for warning in access.warnings] == ["web-dashboard", "prometheus"]
 
 
 def test_defaults() -> None:
@@ -215,5 +228,5 @@ def test_warnings() -> None:
     access = access_of("identities: [{name: a, roles: [reader]}]", {"tokens.json": tokens.text_of(kept)})
     assert access.warnings == (
         f"tokens.json: the token {kept.all[0].id} is for 'gone', which is no identity; it lets nobody in",
-        "the identity a has neither a proof nor a token, so nobody is it",
+        "the identity a has neither a proof nor a token, so nobody is it: ykactor token create makes one",
     )

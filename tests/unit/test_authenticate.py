@@ -78,9 +78,17 @@ def test_each_proof(let: Let) -> None:
 
 
 def test_nothing(let: Let) -> None:
-    """SE-1: who shows nothing, or nothing that is known, is nobody."""
-    for shown in ({}, {"uid": 5}, {"certificate": ("CN:ops",)}, {"certificate": ("URI:spiffe://ci/x", "DNS:OPS")}):
-        assert refused(let, **shown).startswith("found no proof of an identity: Credentials(")
+    """SE-1, SE-60: who shows nothing, or nothing that is known, is nobody; the log says in words what is shown."""
+    for credentials, said in (
+        ({}, "nothing is shown"),
+        ({"uid": 5}, "the user 5"),
+        ({"certificate": ("CN:ops",)}, "a certificate of 'CN:ops'"),
+        (
+            {"certificate": ("URI:spiffe://ci/x", "DNS:OPS"), "uid": 5},
+            "a certificate of 'URI:spiffe://ci/x', 'DNS:OPS' and the user 5",
+        ),
+    ):
+        assert refused(let, **credentials) == f"found no proof of an identity: {said}"
 
 
 def test_names_of_certificates_are_exact(let: Let) -> None:

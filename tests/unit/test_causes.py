@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from queuetexts import SAMPLES
 from test_history import sample
 from world import app, ask, move, release, terminate
 
@@ -25,7 +26,6 @@ from ykactor.wire import queuefile
 from ykactor.wire.causes import UnreadableCauseError, decode_cause, encode_cause
 from ykactor.wire.si.messages import EventRecord
 
-SAMPLES = sorted((Path(__file__).parents[2] / "config").glob("*.yaml"))
 PLAIN = [kind for kind in get_args(Submission) if kind not in (ApplyConfig, RefuseEntry)]
 REJECTED = get_args(RefuseEntry.__annotations__["rejected"])
 

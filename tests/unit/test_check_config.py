@@ -4,6 +4,7 @@ from threading import Thread
 
 import pytest
 from click.testing import CliRunner
+from queuetexts import SAMPLES
 
 from ykactor.surfaces.cli.check_config import command
 from ykactor.wire.queuefile.load import load
@@ -143,7 +144,7 @@ def test_line_ends_count_for_the_checksum(tmp_path: Path) -> None:
     assert load(text).checksum in check(path)[1]
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_samples(path: Path) -> None:
     """Every sample in config/ is right and gives no warning."""
     code, _, err = check(path)

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from queuetexts import SAMPLES
 
 from ykactor.surfaces.cli.convert import command
 from ykactor.wire.queuefile.load import DEFAULT_TEXT, load
 
-CONFIG = Path(__file__).parents[2] / "config"
 TEXT = "partitions:\n  - queues:\n      - name: a\n\n        submitacl: '*'\n"
 
 
@@ -25,7 +25,7 @@ def test_a_queue_file_becomes_a_config_map() -> None:
     assert convert("-", standard_input=TEXT) == (0, manifest, "")
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_samples(path: Path) -> None:
     """CF-12: comments and all; the checksum is that of the sample."""
     code, out, err = convert(path, "--name", "my.queues", "--namespace", "ns-1")

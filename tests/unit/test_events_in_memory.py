@@ -1,11 +1,11 @@
-"""Where ``ykactor events`` ends: at the last event that there was when it began, whatever the daemon sends."""
+"""Where ``ykactor events`` and ``ykactor story`` end: at the last event that there was, whatever the daemon sends."""
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.surfaces.cli.views.events import _up_to
+from ykactor.surfaces.cli.past import up_to
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -20,6 +20,10 @@ class Stream:
         if not self._messages:
             await trio.sleep_forever()
         return JSON.encode(self._messages.pop(0))
+
+
+async def told(last: int, stream: Stream) -> list[si.EventRecord | si.Lagged]:
+    return [message async for message in up_to(last, stream)]
 
 
 def events(*numbers: int) -> si.Events:
@@ -38,23 +42,23 @@ def events(*numbers: int) -> si.Events:
     ],
 )
 async def test_ends(messages: list[si.FeedMessage], numbers: list[int], lost: tuple[int, int] | None) -> None:
-    found, missing = await _up_to(3, Stream(*messages))
-    assert [event.sequence for event in found] == numbers
-    assert (None if missing is None else (missing.from_, missing.to)) == lost
+    found = await told(3, Stream(*messages))
+    assert [event.sequence for event in found if isinstance(event, si.EventRecord)] == numbers
+    assert [(missing.from_, missing.to) for missing in found if isinstance(missing, si.Lagged)] == ([lost] if lost else [])
 
 
 async def test_a_daemon_in_which_nothing_has_happened() -> None:
     """There is nothing to wait for."""
-    assert await _up_to(0, Stream()) == ([], None)
+    assert await told(0, Stream()) == []
 
 
 async def test_a_silent_daemon(autojump_clock: MockClock) -> None:
     """It is not waited for for ever."""
     with pytest.raises(Disconnected, match="no message within 60 s"):
-        await _up_to(3, Stream(events(1)))
+        await told(3, Stream(events(1)))
 
 
 async def test_a_refusal() -> None:
     """It is raised with its code."""
     with pytest.raises(RequestRefused, match="UNAVAILABLE: no"):
-        await _up_to(3, Stream(si.ErrorResponse(code="UNAVAILABLE", message="no")))
+        await told(3, Stream(si.ErrorResponse(code="UNAVAILABLE", message="no")))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from partitiontexts import several
-from queuetexts import by_path
+from queuetexts import SAMPLES, by_path
 from world import limit, queue, template, tree
 
 from ykactor.core.config.model import (
@@ -29,8 +29,6 @@ from ykactor.sim.generate import generate
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.frames import FRAME_QUEUES, FrameReader, encode
 from ykactor.wire.queuefile.text import ConfigError, Mistake
-
-CONFIG = Path(__file__).parents[2] / "config"
 
 
 def carried(config: SchedulerConfig) -> tuple[SchedulerConfig, int]:
@@ -125,7 +123,7 @@ def test_a_frame_may_end_anywhere(count: int) -> None:
     assert carried(config)[0] == config
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_samples_arrive(path: Path) -> None:
     """The samples in config/ survive encoding."""
     config = queuefile.load(path.read_text())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from queuetexts import HEAD, PARTITION, A, by_path, mistakes_of, queue_with, queues_of
+from queuetexts import HEAD, PARTITION, SAMPLES, A, by_path, mistakes_of, queue_with, queues_of
 
 from ykactor.core.config.model import AccessList, NodeSortPolicy, QueueConfig
 from ykactor.wire.queuefile import text as yamltext
@@ -345,7 +345,7 @@ def test_the_reserved_name_is_free_below_other_queues() -> None:
 # ---- samples
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_samples_load(path: Path) -> None:
     """Every sample in config/ loads without a warning."""
     assert load(path.read_text(), str(path)).warnings == ()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from jsonschemas import complaints, plain
+from queuetexts import SAMPLES
 
 from ykactor.surfaces.cli.check_config import schema_text
 from ykactor.wire.queuefile import schema as queueschema
@@ -52,7 +53,7 @@ def test_shipped_schema() -> None:
     assert json.loads(shipped) == SCHEMA
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_samples_name_the_schema(path: Path) -> None:
     """Editors find the schema by the first line of a sample."""
     assert path.read_text().startswith("# yaml-language-server: $schema=queues.schema.json\n")
@@ -63,7 +64,7 @@ def complaints_of(text: str) -> list[str]:
     return list(complaints(plain(node or Scalar(1, 1, "", plain=True)), SCHEMA, SCHEMA))
 
 
-@pytest.mark.parametrize("path", sorted(CONFIG.glob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_samples_pass(path: Path) -> None:
     """The schema accepts every sample."""
     assert complaints_of(path.read_text()) == []

@@ -38,7 +38,7 @@ def authenticate(access: Access, credentials: Credentials, now_ns: int) -> Authe
     """
     found = [*_by_bearer(access, credentials, now_ns), *_by_certificate(access, credentials), *_by_user(access, credentials)]
     if not found:
-        raise NotAuthenticatedError(f"found no proof of an identity: {credentials}")
+        raise NotAuthenticatedError(f"found no proof of an identity: {_unknown(credentials)}")
     valid = [proved for proved in found if now_ns < proved.expires_ns]
     if not valid:
         raise NotAuthenticatedError(f"the proof of {found[0].identity.name} has expired: {found[0].subject}")
@@ -46,6 +46,13 @@ def authenticate(access: Access, credentials: Credentials, now_ns: int) -> Authe
     if len(names) > 1:
         raise NotAuthenticatedError(f"found proofs of several identities, expected those of one: {', '.join(names)}")
     return valid[0]
+
+
+def _unknown(credentials: Credentials) -> str:
+    """What is shown and proves nothing, in words."""
+    certificate = f"a certificate of {', '.join(map(shown, credentials.certificate))}" if credentials.certificate else ""
+    user = "" if credentials.uid is None else f"the user {credentials.uid}"
+    return " and ".join(filter(None, (certificate, user))) or "nothing is shown"
 
 
 def _by_bearer(access: Access, credentials: Credentials, now_ns: int) -> list[Authenticated]:

@@ -193,4 +193,4 @@ def _warnings(identities: Iterable[Identity], found: Tokens, tokens_file: str) -
     with_token = {token.identity for token in found.all}
     for identity in identities:
         if not identity.proofs and identity.name not in with_token:
-            yield f"the identity {identity.name} has neither a proof nor a token, so nobody is it"
+            yield f"the identity {identity.name} has neither a proof nor a token, so nobody is it: ykactor token create makes one"

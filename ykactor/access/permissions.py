@@ -69,8 +69,12 @@ class Each(Struct, frozen=True):
         for index, item in enumerate(items):
             refusal = self.need(identity, item)
             if refusal is not None:
-                return Refusal(f"[{index}]" + ("." if refusal.path else "") + refusal.path, refusal.message)
+                return _at(index, refusal)
         return None
+
+
+def _at(index: int, refusal: Refusal) -> Refusal:
+    return Refusal(f"[{index}]" + ("." if refusal.path else "") + refusal.path, refusal.message)
 
 
 class EachPartition(Struct, frozen=True):
@@ -80,9 +84,15 @@ class EachPartition(Struct, frozen=True):
     partition: Callable[[Any], str] = attrgetter("partition_name")
 
     def __call__(self, identity: Identity, items: Sequence[Any]) -> Refusal | None:
-        if identity.partitions.is_any or all(map(identity.may_act_in, set(map(self.partition, items)))):
+        if identity.partitions.is_any:
             return None
-        return Each(self.asked)(identity, items)
+        named = list(map(self.partition, items))
+        refused = {name for name in set(named) if not identity.may_act_in(name)}
+        if not refused:
+            return None
+        index = next(index for index, name in enumerate(named) if name in refused)
+        refusal = self.asked(identity, items[index])
+        return None if refusal is None else _at(index, refusal)
 
 
 class Unlimited(Struct, frozen=True):
@@ -113,9 +123,10 @@ def check_application(identity: Identity, who: UserGroups, tags: dict[str, str])
     """Why the identity may not submit an application; None if it may. Asked in the turn, with its groups (SE-23, SE-24)."""
     if is_forced(tags) and not identity.may_force:
         return f"{identity.name} may not force the creation of applications"
-    if not identity.may_claim(who.user, who.groups):
-        return f"{identity.name} may not submit for user {shown(who.user)} with groups {', '.join(map(shown, who.groups))}"
-    return None
+    if not identity.may_claim(who.user, ()):
+        return f"{identity.name} may not submit for user {shown(who.user)}"
+    refused = [shown(group) for group in who.groups if not identity.may_claim(who.user, (group,))]
+    return f"{identity.name} may not submit for user {shown(who.user)} with groups {', '.join(refused)}" if refused else None
 
 
 def messages_of(role: Role) -> list[str]:

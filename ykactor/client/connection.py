@@ -155,7 +155,7 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
         case ConnectionRejected(status_code=status, body=body):
             text = (body or b"").decode(errors="replace").strip()
             if status in _REFUSED:
-                refused = RequestRefused(_REFUSED[status], f"{url}: {text or status}")
+                refused = RequestRefused(_REFUSED[status], f"{url}: {text or _unexplained(status)}")
                 refused.__cause__ = cause
                 return refused
             reason = f"the server replied {status} {text}".rstrip()
@@ -165,11 +165,17 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
             reason = f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
         case OSError(strerror=str(sentence)):
             reason = sentence
+        case ConnectionResetError() if url.startswith("ws:"):
+            reason = f"{cause}; a daemon with TLS is at wss://"
         case _:
             reason = str(cause) or type(cause).__name__
     disconnected = Disconnected(f"{url}: {reason}")
     disconnected.__cause__ = cause
     return disconnected
+
+
+def _unexplained(status: int) -> str:
+    return f"the server replied {status} without a reason: is this the address of serve --ws?"
 
 
 class MessageStream:

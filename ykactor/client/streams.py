@@ -10,6 +10,8 @@ from ykactor.client.login import Login, tls_context
 from ykactor.wire.addresses import UNIX, is_loopback, unix_path
 
 _PORTS = {"ws": 80, "wss": 443}
+#: The codes of X.509 for a certificate, or a chain, of an authority that is not trusted.
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
@@ -65,7 +67,9 @@ async def open_stream(url: str, login: Login) -> Stream:
             return await _with_tls(tcp, url, host, login.tls or tls_context())
         # What counts is where the connection has led to: a name can lead anywhere.
         if login.token and not login.insecure and not is_loopback(tcp.socket.getpeername()[0]):
-            raise Disconnected(f"{url}: the token is not sent without TLS to another machine: use wss://, or insecure")
+            raise Disconnected(
+                f"{url}: the token is not sent without TLS to another machine: use wss://, or allow it with --insecure"
+            )
         return tcp
     except BaseException:
         await trio.aclose_forcefully(tcp)
@@ -78,10 +82,12 @@ async def _with_tls(tcp: trio.SocketStream, url: str, host: str, context: ssl.SS
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
         match error.__cause__:
-            case ssl.SSLCertVerificationError(verify_message=message):
+            case ssl.SSLCertVerificationError(verify_code=code, verify_message=message):
                 reason = f"the certificate of the daemon is refused: {message}"
-            case ssl.SSLError(reason=str(code)):
-                reason = f"there is no TLS: {code.lower().replace('_', ' ')}"
+                if code in _UNKNOWN_AUTHORITY:
+                    reason += "; --tls-ca names the authorities to trust"
+            case ssl.SSLError(reason=str(name)):
+                reason = f"there is no TLS: {name.lower().replace('_', ' ')}"
             case _:
                 reason = "the connection was closed during the handshake of TLS"
         raise Disconnected(f"{url}: {reason}") from error

@@ -6,8 +6,9 @@ import click
 
 from ykactor.access.access import Access
 from ykactor.access.limits import FOR_EACH
-from ykactor.access.model import Identity, Role
+from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, Role, UserProof
 from ykactor.access.permissions import messages_of
+from ykactor.access.tokens import Token
 from ykactor.surfaces import access_file
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.check_config import plural
@@ -38,7 +39,8 @@ def check(file: Path, name: str | None) -> None:
         identities = "1 identity" if len(access.identities) == 1 else f"{len(access.identities)} identities"
         click.echo(f"{file}: ok, {identities}, {plural(len(access.tokens.all), 'token')}")
     else:
-        click.echo(_table(find(access, file, name)))
+        identity = find(access, file, name)
+        click.echo(_table(identity, [token for token in access.tokens.all if token.identity == name]))
 
 
 def read(file: Path) -> Access:
@@ -59,10 +61,11 @@ def find(access: Access, file: Path, name: str) -> Identity:
     return identity
 
 
-def _table(identity: Identity) -> str:
-    """A line for each thing that it may do."""
+def _table(identity: Identity, tokens: list[Token]) -> str:
+    """A line for what shows it, and for each thing that it may do."""
     lines = {
         "identity": identity.name,
+        "shown by": ", ".join([*map(_proof, identity.proofs), *(f"token {token.id}" for token in tokens)]) or "nothing",
         "roles": ", ".join(role for role in Role if role in identity.roles),
         "partitions": str(identity.partitions),
     }
@@ -78,6 +81,16 @@ def _table(identity: Identity) -> str:
     lines |= {door: ", ".join(messages_of(role)) for role, door in DOORS.items() if role in identity.roles}
     lines["limits"] = ", ".join(f"{key} {getattr(identity.limits, name)}" for key, name in FOR_EACH.items())
     return "\n".join(f"{name:<12}  {value}" for name, value in lines.items())
+
+
+def _proof(proof: Proof) -> str:
+    match proof:
+        case UserProof(user=user):
+            return f"user {user}"
+        case CertificateProof(name=name):
+            return f"certificate {name}"
+        case JwtProof(claims=claims):
+            return f"JWT with {' '.join(f'{claim}={value}' for claim, value in claims)}"
 
 
 def _yes(value: bool) -> str:

@@ -9,30 +9,17 @@ import click
 import msgspec
 from msgspec import structs
 
-from ykactor.access import moments
-from ykactor.actors.clock import system_ns
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
 from ykactor.wire.si.mentions import AUDIT
-
-
-def _since_ns(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int:
-    if text is None:
-        return 0
-    days_ns = moments.days_ns(text)
-    if days_ns is not None:
-        return system_ns() - days_ns
-    moment = moments.parse(text)
-    if moment is None:
-        raise click.BadParameter(f"found {text!r}, expected a number of days such as 7d, or {moments.FORM}")
-    return moments.unix_ns(moment)
 
 
 @click.command()
@@ -43,12 +30,22 @@ def _since_ns(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The state directory of the daemon, which may run meanwhile.",
 )
-@click.option("--since", "since_ns", metavar="7d|DATE", callback=_since_ns, help="Only from this time on; default: all.")
+@click.option(
+    "--since",
+    "since_ns",
+    type=Since(),
+    default=0,
+    metavar="TIME",
+    help="Only from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
+)
 @click.option("--who", metavar="NAME", help="Only what the identity NAME has done, or was refused.")
 @click.option("--act", type=click.Choice([*Act], case_sensitive=False), help="Only this act.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: JSON Lines.")
 def command(directory: Path, since_ns: int, who: str | None, act: str | None, output: str) -> None:
     """Print who has administered a daemon, and who was refused, the oldest first.
+
+    Refusals that repeat are told together once a minute, with the time of the last one and their number. Without a journal only
+    the log and ykactor follow --kind AUDIT have the audit.
 
     Columns: time, act, object, identity, then from where, as which role, and what was before and after, or why it was refused.
     """

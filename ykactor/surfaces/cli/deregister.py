@@ -3,7 +3,8 @@
 import click
 import trio
 
-from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.client import Disconnected, RequestRefused, connect, operate
+from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
@@ -15,7 +16,8 @@ from ykactor.wire.si import messages as si
 def command(rm_id: str, daemon: Destination) -> None:
     """Deregister the resource manager RM_ID, so that another one may register.
 
-    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. Who may not be RM_ID does this as
+    an operator.
     """
     try:
         trio.run(_deregister, rm_id, daemon)
@@ -45,5 +47,19 @@ def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
 
 async def _deregister(rm_id: str, daemon: Destination) -> None:
     login = daemon.login()
-    async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
-        await rm.request(si.DeregisterResourceManagerRequest())
+    try:
+        async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
+            await rm.request(si.DeregisterResourceManagerRequest())
+    except RequestRefused as as_itself:
+        if as_itself.code != "NOT_PERMITTED":
+            raise
+        try:
+            await _release(rm_id, daemon.url, login)
+        except RequestRefused as as_operator:
+            raise (as_itself if as_operator.code == as_itself.code else as_operator) from None
+
+
+async def _release(rm_id: str, url: str, login: LoginOptions) -> None:
+    """The same as an operator."""
+    async with operate(url, **login) as operator:
+        await operator.request(si.ReleaseResourceManager(rm_id=rm_id))

@@ -6,8 +6,7 @@ what has caused them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,12 +14,12 @@ from pathlib import Path
 import click
 import trio
 
-from ykactor.client import Disconnected, Follower, RequestRefused, follow
+from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli import journal_story
+from ykactor.surfaces.cli import journal_story, past
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.since import Since
@@ -84,11 +83,10 @@ def _from_daemon(key: str, daemon: Destination, since_ns: int) -> list[str]:
 
 
 async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str]:
-    followed = partial(follow, daemon.url, waits=False, **daemon.login())  # the login is read once: it may come from a pipe
-    async with followed(from_="snapshot") as messages:
-        snapshot = await anext(messages)
-    assert isinstance(snapshot, si.Snapshot), "the first message after from_=snapshot"
-    events = [line async for line in _events_about(key, followed, snapshot, since_ns)]
+    async with past.opened(daemon, "snapshot") as told:
+        snapshot = told.now
+        assert isinstance(snapshot, si.Snapshot), "it confirms a subscription from a snapshot"
+        events = [line async for line in _events_about(key, told, since_ns)]
     found = chain.from_iterable(present(key, partition) for partition in snapshot.partitions)
     return events + _now(key, list(found), has_past=bool(events))
 
@@ -97,21 +95,10 @@ def _now(key: str, found: list[str], *, has_past: bool) -> list[str]:
     return found or [f"now: the daemon has nothing of {key} any more"] * has_past
 
 
-async def _events_about(
-    key: str, followed: Callable[..., AbstractAsyncContextManager[Follower]], snapshot: si.Snapshot, since_ns: int
-) -> AsyncIterator[str]:
+async def _events_about(key: str, told: past.Past, since_ns: int) -> AsyncIterator[str]:
     """A line for each event from a time up to the snapshot that is about ``key``."""
-    if not snapshot.sequence:
-        return
-    reached = 0
-    async with followed(from_=0, instance=snapshot.instance) as messages:
-        async for message in messages:
-            if isinstance(message, si.Lagged):
-                yield f"events {message.from_} to {message.to} are no longer in memory"
-                reached = message.to
-            elif isinstance(message, si.EventRecord):
-                if message.timestamp_nano >= since_ns and key in mentioned([message]):
-                    yield as_text(message)
-                reached = message.sequence
-            if reached >= snapshot.sequence:
-                return
+    async for message in told.events(si.Subscribe()):
+        if isinstance(message, si.Lagged):
+            yield f"events {message.from_} to {message.to} are no longer in memory"
+        elif message.timestamp_nano >= since_ns and key in mentioned([message]):
+            yield as_text(message)

@@ -7,9 +7,11 @@ import click
 
 from ykactor.access import moments, tokens, tokens_file
 from ykactor.access.moments import Moment
-from ykactor.access.tokens import Tokens, TokensError
+from ykactor.access.tokens import Token, Tokens, TokensError
 from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import access
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
+from ykactor.surfaces.cli.views.showing import output_option, write
 
 _access = click.option(
     "--access",
@@ -37,6 +39,9 @@ def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Mom
     return moment
 
 
+_COLUMNS = [Column(key.upper(), field(key)) for key in ("id", "identity", "state", "created", "expires")]
+
+
 @click.group()
 def command() -> None:
     """Make, list and revoke tokens, by which clients show who they are.
@@ -61,10 +66,22 @@ def create(identity: str, file: Path, expires: Moment | None) -> None:
 
 @command.command("list")
 @_access
-def list_tokens(file: Path) -> None:
-    """Print a line for each token: id, identity, when it was made, when it expires."""
-    for token in access.read(file).tokens.all:
-        click.echo(f"{token.id}  {token.identity}  {_shown(token.created)}  {_shown(token.expires)}")
+@output_option
+def list_tokens(file: Path, output: str) -> None:
+    """List the tokens, without showing them. ID is what ykactor token revoke takes."""
+    now_ns = system_ns()
+    rows = [_row(token, now_ns) for token in access.read(file).tokens.all]
+    write(formatted(Printout(rows, [row["id"] for row in rows], lambda is_wide: table(_COLUMNS, rows)), output))
+
+
+def _row(token: Token, now_ns: int) -> Row:
+    return {
+        "id": token.id,
+        "identity": token.identity,
+        "state": "valid" if now_ns < token.expires_ns else "expired",
+        "created": _shown(token.created),
+        "expires": _shown(token.expires),
+    }
 
 
 @command.command()

@@ -60,10 +60,16 @@ class Destination(Struct, frozen=True):
         if not self.url.startswith("wss:"):
             return None
         try:
-            return tls_context(self.tls_ca, self.tls_cert, self.tls_key)
+            context = tls_context(self.tls_ca)
         except ssl.SSLError:
-            files = ", ".join(str(file) for file in (self.tls_ca, self.tls_cert, self.tls_key) if file is not None)
-            raise click.ClickException(f"{files}: found no certificate or not its key, expected both in PEM") from None
+            raise click.ClickException(f"{self.tls_ca}: found no certificate, expected those of authorities in PEM") from None
+        if self.tls_cert is not None:
+            try:
+                context.load_cert_chain(self.tls_cert, self.tls_key)
+            except ssl.SSLError:
+                files = ", ".join(str(file) for file in (self.tls_cert, self.tls_key) if file is not None)
+                raise click.ClickException(f"{files}: found no certificate or not its key, expected both in PEM") from None
+        return context
 
 
 def _read_token(file: Path) -> str:
@@ -98,9 +104,27 @@ _OPTIONS = (
         show_envvar=True,
         help="A file with the token that shows who you are; no option takes it, because all users can see arguments.",
     ),
-    click.option("--tls-ca", type=_file, help="With wss: the authorities to trust, in PEM.  [default: those of the system]"),
-    click.option("--tls-cert", type=_file, help="With wss: the certificate that shows who you are, in PEM."),
-    click.option("--tls-key", type=_file, help="The key of that certificate, in PEM, if it is in a file of its own."),
+    click.option(
+        "--tls-ca",
+        type=_file,
+        envvar="YKACTOR_TLS_CA",
+        show_envvar=True,
+        help="With wss: the authorities to trust, in PEM, instead of those of the system.",
+    ),
+    click.option(
+        "--tls-cert",
+        type=_file,
+        envvar="YKACTOR_TLS_CERT",
+        show_envvar=True,
+        help="With wss: the certificate that shows who you are, in PEM.",
+    ),
+    click.option(
+        "--tls-key",
+        type=_file,
+        envvar="YKACTOR_TLS_KEY",
+        show_envvar=True,
+        help="The key of that certificate, in PEM, if it is in a file of its own.",
+    ),
     click.option(
         "--insecure",
         is_flag=True,

@@ -29,6 +29,7 @@ from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import shortened
 
 if TYPE_CHECKING:  # a daemon without an access file does without the libraries that this one needs
@@ -175,6 +176,11 @@ class Audit:
         act, field = act_of(message)
         self.refused(by, act, getattr(message, field) if field else type(message).__name__, reason)
 
+    def not_permitted(self, by: Caller, message: Struct, error: ProtocolError) -> None:
+        """The same if it is refused because of who has sent it; other errors of a message are told its sender only."""
+        if error.code == "NOT_PERMITTED":
+            self.refused_message(by, message, str(error))
+
     async def run(self) -> None:
         """Tell refusals until cancelled."""
         while True:
@@ -246,7 +252,7 @@ def _changes(before: Access, after: Access) -> str:
         "removed": old.keys() - new.keys(),
     }
     told = [f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
-    return "; ".join(told) or "no identity"
+    return "; ".join(told) or "no identity changed"
 
 
 def _by_name(access: Access) -> dict[str, tuple[Identity, list[Token]]]:

@@ -78,6 +78,7 @@ class ConfigUpdates:
                 try:
                     await self._carry_out(update)
                 except ProtocolError as error:
+                    self._audit.not_permitted(update.caller, update.request, error)
                     update.outbox.post(error_response(error, update.request.id))
                 except Exception:  # this task outlives the session, so an error of its own would end the daemon
                     logger.exception("config_update_failed")

@@ -294,7 +294,8 @@ class Daemon:
         from ykactor.surfaces.http.server import serve_http
 
         app = application(Api(self, self.now_ns()))
-        await nursery.start(partial(serve_http, doors, app, stopping=stopping, admit=admit), name="http")
+        serve = partial(serve_http, doors, app, self.audit, host_names=self._settings.host_names)
+        await nursery.start(partial(serve, stopping=stopping, admit=admit), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""

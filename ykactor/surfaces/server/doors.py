@@ -29,7 +29,9 @@ log = get_logger(__name__)
 WS, HTTP = "ws", "http"
 #: ``struct ucred``: process, user and group at the other end of a Unix socket.
 _UCRED = struct.Struct("iII")
-_INSTEAD = "use serve with --tls-cert and --access, or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
+#: What a door can lack, and the options of ``serve`` that give it.
+_TLS, _ACCESS = ("TLS", "--tls-cert and --tls-key"), ("access file", "--access")
+_INSTEAD = "or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
 
 
 class DoorError(Exception):
@@ -202,12 +204,13 @@ async def _opened(address: Address, service: str, settings: DoorSettings, held: 
 def _check(doors: list[Door], settings: DoorSettings) -> None:
     """Refuse a door that other machines reach and that lacks TLS or an access file, unless it is wanted so (SE-54)."""
     for door in doors:
-        lacking = ["TLS"] if door.tls is None else []
+        lacking = [_TLS] if door.tls is None else []
         if not settings.has_access:
-            lacking.append("access file")
+            lacking.append(_ACCESS)
         if door.kind is not DoorKind.NETWORK or not lacking:
             continue
-        what = f"other machines can reach it, and it has no {' and no '.join(lacking)}"
+        what = f"other machines can reach it, and it has no {' and no '.join(name for name, _ in lacking)}"
         if not settings.is_insecure:
-            raise RefusedDoorError(f"{door.url}: {what}: {_INSTEAD}")
+            options = " and ".join(options for _, options in lacking)
+            raise RefusedDoorError(f"{door.url}: {what}: use serve with {options}, {_INSTEAD}")
         log_event(log, logging.WARNING, "listens_insecurely", address=door.url, reason=what)

@@ -18,6 +18,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
@@ -66,9 +67,10 @@ class FeedSession:
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller, audit: Audit) -> None:
         self.peer = peer
         self._caller = caller
+        self._audit = audit
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
@@ -127,6 +129,8 @@ class FeedSession:
                     raise request
                 subscription = await self._subscribe(request)
             except ProtocolError as error:
+                if isinstance(request, si.Subscribe):
+                    self._audit.not_permitted(self._caller, request, error)
                 await self.peer.send(error_response(error))
         while subscription is not None and (message := subscription.next_nowait()) is not None:
             await self._send(message)

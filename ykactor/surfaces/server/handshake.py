@@ -7,6 +7,7 @@ into the log, where credentials must not be.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -131,7 +132,7 @@ def _parse(data: bytes, rest: bytes) -> RequestHead:
         if _SINGLE.fullmatch(name) and sum(name == other for other, _ in found) > 1:
             raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
     _check_upgrade(request.method, headers)
-    path, host = request.target.decode().partition("?")[0], _host_of(headers.get("host", ""))
+    path, host = request.target.decode().partition("?")[0], host_of(headers.get("host", ""))
     return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
 
 
@@ -173,7 +174,12 @@ def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
         raise RefusedError(400, "found no header Sec-WebSocket-Key")
 
 
-def _host_of(header: str) -> str:
+def host_of(header: str) -> str:
+    """The name or address in the header ``Host``, in lower case, without a port.
+
+    Raises:
+        RefusedError: it is not valid.
+    """
     match = _HOST.fullmatch(header) if len(header) <= HOST_BYTES_MAX else None
     if match is None or not _is_idna(header):
         raise RefusedError(400, "found no valid Host header, expected NAME or NAME:PORT")
@@ -193,20 +199,33 @@ def _matched(match: re.Match[str]) -> str:
     return (match[1] or match[2]).lower()
 
 
-def page_refusal(head: RequestHead, names: Collection[str]) -> RefusedError | None:
+def own_names(others: Collection[str]) -> frozenset[str]:
+    """The names of this machine by which web pages may call it."""
+    return frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, others)))
+
+
+def page_refusal(origin: str | None, host: str, names: Collection[str]) -> RefusedError | None:
     """Why a web page may not connect; None if it may, or if the request comes from a program: those send no ``Origin``.
 
     A page may connect to the host that it comes from; ports may differ. But a page of an attacker can come from a name that later
     leads to this daemon (DNS rebinding), so the host must also be an address, which is not looked up, or one of ``names``.
     Programs may use any name, such as an alias of a proxy: no page can make them connect, or leave out its own ``Origin``.
+
+    Args:
+        origin: the header ``Origin``.
+        host: the name or address in ``Host``, as ``host_of`` has it.
     """
-    origin = head.headers.get("origin")
     if origin is None:
         return None
     match = _HOST.fullmatch(origin.partition("://")[2])
-    if match is None or _matched(match) != head.host:
+    if match is None or _matched(match) != host:
         return RefusedError(403, "web pages of another host may not connect")
-    if head.host not in names and not _is_address(head.host):
+    return host_refusal(host, names)
+
+
+def host_refusal(host: str, names: Collection[str]) -> RefusedError | None:
+    """Why a web page may not call this machine so, wherever it comes from; None if it may."""
+    if host not in names and not _is_address(host):
         return RefusedError(403, "web pages may not connect by this name: serve --host-name allows it")
     return None
 

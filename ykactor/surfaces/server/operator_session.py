@@ -7,6 +7,7 @@ effect and the audit of it are durable; then the next one is read, so that nothi
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import suppress
 
 import trio
@@ -25,6 +26,9 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
 logger = logging.getLogger(__name__)
+
+#: Of a node in the path of a mistake.
+_INDEX = re.compile(r"^nodes\[(\d+)\]")
 
 
 class OperatorSession:
@@ -94,8 +98,12 @@ class OperatorSession:
         for start in range(0, len(request.nodes) + 1, PART_MAX):
             try:
                 self._caller.check(structs.replace(request, nodes=request.nodes[start : start + PART_MAX]))
-            except ProtocolError:
-                self._caller.check(request)  # for the path
-                raise
+            except ProtocolError as error:
+                raise ProtocolError(error.code, error.message, _shifted(error.path, start)) from None
             if start + PART_MAX <= len(request.nodes):
                 await pause()
+
+
+def _shifted(path: str, count: int) -> str:
+    """The path of a mistake in a part of the nodes, in the whole: so many are before it."""
+    return _INDEX.sub(lambda found: f"nodes[{count + int(found[1])}]", path)

@@ -115,8 +115,8 @@ class RequestHandler:
                     accepted = self._open.accept(request_id, self)
                 pending = await self._carry_out(request, work, accepted)
         except ProtocolError as error:
-            if request is not None and error.code == "NOT_PERMITTED":
-                self._audit.refused_message(self._caller, request, str(error))
+            if request is not None:
+                self._audit.not_permitted(self._caller, request, error)
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)

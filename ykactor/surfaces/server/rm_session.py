@@ -123,17 +123,18 @@ class ResourceManagerSession:
     async def _register(self) -> OutboxReader[Encoding]:
         while True:
             message = await self.peer.receive()
-            request_id = ""
+            request: si.Request | None = None
             try:
                 request = await drive(self.peer.encoding.decoding_request(message), pause)
-                request_id = request.id
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
                 await self._tell_of_journal()
                 return await self._on_register(request)
             except ProtocolError as error:
-                await self.peer.send(error_response(error, request_id))
+                if request is not None:
+                    self._audit.not_permitted(self._caller, request, error)
+                await self.peer.send(error_response(error, request.id if request is not None else ""))
 
     async def _tell_of_journal(self) -> None:
         """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""

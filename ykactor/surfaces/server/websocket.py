@@ -6,7 +6,6 @@ peer.
 """
 
 import logging
-import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -36,6 +35,7 @@ from ykactor.surfaces.server.handshake import (
     RM_PATH,
     RefusedError,
     RequestHead,
+    own_names,
     page_refusal,
     read_head,
 )
@@ -68,7 +68,7 @@ REVOKED = 4005
 #: What a connection is for, by its path.
 DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
 #: The same for every reason.
-_UNAUTHORIZED = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
+_UNAUTHORIZED = "expected a valid proof of an identity, such as a token (Authorization: Bearer ...): the log says what was found"
 _NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
 #: Lines about refused requests in the log, in a second.
 REFUSED_LINES = 3
@@ -151,7 +151,7 @@ class _Server:
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
-        self._host_names = frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, host_names)))
+        self._host_names = own_names(host_names)
         self._admit = admit
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
@@ -319,7 +319,7 @@ class _Server:
             return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, self._gateway.instance, form, caller)
+        return FeedSession(peer, self._gateway, self._gateway.instance, form, caller, self._audit)
 
     def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
@@ -339,7 +339,7 @@ class _Server:
         if caller.role not in caller.identity.roles:
             self._audit.refused(caller, Act.CONNECT, head.path, f"without the role {caller.role}")
             return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {head.path} needs")
-        if refusal := page_refusal(head, self._host_names):
+        if refusal := page_refusal(head.headers.get("origin"), head.host, self._host_names):
             return refusal
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")

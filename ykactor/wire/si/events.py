@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
-from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, saturated, text
 from ykactor.wire.si import messages as si
@@ -327,7 +327,12 @@ def _audited(fact: facts.Audited) -> list[_Event]:
 
 def audit_text(fact: facts.Audited) -> str:
     """An audited act for people, without what and who."""
-    told = f"refused: {fact.refusal}" if fact.refusal else f"{fact.before or 'nothing'} -> {fact.after or 'nothing'}"
+    if fact.refusal:
+        told = f"refused: {fact.refusal}"
+    elif fact.act == Act.ACCESS:  # it has no before: what is told is the change
+        told = fact.after
+    else:
+        told = f"{fact.before or 'nothing'} -> {fact.after or 'nothing'}"
     times = f" ({fact.times} times)" if fact.times > 1 else ""
     role = f" as {fact.role}" if fact.role else ""
     return f"from {fact.origin}{role}: {told}{times}"

@@ -5,22 +5,15 @@ from __future__ import annotations
 import click
 import msgspec
 import trio
-from msgspec import structs
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.client.connection import MessageStream, open_connection
-from ykactor.client.login import Login
-from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli import cells, past
 from ykactor.surfaces.cli.follow import COLOURS, time_text
 from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
 from ykactor.surfaces.cli.views.showing import output_option, write
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON
-
-#: How long the daemon may be silent: after a second without events it says how far it is.
-SILENCE_S = 60.0
 
 _COLUMNS = (
     Column("TIME", field("timestampNano", time_text)),
@@ -84,38 +77,12 @@ def listing(events: list[si.EventRecord]) -> Printout:
 
 async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None]:
     """The wanted events of those that happened up to now, and which older ones are lost."""
-    login = Login(**daemon.login())
-    async with open_connection(daemon.url, "/v1/feed", login=login, subprotocols=[JSON.name], compresses=True) as connection:
-        stream = MessageStream(connection, JSON)
-        await stream.send(si.Subscribe(from_="now"))
-        now = await _receive(stream)
-        assert isinstance(now, si.Bookmark), "it confirms a subscription"
-        await stream.send(structs.replace(wanted, from_=0, instance=now.instance))
-        while not isinstance(message := await _receive(stream), si.Bookmark) or message.sequence:
-            pass  # what the first subscription still had
-        return await _up_to(now.sequence, stream)
-
-
-async def _up_to(last: int, stream: MessageStream) -> tuple[list[si.EventRecord], si.Lagged | None]:
     events: list[si.EventRecord] = []
     lost: si.Lagged | None = None
-    reached = 0
-    while reached < last:
-        match await _receive(stream):
-            case si.Events(events=batch):
-                events += [event for event in batch if event.sequence <= last]
-                reached = batch[-1].sequence
-            case si.Bookmark(sequence=sequence):
-                reached = sequence
-            case si.Lagged() as lost:
-                reached = lost.to
+    async with past.opened(daemon, "now") as told:
+        async for message in told.events(wanted):
+            if isinstance(message, si.Lagged):
+                lost = message
+            else:
+                events.append(message)
     return events, lost
-
-
-async def _receive(stream: MessageStream) -> si.FeedMessage:
-    with trio.move_on_after(SILENCE_S):
-        message = JSON.decode_feed(await stream.receive())
-        if isinstance(message, si.ErrorResponse):
-            raise RequestRefused(message.code, message.message, message.path)
-        return message
-    raise Disconnected(f"no message within {SILENCE_S:g} s, the daemon has too much to do")

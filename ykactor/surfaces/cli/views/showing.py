@@ -28,6 +28,9 @@ PAUSE_S = 2.0
 #: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
 _PAUSE_FACTOR = 9
 
+#: What people are told below an empty table: a name in an option may be wrong, or hidden from who asks.
+NOTHING = "nothing is there that matches and that the daemon shows you"
+
 Show = Callable[[si.Snapshot], Printout]
 Take = Callable[[], Awaitable[si.Snapshot]]
 
@@ -55,7 +58,10 @@ class Showing(Struct, frozen=True):
         if self.is_watching:
             await watch(take, show, self.output, is_terminal=sys.stdout.isatty())
         else:
-            write(formatted(show(await take()), self.output))
+            printout = show(await take())
+            write(formatted(printout, self.output))
+            if not printout.names and self.output in ("table", "wide"):
+                click.echo(NOTHING, err=True)
 
 
 async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
