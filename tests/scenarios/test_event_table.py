@@ -515,7 +515,9 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (failed(Consequence.STOPPED), [of_queue("root", "SET", "PARTITION_STOPPED", message="ValueError: a bug")])
     ],
     ("AUDIT", "somebody has administered the daemon"): [
-        (audited(act, before="a", after="b"), [of_audit("SET", act, "a -> b")]) for act in Act if act not in REFUSED
+        (audited(act, before="a", after="b"), [of_audit("SET", act, "b" if act is Act.ACCESS else "a -> b")])
+        for act in Act
+        if act not in REFUSED
     ],
     ("AUDIT", "somebody was refused"): [(audited(act, refusal="no"), [of_audit("NONE", act, "refused: no")]) for act in Act],
     ("USERGROUP", "a user uses more"): [
