@@ -25,12 +25,17 @@ from ykactor.core.messages.submissions import (
     Administration,
     AnswerPredicate,
     ApplyConfig,
+    CancelTask,
     ForgetPredicates,
+    HoldApplication,
+    HoldQueue,
     MoveApplication,
+    Operator,
     ReleaseAllocations,
     RemoveApplication,
     Reset,
     SetPredicateService,
+    SetPriority,
     Submission,
     SubmitAllocation,
     TerminateApplication,
@@ -186,6 +191,26 @@ def move(application_id: str, queue_name: str, who: UserGroups | None = None) ->
     return MoveApplication(application_id, queue_name, who)  # type: ignore[arg-type]
 
 
+OPS = Operator("ops")
+
+
+def hold(name: str, *, ends: bool = False, operator: Operator = OPS) -> Administration:
+    """An operator holds a queue (``root.a``) or an application; or the hold ends."""
+    if name.startswith("root"):
+        return HoldQueue(name, not ends, operator)
+    return HoldApplication(name, not ends, operator)  # type: ignore[arg-type]
+
+
+def cancel(application_id: str, key: str) -> Administration:
+    """An operator cancels a task."""
+    return CancelTask(application_id, key, OPS)  # type: ignore[arg-type]
+
+
+def prioritise(application_id: str, priority: int, key: str | None = None) -> Administration:
+    """An operator changes the priority of one pending ask, or of all of an application."""
+    return SetPriority(application_id, key, priority, OPS)  # type: ignore[arg-type]
+
+
 def answer(predicate: str, *nodes: str, no: str = "", allocate: bool = True) -> list[Submission]:
     """What is said of asks of this class on these nodes: they may run there, or may not because of ``no``."""
     return [AnswerPredicate(predicate, node_id, allocate, no) for node_id in nodes]  # type: ignore[arg-type]
@@ -235,6 +260,12 @@ def spoken(decision: fact.Fact) -> str | None:
             return f"{decision.application_id} {decision.state}"
         case fact.ApplicationMoved():
             return f"{decision.application_id} moved to {decision.to_queue}"
+        case fact.ApplicationHeld():
+            return f"{decision.application_id} {'held' if decision.is_held else 'released'}"
+        case fact.QueueHeld():
+            return f"{decision.queue} {'held' if decision.is_held else 'released'}"
+        case fact.AskPriorityChanged():
+            return f"{decision.after.spec.allocation_key} has priority {decision.after.spec.priority}"
         case fact.Allocated():
             return f"{decision.ask.spec.allocation_key} on {decision.node_id}"
         case fact.Reserved():

@@ -48,7 +48,8 @@ MISSING_STATE = {
     "audit": ["--state-dir", "{missing}"],
     "usage": ["--state-dir", "{missing}"],
 }
-WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "man"}
+ACTS = {"drain", "undrain", "cancel", "hold", "release", "priority", "move"}
+WITHOUT_FILES = {"demo", "deregister", "rule", "follow", "man"} | ACTS
 #: They print the state of a daemon, and need nothing else.
 STATE = ["queues", "apps", "app", "asks", "priorities", "nodes", "node", "users", "partitions", "stats", "top", "events"]
 

@@ -20,7 +20,7 @@ from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon
 from ykactor.surfaces.server.operator_requests import OperatorRequests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.codec import ProtocolError
 
 TEXT = several(default=[queue("a"), queue("b")], gpu=[queue("a")])
 
@@ -36,7 +36,7 @@ def in_partition(request: si.NodeRequest, partition: str) -> si.NodeRequest:
 
 
 async def test_an_operator_of_some_queues() -> None:
-    """SE-26: it moves and ends what is in its queues, and does not learn what is in others."""
+    """SE-26, OP-14: it moves, holds and ends what is in its queues, and does not learn what is in others."""
     limited = structs.replace(ANYBODY, name="ops", queues=frozenset({"root.a"}))
     async with daemon_here(TEXT, MemoryStore()) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         for name, leaf in ("app-1", "root.a"), ("app-2", "root.b"):
@@ -44,6 +44,15 @@ async def test_an_operator_of_some_queues() -> None:
         requests = requests_of(daemon, limited)
         with pytest.raises(ProtocolError, match=r"^failed to find application app-2$"):
             await requests.carry_out(si.TerminateApplication(application_id="app-2"))
+        for operation in (
+            si.HoldApplication(application_id="app-2"),
+            si.CancelAllocation(application_id="app-2", allocation_key="t1"),
+            si.SetPriority(application_id="app-2", priority=1),
+        ):
+            with pytest.raises(ProtocolError, match=r"^failed to find application app-2$"):
+                await requests.carry_out(operation)
+        await requests.carry_out(si.HoldApplication(application_id="app-1"))
+        assert daemon.registry("default").leaf("root.a").applications["app-1"].hold.by == "ops"
         await requests.carry_out(si.TerminateApplication(application_id="app-1"))
         assert list(daemon.registry("default").applications) == ["app-2"]
 
@@ -74,17 +83,21 @@ async def test_an_answer_waits_for_the_disk() -> None:
 
 async def test_an_operator_is_told_that_the_disk_is_full() -> None:
     """DU-10, SE-70: before its request is carried out, which is answered when there is room again."""
-    store = MemoryStore()
-    async with daemon_here(TEXT, store) as (_, url), connect(url, rm_id="rm-1") as rm, operate(url) as operator:
+    store, told = MemoryStore(), list[si.JournalStatus]()
+    async with (
+        daemon_here(TEXT, store) as (_, url),
+        connect(url, rm_id="rm-1") as rm,
+        operate(url, on_journal=told.append) as operator,
+        trio.open_nursery() as nursery,
+    ):
         store.is_full = True
         await rm.send(node())
         assert isinstance(await anext(rm), si.JournalStatus)
-        await operator._stream.send(si.NodeRequest(id="1"))
-        told = JSON.decode_response(await operator._stream.receive())
-        assert isinstance(told, si.JournalStatus)
-        assert (told.writable, told.reason) == (False, "no room on the disk")
+        nursery.start_soon(operator.request, si.NodeRequest())
+        while not told:
+            await trio.lowlevel.checkpoint()
+        assert (told[0].writable, told[0].reason) == (False, "no room on the disk")
         store.is_full = False
-        assert JSON.decode_response(await operator._stream.receive()) == si.Ack(id="1")
 
 
 async def test_a_part_of_the_nodes() -> None:

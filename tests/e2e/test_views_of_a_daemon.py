@@ -140,7 +140,7 @@ async def test_events() -> None:
 
 def test_completion() -> None:
     """What shells are told: commands, options, and the values of options."""
-    assert completed("ykactor pri") == ["priorities"]
+    assert completed("ykactor pri") == ["priorities", "priority"]
     assert completed("ykactor apps --st") == ["--state"]
     assert completed("ykactor apps -o ") == [*FORMATS]
     assert completed("ykactor apps --sort n") == ["name"]

@@ -89,6 +89,10 @@ class ResourceManager:
         owed, self.told = self.told, []
         return [release(key, name, termination_type) for name, key, termination_type in owed]
 
+    def task(self) -> tuple[str, str]:
+        """One of the newest tasks that were asked for; it may be gone."""
+        return self.rng.choice(self._keys[-20:] or [("g1", "none")])
+
     def _application(self, name: str | None = None) -> Submission:
         rng = self.rng
         name = name or rng.choice(APPLICATIONS)
@@ -122,7 +126,7 @@ class ResourceManager:
         return ask(key, name, group="x", placeholder=key.startswith("p"), vcore=self.rng.choice((1, 2, 3, 4)))
 
     def _release(self) -> Submission:
-        name, key = self.rng.choice(self._keys[-20:] or [("g1", "none")])
+        name, key = self.task()
         return release(key, name, self.rng.choice(TERMINATIONS))
 
     def _answer(self) -> Submission:

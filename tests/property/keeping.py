@@ -14,9 +14,13 @@ from queuetree import Amounts
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import (
     Allocated,
+    ApplicationAdded,
     ApplicationChanged,
+    ApplicationHeld,
     ApplicationLeft,
+    ApplicationMoved,
     AskAdded,
+    AskPriorityChanged,
     AskRemoved,
     AskResized,
     Fact,
@@ -24,6 +28,7 @@ from ykactor.core.messages.facts import (
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
+    QueueHeld,
     ReleaseStarted,
     Reserved,
     TaskGroupChanged,
@@ -93,6 +98,9 @@ class Keeping:
         #: starts or leaves (QU-54).
         self.states: dict[ApplicationID, str] = {}
         self.slots: set[ApplicationID] = set()
+        #: Where applications are, and the queues that are held.
+        self.queues: dict[ApplicationID, str] = {}
+        self.held: set[str] = set()
         self.capacity: dict[NodeID, Amounts] = {}
         #: How often reservations were made and ended in which way.
         self.ways: Counter[str] = Counter()
@@ -133,6 +141,17 @@ class Keeping:
                 kept = self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
                 self.ways["ask resized"] += 1
                 self.end_what_does_not_fit(kept.node_id, "ask too large")
+            case AskPriorityChanged(_, _, after) if name_of(after) in self.kept:  # OP-13
+                self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
+                self.ways["priority changed"] += 1
+            case ApplicationAdded(_, application_id, queue) | ApplicationMoved(_, application_id, _, queue):
+                self.queues[application_id] = queue
+                self.end_what_is_held()
+            case ApplicationHeld(_, application_id, _, _, True):  # OP-3
+                self.end({name for name in self.kept if name[0] == application_id}, "application held")
+            case QueueHeld(_, queue, _, is_held):
+                (self.held.add if is_held else self.held.discard)(queue)
+                self.end_what_is_held()
             case Allocated(_, ask):
                 self.end({name_of(ask)}, "placed by the resource manager")
                 if ask.spec.placeholder:
@@ -188,6 +207,11 @@ class Keeping:
     def end_what_does_not_fit(self, node_id: NodeID, way: str) -> None:
         capacity = self.capacity[node_id]
         self.end({name for name in self.on(node_id) if not fits(capacity, self.kept[name].ask.spec.resource)}, way)
+
+    def end_what_is_held(self) -> None:
+        """OP-3: in held queues and below nothing is reserved."""
+        held = {name for name in self.kept for queue in self.held if f"{self.queues[name[0]]}.".startswith(f"{queue}.")}
+        self.end(held, "queue held")
 
     def next_instant(self, after_ns: int, asks: dict[Name, Ask]) -> int | None:
         """SC-5: when an ask has waited long enough to reserve, or a reservation has lasted longest."""

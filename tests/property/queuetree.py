@@ -36,6 +36,7 @@ class Queue:
     def __init__(self, partition: PartitionCore, path: QueuePath, parent: Queue | None, slots: set[ApplicationID]) -> None:
         core = partition.registry.queues[path]
         self.path, self.parent, self.config = path, parent, core.config
+        self.is_held = core.hold is not None
         self.max: Amounts | None = core.config.max
         self.is_leaf = isinstance(core, LeafCore)
         if isinstance(core, ParentCore):
@@ -51,17 +52,24 @@ class Queue:
             self.allocated = total(usage(application) for application in self.applications)
             self.pending = total(wanted(application) for application in self.applications)
             self.running = {entry.application_id for entry in self.applications if holds_slot(entry, slots)}
-            inside = [priority_of(application) for application in self.applications]
+            inside = [priority_of(application) for application in self.applications if application.hold is None]
         self.priority = self.shown([priority for priority in inside if priority is not None])
 
     def shown(self, inside: list[int]) -> int | None:
         """PR-10, PR-11: what the parent sees."""
         properties = self.config.properties
-        if not inside:
+        if not inside or self.is_held:  # OP-4
             return None
         if properties.priority_fence:
             return properties.priority_offset
         return min(HIGHEST, max(LOWEST, max(inside) + properties.priority_offset))
+
+    def offers(self) -> bool:
+        """PR-29, OP-4: something is pending that is not held."""
+        if self.is_held:
+            return False
+        tried = [application for application in self.applications if application.hold is None]
+        return any(strictly_positive(wanted(entry)) for entry in tried) or any(child.offers() for child in self.children)
 
     def inside(self) -> list[Application]:
         """The applications of this queue and of all below it."""

@@ -81,8 +81,8 @@ class Reference:
 
 
 def in_order(parent: Queue) -> list[Queue]:
-    """The children that have pending resources (PR-29), by the comparators of 5.2."""
-    children = [child for child in parent.children if strictly_positive(child.pending)]
+    """The children that have pending resources (PR-29) and are not held (OP-4), by the comparators of 5.2."""
+    children = [child for child in parent.children if child.offers()]
     by_priority = parent.config.properties.sort_by_priority
     keys = {child.path: (-child.priority if by_priority else 0, child.share()) for child in children}
 
@@ -109,7 +109,7 @@ def applications_in_order(leaf: Queue, *, keeps_back: bool = True) -> list[Appli
     candidates = leaf.applications
     if properties.sort_policy == "stateaware" and keeps_back:
         candidates = stateaware(candidates, by_priority=properties.sort_by_priority)
-    candidates = [application for application in candidates if strictly_positive(wanted(application))]
+    candidates = [entry for entry in candidates if strictly_positive(wanted(entry)) and entry.hold is None]  # OP-1
 
     def compare(left: Application, right: Application) -> int:
         by_priority = sign(priority_of(right), priority_of(left))
@@ -160,7 +160,7 @@ def stateaware(applications: list[Application], *, by_priority: bool) -> list[Ap
     """6.3, with PR-45 to PR-47."""
 
     def pending(application: Application) -> bool:
-        return strictly_positive(wanted(application))
+        return strictly_positive(wanted(application)) and application.hold is None
 
     def urgency(application: Application) -> tuple:
         importance = -priority_of(application) if by_priority and pending(application) else 0
@@ -195,6 +195,8 @@ class Step:
 
     def decide(self, root: Queue) -> list[Event]:
         """SC-10: reserved asks first, then placeholders, then all. Reservations that are only cancelled end the pass (SC-11)."""
+        if root.is_held:  # OP-2
+            return []
         found = self.walk(root, self.serve_leaf)
         if not found and not self.cancelled:
             found = self.walk(root, self.replace_leaf) or self.walk(root, self.try_leaf)

@@ -13,7 +13,7 @@ import pytest
 from checked import LARGE, World
 from histories import Batch, Drawer, History
 from seeds import IS_NIGHT
-from test_administered_histories import draw_request
+from test_administered_histories import NO_TASK, draw_request
 from test_recovery import cluster_of, rank
 
 from ykactor.core.config.model import PartitionConfig
@@ -125,7 +125,7 @@ class ExtremeWorld(World):
         """Between two batches: confirmations, moves and terminations, a restart."""
         queues = list(self.core.registry.queues)
         for _ in range(self.rng.choice((0, 0, 1, 3))):
-            self.administer(at_ns, draw_request(self.rng, queues))
+            self.administer(at_ns, draw_request(self.rng, self.rng.choice(queues), NO_TASK))
             self.schedule(at_ns)
         owed = self.owed()
         if owed and self.rng.random() < 0.5:

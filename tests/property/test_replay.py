@@ -21,13 +21,13 @@ from msgspec import structs
 from preemptinghistories import Preempting
 from recorded import DEFAULT, GPU, Happening, Step, record
 from seeds import scaled, seeds
-from test_administered_histories import draw_request
+from test_administered_histories import NO_TASK, draw_request
 from world import PLENTY, app, ask, node, remove
 
 from ykactor.actors import renewal
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.messages.submissions import ApplyConfig, Submission
+from ykactor.core.messages.submissions import ApplyConfig, Submission, SubmitAllocation
 from ykactor.core.partition import partition as partition_module
 from ykactor.core.planner.plan import Budget
 from ykactor.core.records.encoding import encode
@@ -60,7 +60,9 @@ def steps_of(history: History, seed: int) -> Iterator[Step]:
         name = rng.choice((DEFAULT, DEFAULT, DEFAULT, GPU))
         yield Step(batch.at_ns, partial(submissions_of, batch, name), name)
         if rng.random() < 0.3:
-            yield Step(batch.at_ns, lambda: draw_request(rng, list(LEAVES)))
+            tasks = [each.spec for each in batch.submissions if isinstance(each, SubmitAllocation)]
+            task = next(((spec.application_id, spec.allocation_key) for spec in tasks), NO_TASK)
+            yield Step(batch.at_ns, partial(draw_request, rng, rng.choice(LEAVES), task))
         if rng.random() < 0.2:
             parts = rng.choice(((history.config,), (history.config, other)))
             yield Step(batch.at_ns, partial(scheduler_config, *parts))

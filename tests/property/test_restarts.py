@@ -10,6 +10,7 @@ from checked import ONE_BY_ONE, SMALL, World
 from fragments import draw_fragments
 from histories import draw_history
 from seeds import seeds
+from test_administered_histories import Administered, draw_operation
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.submissions import Submission
@@ -49,6 +50,17 @@ def test_every_decision_is_right(seed: int) -> None:
     """After any number of restarts each decision is the one that a naive reading of the rules finds."""
     for history in (draw_history(seed), draw_fragments(seed)):
         RestartedWorld(history.config, seed).play(history.batches)
+
+
+class RestartedAdministered(RestartedWorld, Administered):
+    """The same with an operator."""
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_holds_and_priorities_are_kept(seed: int) -> None:
+    """OP-8: whatever an operator has done is as it was after each restart, and each decision is right."""
+    history = draw_history(seed)
+    RestartedAdministered(history.config, seed).play_with(seed, history.batches, draw_operation)
 
 
 @pytest.mark.parametrize("seed", seeds(20))

@@ -18,10 +18,12 @@ from world import (
     ask,
     configure,
     foreign,
+    hold,
     limit,
     make_world,
     move,
     node,
+    prioritise,
     queue,
     release,
     remove,
@@ -33,7 +35,7 @@ from world import (
 import ykactor
 from ykactor.core.messages.facts import Audited, PartitionFailed
 from ykactor.core.messages.kinds import Act, Consequence
-from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission
+from ykactor.core.messages.submissions import Administration, RefuseConfig, RemovePartition, Submission
 from ykactor.wire.si.kinds import EVENT_KINDS
 
 PAGE = Path(ykactor.__file__).parent / "rules" / "events.md"
@@ -288,6 +290,17 @@ def ended_by(termination_type: str) -> Scenario:
     return on_plain(APP, T1, release("t1", termination_type=termination_type))
 
 
+def operated(*requests: Administration) -> Scenario:
+    """An operator acts on an application with a pending ask."""
+
+    def scenario() -> World:
+        world = waits()
+        assert [world.administer(request) for request in requests] == [""] * len(requests)
+        return world
+
+    return scenario
+
+
 def administrated() -> World:
     world = waits()
     assert world.administer(terminate("app-1")) == ""
@@ -343,6 +356,18 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("APP", "application left its queue"): [
         (ends, [of_app("REMOVE", "DETAILS_NONE")]),
         (on_plain(APP, remove("app-1")), [of_app("REMOVE", "DETAILS_NONE")]),
+    ],
+    ("APP", "held, or no longer (OP-1); message held by <name>, hold ended by <name>"): [
+        (
+            operated(hold("app-1"), hold("app-1"), hold("app-1", ends=True)),
+            [of_state("APP_HOLD", "held by ops"), of_state("APP_HOLD", "hold ended by ops")],
+        ),
+    ],
+    ("APP", "pending ask got another priority (OP-12); message priority <before> -> <after>"): [
+        (
+            operated(prioritise("app-1", -3), prioritise("app-1", -3, "t1")),
+            [of_app("SET", "APP_PRIORITY", "t1", message="priority 0 -> -3")],
+        ),
     ],
     ("APP", "held back by maxapplications, or no longer"): [
         (held_by(maxapplications=1), [of_app("NONE", "APP_CANNOTRUN_QUEUE"), of_app("NONE", "APP_RUNNABLE_QUEUE")]),
@@ -457,6 +482,15 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (configured(PLAIN, tree(queue("a", guaranteed=ONE))), [of_queue("root.a", "SET", "QUEUE_GUARANTEED", resource=ONE)]),
         (quotas_by_template, [of_queue("root.p.new", "SET", "QUEUE_GUARANTEED", resource=ONE)]),
     ],
+    ("QUEUE", "held, or no longer (OP-2)"): [
+        (
+            operated(hold("root.a"), hold("root.a", ends=True)),
+            [
+                of_queue("root.a", "SET", "QUEUE_HOLD", message="held by ops"),
+                of_queue("root.a", "SET", "QUEUE_HOLD", message="hold ended by ops"),
+            ],
+        ),
+    ],
     ("QUEUE", "leaf became a parent, or a parent a leaf"): [
         (configured(PLAIN, tree(queue("a", queue("b")))), [of_queue("root.a", "SET", "QUEUE_TYPE", message="leaf queue: false")]),
         (
@@ -481,7 +515,9 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (failed(Consequence.STOPPED), [of_queue("root", "SET", "PARTITION_STOPPED", message="ValueError: a bug")])
     ],
     ("AUDIT", "somebody has administered the daemon"): [
-        (audited(act, before="a", after="b"), [of_audit("SET", act, "a -> b")]) for act in Act if act not in REFUSED
+        (audited(act, before="a", after="b"), [of_audit("SET", act, "b" if act is Act.ACCESS else "a -> b")])
+        for act in Act
+        if act not in REFUSED
     ],
     ("AUDIT", "somebody was refused"): [(audited(act, refusal="no"), [of_audit("NONE", act, "refused: no")]) for act in Act],
     ("USERGROUP", "a user uses more"): [
@@ -531,7 +567,7 @@ CASES = [
 
 @pytest.mark.parametrize(("scenario", "expected"), CASES)
 def test_row(scenario: Scenario, expected: list[Row]) -> None:
-    """The records of a row come with their object, reference, message and resource, and each once (EV-12, EV-23, EV-25).
+    """The records of a row come with their object, reference, message and resource, and each once (EV-12, EV-23, EV-25, OP-9).
 
     The cause of an end is the type of the release, whatever the scheduler asked for (EV-13).
     """

@@ -6,7 +6,22 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from msgspec import Struct
-from world import app, ask, configure, foreign, make_world, move, node, queue, release, terminate, tree
+from world import (
+    app,
+    ask,
+    cancel,
+    configure,
+    foreign,
+    hold,
+    make_world,
+    move,
+    node,
+    prioritise,
+    queue,
+    release,
+    terminate,
+    tree,
+)
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
@@ -62,7 +77,9 @@ def test_every_reply_is_what_its_command_promises(monkeypatch: pytest.MonkeyPatc
     )
     world.send(node("n2", "DRAIN_NODE"), node("n1", "UPDATE", vcore=20), foreign("f1", "n1", vcore=1), release("f1", ""))
     assert world.administer(move("app-1", "root.b")) == ""
-    assert world.administer(terminate("app-2")) == ""
+    world.send(ask("t3", "app-3", vcore=99))
+    for request in (hold("root.b"), hold("app-1"), prioritise("app-3", 1), cancel("app-3", "t3"), terminate("app-2")):
+        assert world.administer(request) == ""
     world.send(release("t1"), at=1)
     world.wait(until=400)
     world.send(app("app-4"), ask("t4", "app-4", vcore=1), at=401)

@@ -43,6 +43,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "counted_ns": 0,
         "states": (),
         "started_ns": None,
+        "hold": None,
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
@@ -52,6 +53,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Past": {"states": [], "started_ns": None, "max_used": {}, "used": {}, "preempted": {}, "placeholders": {}},
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
+    "QueueRow": {"hold": None},
     "Released": {"with_node": False},
     "TaskRow": {
         "began_ns": None,

@@ -69,8 +69,8 @@ def test_only_partitions_are_asked_of_long_lists(entry: Asked) -> None:
 
 def example(kind: type[Any]) -> Any:
     """A message with what is required only."""
-    texts = {field.encode_name: "x" for field in structs.fields(kind) if field.required}
-    return msgspec.convert({"type": kind.__name__, **texts}, kind)
+    values = {field.encode_name: "1" for field in structs.fields(kind) if field.required}
+    return msgspec.convert({"type": kind.__name__, **values}, kind, strict=False)
 
 
 @pytest.mark.parametrize("kind", sorted(MESSAGES, key=lambda kind: kind.__name__))
@@ -180,6 +180,23 @@ def test_moving_into_a_queue(queue: str, may: bool) -> None:
     limited = identity(OPERATOR, queues=frozenset({"root.a"}))
     refusal = check(limited, OPERATOR, si.MoveApplication(application_id="a", queue_name=queue))
     assert refusal == (None if may else Refusal("queueName", f"ci may not operate queue '{queue}'"))
+    assert check(limited, OPERATOR, si.HoldQueue(queue_name=queue)) == refusal
+
+
+OPERATIONS = [
+    si.HoldApplication(application_id="a"),
+    si.HoldQueue(queue_name="root.a", held=False),
+    si.CancelAllocation(application_id="a", allocation_key="t"),
+    si.SetPriority(application_id="a", priority=1),
+]
+
+
+@pytest.mark.parametrize("message", OPERATIONS, ids=lambda message: type(message).__name__)
+def test_operations_in_partitions(message: Any) -> None:
+    """SE-22, OP-14: an operator acts in its partitions only."""
+    assert check(identity(OPERATOR), OPERATOR, message) is None
+    refusal = check(identity(OPERATOR, partitions=Names.of(["gpu"])), OPERATOR, message)
+    assert refusal == Refusal("partitionName", "ci may not act in partition 'default'")
 
 
 def drain(action: str = "DRAIN_NODE", **fields: Any) -> si.NodeRequest:

@@ -163,8 +163,8 @@ def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
-#: Of gangs, preemption, limits of groups, and a lowered quota.
-SOMETIMES = {"replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime"}
+#: Of gangs, preemption, limits of groups, a lowered quota, and holds.
+SOMETIMES = {"held", "replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime"}
 
 
 def test_rows_are_chosen(small: si.Snapshot) -> None:

@@ -26,12 +26,12 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
     "Cluster": ("", "_books _capacities _nodes _partition _total foreign", "_changed"),
-    "LeafCore": ("applications config path state", "_timers deadline_ns", "_books ended"),
-    "ParentCore": ("config path state", "children", ""),
+    "LeafCore": ("applications config hold path state", "_timers deadline_ns", "_books ended"),
+    "ParentCore": ("config hold path state", "children", ""),
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
     "Application": (
         (
-            "account allocations application_id arrival asks began_ns counted_ns day ending execution_timeout_ns gang past "
+            "account allocations application_id arrival asks began_ns counted_ns day ending execution_timeout_ns gang hold past "
             "preempted queue replaced_ns sized_ns state submission_ns tags timers who"
         ),
         "account_key armed has_grown placeholder_count real_count stateaware used",
@@ -40,7 +40,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
     "TaskGroup": ("count min_resource replaced timed_out", "", ""),
     "PendingApplication": (
-        "backoff_ns counted_as_running enrolled group held holds_slot who",
+        "backoff_ns counted_as_running enrolled group held hold holds_slot who",
         (
             "allocated application_id arrival asks charged_to gang leaf queues reserved reserving state stateaware submission_ns "
             "trackers"

@@ -3,8 +3,8 @@
 A message without an entry for the role of its door is refused, and so is every message of a role that the identity does not have.
 The table stands here because both it and the messages are plain data: sessions ask it when a message arrives. Right before its
 effect they only ask whether its sender is still let in: rights never shrink before that (SE-68). What only a turn knows is asked
-of the identity there: the resolved groups of an application (``check_application``), and the queue of one that an operator ends
-or moves (``Identity.may_act_on``).
+of the identity there: the resolved groups of an application (``check_application``), and the queue of one that an operator acts
+on (``Identity.may_act_on``).
 """
 
 from __future__ import annotations
@@ -267,6 +267,14 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
         Role.OPERATOR: _asked(
             si.MoveApplication, "id application_id", queue_name=_operates, partition_name=_acts_in, ugi=_is_absent
         ),
+    },
+    si.HoldApplication: {Role.OPERATOR: _asked(si.HoldApplication, "id application_id held", partition_name=_acts_in)},
+    si.HoldQueue: {Role.OPERATOR: _asked(si.HoldQueue, "id held", queue_name=_operates, partition_name=_acts_in)},
+    si.CancelAllocation: {
+        Role.OPERATOR: _asked(si.CancelAllocation, "id application_id allocation_key", partition_name=_acts_in),
+    },
+    si.SetPriority: {
+        Role.OPERATOR: _asked(si.SetPriority, "id application_id allocation_key priority", partition_name=_acts_in),
     },
     si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
     si.ReleaseResourceManager: {

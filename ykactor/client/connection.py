@@ -1,6 +1,6 @@
 """Connections to the daemon."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -13,7 +13,11 @@ from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login
 from ykactor.client.streams import host_of, listening_on, open_stream
 from ykactor.wire.compression import Deflate, ExtensibleConnection
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
+
+#: Called when the daemon cannot write its journal, and when it can again.
+OnJournal = Callable[[si.JournalStatus], object]
 
 #: Time limits for opening a connection, and for its closing handshake.
 CONNECT_S = 10.0

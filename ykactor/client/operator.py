@@ -9,7 +9,7 @@ import trio
 from msgspec import structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.connection import MessageStream, OnJournal, open_connection
 from ykactor.client.errors import RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
@@ -19,8 +19,9 @@ from ykactor.wire.si.codec import JSON
 class Operator:
     """A session of an operator, opened by `operate`. Several tasks may use it; their requests are carried out one by one."""
 
-    def __init__(self, connection: WebSocketConnection) -> None:
+    def __init__(self, connection: WebSocketConnection, on_journal: OnJournal) -> None:
         self._stream = MessageStream(connection, JSON)
+        self._on_journal = on_journal
         #: Held from a request to its answer.
         self._turn = trio.Lock()
 
@@ -45,6 +46,8 @@ class Operator:
             answer = JSON.decode_response(await self._stream.receive())
             # An answer that is left is of a task that was cancelled, and did not wait for it.
             while not isinstance(answer, si.Ack | si.ErrorResponse) or answer.id != request_id:
+                if isinstance(answer, si.JournalStatus):
+                    self._on_journal(answer)
                 answer = JSON.decode_response(await self._stream.receive())
         if isinstance(answer, si.ErrorResponse):
             raise RequestRefused(answer.code, answer.message, answer.path)
@@ -52,13 +55,15 @@ class Operator:
 
 
 @asynccontextmanager
-async def operate(url: str, **login: Unpack[LoginOptions]) -> AsyncIterator[Operator]:
+async def operate(url: str, *, on_journal: OnJournal = lambda _: None, **login: Unpack[LoginOptions]) -> AsyncIterator[Operator]:
     """Connect as an operator, beside the registered resource manager or without any.
 
     Parameters
     ----------
     url : str
         ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
+    on_journal : callable
+        Called with each `si.JournalStatus` that comes before an answer: what the answer waits for.
     **login
         Who this is (`LoginOptions`).
 
@@ -75,4 +80,4 @@ async def operate(url: str, **login: Unpack[LoginOptions]) -> AsyncIterator[Oper
             await operator.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="DRAIN_NODE")]))
     """
     async with open_connection(url, "/v1/operator", login=Login(**login), subprotocols=[JSON.name]) as connection:
-        yield Operator(connection)
+        yield Operator(connection, on_journal)

@@ -10,14 +10,11 @@ import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection
 from ykactor.client.errors import RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
-
-#: Called when the daemon cannot write its journal, and when it can again.
-OnJournal = Callable[[si.JournalStatus], object]
 
 
 class ResourceManager:

@@ -22,7 +22,7 @@ _FAILING = ApplicationState.FAILING
 
 def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """The state has every live application with exactly its asks, and knows where placeholders can be replaced."""
-    live = [application for application in state.applications.values() if application.state is not _FAILING]
+    live = [application for application in state.applications.values() if not _is_kept_back(state, application)]
     pairs = {application for application in live if application.gang is not None and application.gang.has_pair()}
     known = {application for found in state.pairs.by_leaf.values() for application in found} | state.pairs.aside.keys()
     yield from differs("application index", "where placeholders can be replaced", known, pairs)
@@ -42,6 +42,11 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
                 waiting = state.applications[application_id]
                 yield from differs(f"pending application {application_id}", "the queue", waiting.leaf.path, leaf.path)
                 yield from _application(application, waiting, preempting.get(application_id, set()))
+
+
+def _is_kept_back(state: SchedulerState, application: PendingApplication) -> bool:
+    """Whether none of its placeholders may be replaced: it is failing, or held."""
+    return application.state is _FAILING or application.hold is not None or state.leaf_of(application).is_held()
 
 
 def _key(ask: Ask) -> AllocationKey:
@@ -88,7 +93,8 @@ def _application(application: Application, waiting: PendingApplication, preempti
     yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
     yield from _gang(where, application, waiting)
     yield from differs(where, "the priority", waiting.priorities.highest, _priority(application))
-    yield from differs(where, "the priority shown to the queue", waiting.shown_priority, _priority(application))
+    yield from differs(where, "the hold", waiting.hold, application.hold)
+    yield from differs(where, "the priority shown to the queue", waiting.shown_priority, _shown_priority(application))
 
 
 def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
@@ -114,6 +120,11 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
     yield from differs(
         where, "the placeholders ever allocated", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever)
     )
+
+
+def _shown_priority(application: Application) -> Priority:
+    """What the queue sees: nothing of a held application (OP-4)."""
+    return _priority(application) if application.hold is None else None
 
 
 def _priority(application: Application) -> Priority:

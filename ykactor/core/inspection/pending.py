@@ -15,6 +15,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
@@ -37,9 +38,9 @@ class PendingTexts:
 
     def of(self, application: PendingApplication, queue: AskQueue) -> str:
         """Why the asks of one queue of an application are pending, of those without a node."""
-        block = self._block(queue.shape)
-        if queue.ask_class is None:
-            return _joined(_kept_back(application), block)
+        block, hold = self._block(queue.shape), _hold(application)
+        if hold or queue.ask_class is None:
+            return _joined(hold or _kept_back(application), block)
         return _joined(self._shortage(application, queue.shape, block), self._failure(queue.first()))
 
     def of_reserved(self, reservation: Reservation) -> str:
@@ -63,9 +64,10 @@ class PendingTexts:
             missing = self._missing_on(node, reservation.shape, "there")
         return _joined(reasons.reserved(node.node_id), missing, self._failure(ask))
 
-    def of_held(self, ask: Ask) -> str:
+    def of_held(self, application: PendingApplication, ask: Ask) -> str:
         """Why a real ask of a task group that has placeholders is pending."""
-        return reasons.waits_for_placeholder(ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, ""))
+        waits = reasons.waits_for_placeholder(ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, ""))
+        return _joined(_hold(application), waits)
 
     def _failure(self, ask: Ask) -> str:
         last = self._state.preemptions.last_attempt(ask)
@@ -177,6 +179,15 @@ class PendingTexts:
                 return reasons.FITS if verdict else reasons.PREDICATE_UNKNOWN
             refusals[predicates.refusals(question).get(node.node_id, reasons.NO_PREDICATE_SERVICE)] += 1
         return reasons.refused(refusals)
+
+
+def _hold(application: PendingApplication) -> str:
+    """Who holds the application, or the nearest queue that is held; "" if nobody does."""
+    if application.hold is not None:
+        return reasons.held(application.hold)
+    assert isinstance(application.leaf, QueueNode)
+    held = ((queue.hold, queue.path) for queue in application.leaf.path_up)
+    return next((reasons.held_with_queue(hold, path) for hold, path in held if hold is not None), "")
 
 
 def _kept_back(application: PendingApplication) -> str:

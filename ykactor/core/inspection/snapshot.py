@@ -12,6 +12,7 @@ from typing import Any
 from ykactor.core.config.model import QueueProperties
 from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.reasons import NAMES_MAX
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.nodes.reservations import Reservation
@@ -95,6 +96,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
             "runningApplications": len(queue.running),
             "isLeaf": queue.is_leaf,
             **_policies(config.properties),
+            **_held(queue.hold),
         }
         if pace.is_due():
             yield ()
@@ -130,7 +132,13 @@ def _application_state(state: SchedulerState, waiting: PendingApplication, texts
         "priority": PRIORITY_MIN if highest is None else highest,
         "allocated": _shown(waiting.allocated),
         "pending": _pending(state, waiting, texts),
+        **_held(waiting.hold),
     }
+
+
+def _held(hold: Hold | None) -> dict[str, Any]:
+    """Who holds an application or a queue itself, and since when, in Unix nanoseconds; {} if nobody does."""
+    return {} if hold is None else {"held": {"by": hold.by, "since": hold.since_ns}}
 
 
 def _policies(properties: QueueProperties) -> dict[str, Any]:
@@ -213,7 +221,7 @@ def _pending(state: SchedulerState, waiting: PendingApplication, texts: PendingT
         if queue.key[1] != HAS_NODE
     ]
     groups = [list(asks) for _, asks in groupby(_held_asks(waiting), _group_of)]
-    held = [_same_reason(texts.of_held(asks[0]), asks) for asks in groups]
+    held = [_same_reason(texts.of_held(waiting, asks[0]), asks) for asks in groups]
     reserved = [
         _same_reason(texts.of_reserved(reservation), [reservation.ask]) | _attempts(state, reservation.ask)
         for reservation in _reservations(state, waiting)
@@ -284,7 +292,7 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, waiting.leaf.path, texts.of_held(ask))
+        (ask.spec.allocation_key, waiting.leaf.path, texts.of_held(waiting, ask))
         for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ykactor.core.config.access import Principal, PrincipalKind
-from ykactor.core.inspection.applications import _priority
+from ykactor.core.inspection.applications import _shown_priority
 from ykactor.core.inspection.checks import differs, differs_in, total_of
 from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.objects.leaf import LeafCore
@@ -36,6 +36,7 @@ def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
             yield from differs(f"queue {path}", "is_leaf", queue.is_leaf, isinstance(core, LeafCore))
             yield from differs(f"queue {path}", "the configuration", queue.config, core.config)
             yield from differs(f"queue {path}", "max", queue.max, limit)
+            yield from differs(f"queue {path}", "the hold", queue.hold, core.hold)
 
 
 def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
@@ -70,7 +71,8 @@ def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
     allocated = total_of(ask.spec.resource for application in applications for ask, _ in application.allocations.values())
     pending = total_of(ask.spec.resource for application in applications for ask in application.asks.values())
     running = [application.application_id for application in applications if application.state in COUNTED_AS_RUNNING]
-    raw = max((priority for application in applications if (priority := _priority(application)) is not None), default=None)
+    shown = [_shown_priority(application) for application in applications]
+    raw = max((priority for priority in shown if priority is not None), default=None)
     yield from _compare(where, queue, allocated, pending, running, raw)
 
 
@@ -89,7 +91,8 @@ def _compare(
     yield from differs(where, "pending", pruned(queue.pending), pending)
     yield from differs_in(where, "the set of running applications", queue.running, running)
     yield from differs(where, "the highest priority inside", queue.priorities.highest, raw)
-    yield from differs(where, "the priority", queue.priority, queue_priority(raw, queue.config.properties))
+    shown = queue_priority(raw, queue.config.properties) if queue.hold is None else None
+    yield from differs(where, "the priority", queue.priority, shown)
 
 
 def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:

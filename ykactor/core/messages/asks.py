@@ -66,6 +66,11 @@ def resized(ask: Ask, resource: Resource) -> Ask:
     return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
 
 
+def prioritised(ask: Ask, priority: int) -> Ask:
+    """The same ask with another priority."""
+    return structs.replace(ask, spec=structs.replace(ask.spec, priority=priority))
+
+
 #: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes, and its predicate
 #: class, which the resource manager checks ("" is none).
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]

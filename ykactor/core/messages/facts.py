@@ -123,8 +123,25 @@ class ApplicationMoved(BaseFact, frozen=True, gc=False):
     to_queue: QueuePath
 
 
+class ApplicationHeld(BaseFact, frozen=True, gc=False):
+    """The operator ``by`` holds an application from now on, or has ended its hold (OP-1)."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    by: str
+    is_held: bool
+
+
+class QueueHeld(BaseFact, frozen=True, gc=False):
+    """The same of a queue with all below it (OP-2)."""
+
+    queue: QueuePath
+    by: str
+    is_held: bool
+
+
 class RequestRefused(BaseFact, frozen=True, gc=False):
-    """An administrator's request was refused; nothing changed."""
+    """An administrator's request was refused; nothing changed. ``application_id`` is empty if it was about a queue."""
 
     application_id: ApplicationID
     reason: str
@@ -166,6 +183,14 @@ class TaskGroupChanged(BaseFact, frozen=True, gc=False):
 
 class AskResized(BaseFact, frozen=True, gc=False):
     """A pending ask has another size from now on, and keeps its place in the order (AP-110)."""
+
+    before: Ask
+    after: Ask
+    queue: QueuePath
+
+
+class AskPriorityChanged(BaseFact, frozen=True, gc=False):
+    """An operator has given a pending ask another priority (OP-12)."""
 
     before: Ask
     after: Ask
@@ -486,12 +511,15 @@ Fact = (
     | ApplicationChanged
     | ApplicationLeft
     | ApplicationMoved
+    | ApplicationHeld
+    | QueueHeld
     | RequestRefused
     | AskAdded
     | AskRemoved
     | AskReturned
     | TaskGroupChanged
     | AskResized
+    | AskPriorityChanged
     | AllocationResized
     | Allocated
     | Released

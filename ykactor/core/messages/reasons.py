@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ykactor.core.messages.holds import Hold
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource, text
+from ykactor.core.values.times import utc_text
 
 #: Nodes, tasks and asks that a sentence names.
 NAMES_MAX = 3
@@ -28,6 +30,19 @@ NOT_BELOW_GUARANTEE = "Preemption queue guarantees check failed"
 NO_VICTIMS = "Preemption does not help"
 NO_VICTIMS_ON_NODE = "too little can be preempted for it on its node"
 REQUIRES_NODE = "it requires this node"
+
+
+# ---- holds
+
+
+def held(hold: Hold) -> str:
+    """``held by ops since 2026-07-31T09:30:00Z``: an operator keeps an application from anything new."""
+    return f"held by {hold.by} since {utc_text(hold.since_ns)}"
+
+
+def held_with_queue(hold: Hold, path: QueuePath) -> str:
+    """The same of all that is in or below a queue."""
+    return f"{held(hold)} with queue {path}"
 
 
 # ---- quotas and limits

@@ -174,5 +174,45 @@ class MoveApplication(Struct, frozen=True, gc=False):
     operator: Operator | None = None
 
 
+class HoldApplication(Struct, frozen=True, gc=False):
+    """Hold an application, or end its hold (OP-1)."""
+
+    application_id: ApplicationID
+    is_held: bool
+    operator: Operator
+
+
+class HoldQueue(Struct, frozen=True, gc=False):
+    """Hold a queue with all below it, or end its hold (OP-2); the name as in ``MoveApplication``."""
+
+    queue_name: str
+    is_held: bool
+    operator: Operator
+
+
+class CancelTask(Struct, frozen=True, gc=False):
+    """Remove a pending ask, or release an allocation (OP-10)."""
+
+    application_id: ApplicationID
+    allocation_key: AllocationKey
+    operator: Operator
+
+
+class SetPriority(Struct, frozen=True, gc=False):
+    """Give a pending ask another priority, or all pending asks of an application (OP-12).
+
+    Attributes:
+        allocation_key: None for all.
+        priority: int32.
+    """
+
+    application_id: ApplicationID
+    allocation_key: AllocationKey | None
+    priority: int
+    operator: Operator
+
+
+#: What only operators do.
+Operation = HoldApplication | HoldQueue | CancelTask | SetPriority
 #: Carried out as a whole or refused with a reason; never part of a batch of submissions.
-Administration = TerminateApplication | MoveApplication
+Administration = TerminateApplication | MoveApplication | Operation

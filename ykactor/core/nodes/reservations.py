@@ -56,7 +56,7 @@ class Reservations:
         self._by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._shapes = ReservedShapes(nodes)
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
-        #: The number of reservations that were made or resized.
+        #: The number of reservations that were made or renewed.
         self.changes = 0
 
     def of(self, ask: Ask) -> Reservation:
@@ -77,8 +77,8 @@ class Reservations:
         self._put(reservation)
         self._nodes.set_reserved(node, reserved=True)
 
-    def resize(self, ask: Ask) -> None:
-        """An ask that has a reservation has another size."""
+    def renew(self, ask: Ask) -> None:
+        """An ask that has a reservation has another size or priority."""
         old = self.of(ask)
         self._drop_shape(old)
         self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))

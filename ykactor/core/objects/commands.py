@@ -8,6 +8,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
@@ -89,6 +90,30 @@ class Terminate(QueueCommand[list[Fact]], frozen=True, gc=False):
     application_id: ApplicationID
 
 
+class HoldOne(QueueCommand[None], frozen=True, gc=False):
+    """Hold one application, or end its hold (None)."""
+
+    application_id: ApplicationID
+    hold: Hold | None
+
+
+class Cancel(QueueCommand[list[Fact]], frozen=True, gc=False):
+    """Cancel a task of an application because an operator does."""
+
+    now_ns: int
+    application_id: ApplicationID
+    key: AllocationKey
+
+
+class Prioritise(QueueCommand[list[Fact]], frozen=True, gc=False):
+    """Give a pending ask of an application another priority, or all of them (``key`` is None)."""
+
+    now_ns: int
+    application_id: ApplicationID
+    key: AllocationKey | None
+    priority: int
+
+
 class GiveAway(QueueCommand[Application], frozen=True, gc=False):
     """Hand over an application. Reply: the application, which has no owner until another leaf takes it over."""
 
@@ -127,6 +152,12 @@ class Configure(QueueCommand[None], frozen=True):
 
     config: QueueConfig | None
     state: QueueState
+
+
+class SetHold(QueueCommand[None], frozen=True, gc=False):
+    """Hold the queue, or end its hold (None)."""
+
+    hold: Hold | None
 
 
 class Close(QueueCommand[None], frozen=True, gc=False):

@@ -12,12 +12,14 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
-from ykactor.core.objects import placeholders
+from ykactor.core.objects import operations, placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
+    Cancel,
     Close,
     Configure,
     EndAllocations,
@@ -26,15 +28,18 @@ from ykactor.core.objects.commands import (
     FailAll,
     FireTimers,
     GiveAway,
+    HoldOne,
     Positioned,
+    Prioritise,
     QueueCommand,
+    SetHold,
     SettleBatch,
     SubmitBatch,
     TakeOver,
     Terminate,
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
-from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import Pausing, finished
 
 R = TypeVar("R")
@@ -47,6 +52,7 @@ class LeafCore:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
+        self.hold: Hold | None = None
         self._books = books
         #: Applications that have not ended, in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
@@ -82,6 +88,14 @@ class LeafCore:
                 return (yield from self.on_fail_all(command))
             case Terminate(now_ns, application_id):
                 return (yield from self.on_terminate(now_ns, self.applications[application_id]))
+            case Cancel(now_ns, application_id, key):
+                return self.on_cancel(now_ns, self.applications[application_id], key)
+            case Prioritise(now_ns, application_id, key, priority):
+                return (yield from operations.prioritise(self.applications[application_id], now_ns, key, priority))
+            case SetHold(hold):
+                self.hold = hold
+            case HoldOne(application_id, hold):
+                operations.set_hold(self.applications[application_id], hold)
             case GiveAway(application_id):
                 return self.applications.pop(application_id)
             case TakeOver(application):
@@ -210,6 +224,11 @@ class LeafCore:
 
     def on_terminate(self, now_ns: int, application: Application) -> Pausing[list[Fact]]:
         facts = yield from application.terminate(now_ns)
+        self._keep_or_drop(application)
+        return facts
+
+    def on_cancel(self, now_ns: int, application: Application, key: AllocationKey) -> list[Fact]:
+        facts = operations.cancel(application, now_ns, key)
         self._keep_or_drop(application)
         return facts
 

@@ -3,8 +3,9 @@
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import QueueState
-from ykactor.core.objects.commands import Adopt, Close, Configure, Disown, QueueCommand
+from ykactor.core.objects.commands import Adopt, Close, Configure, Disown, QueueCommand, SetHold
 from ykactor.core.values.ids import QueuePath
 
 R = TypeVar("R")
@@ -17,6 +18,7 @@ class ParentCore:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
+        self.hold: Hold | None = None
         #: In the order in which they came.
         self.children: dict[QueuePath, None] = {}
 
@@ -30,6 +32,8 @@ class ParentCore:
             case Configure():
                 self.config = command.config or self.config
                 self.state = command.state
+            case SetHold(hold):
+                self.hold = hold
             case Adopt(children):
                 self.children.update(dict.fromkeys(children))
             case Disown(children):

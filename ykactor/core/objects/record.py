@@ -10,6 +10,7 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -35,6 +36,7 @@ class ApplicationRecord(CountedApplication):
         real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
         gang: the task groups, and which real ask replaces which placeholder.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
+        hold: its own; None while it has none (OP-1).
     """
 
     __slots__ = (
@@ -44,6 +46,7 @@ class ApplicationRecord(CountedApplication):
         "began_ns",
         "ending",
         "gang",
+        "hold",
         "placeholder_count",
         "real_count",
         "replaced_ns",
@@ -61,6 +64,7 @@ class ApplicationRecord(CountedApplication):
         self.submission_ns = arrival_ns
         self.arrival = arrival
         self.ending = ON_TIMEOUT
+        self.hold: Hold | None = None
         self.asks: dict[AllocationKey, Ask] = {}
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.began_ns: dict[AllocationKey, int] = {}

@@ -12,12 +12,13 @@ from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups, may_administer
 from ykactor.core.messages.facts import ApplicationMoved, Fact
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import Administration, MoveApplication, Operator
+from ykactor.core.messages.submissions import MoveApplication, TerminateApplication
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import GiveAway, TakeOver
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
+from ykactor.core.partition.operations import full_path, unknown_application
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
@@ -29,10 +30,13 @@ Objections = Callable[[ApplicationID, QueuePath], str]
 _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
-def refusal_of(registry: Registry, objections: Objections, request: Administration, who: UserGroups | None) -> str:
+def refusal_of(
+    registry: Registry, objections: Objections, request: TerminateApplication | MoveApplication, who: UserGroups | None
+) -> str:
     """Why the request cannot be carried out, or "". ``who`` is None for who may do all."""
-    if not _is_known(registry.applications.get(request.application_id), request.operator):
-        return f"failed to find application {brief(request.application_id)}"
+    unknown = unknown_application(registry, request.application_id, request.operator)
+    if unknown:
+        return unknown
     leaf = registry.leaf_of(request.application_id)
     why = _forbidden(registry, leaf.path, who)
     if why:
@@ -43,13 +47,6 @@ def refusal_of(registry: Registry, objections: Objections, request: Administrati
     return f"application {request.application_id} is failing already" if is_failing else ""
 
 
-def _is_known(path: QueuePath | None, operator: Operator | None) -> bool:
-    """Whether the application exists, for who asks (SE-26)."""
-    if path is None or operator is None or not operator.queues:
-        return path is not None
-    return any(f"{path}.".startswith(f"{queue}.") for queue in operator.queues)
-
-
 def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> str:
     """No administrator administers the recovery queue (QU-13)."""
     if who is None or (path != RECOVERY_QUEUE and may_administer([queue.config for queue in registry.lineage(path)], who)):
@@ -57,16 +54,10 @@ def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> s
     return f"user {brief(who.user)} may not administer {brief(path)}"
 
 
-def target_of(request: MoveApplication) -> QueuePath:
-    """The queue that is meant: in lower case, with or without ``root.`` in front."""
-    name = request.queue_name.lower()
-    return QueuePath(name if name == "root" or name.startswith("root.") else f"root.{name}")
-
-
 def _move_objection(
     registry: Registry, objections: Objections, leaf: LeafCore, request: MoveApplication, who: UserGroups | None
 ) -> str:
-    path = target_of(request)
+    path = full_path(request.queue_name)
     target = registry.queues.get(path)
     if target is None:
         return f"queue {brief(path)} does not exist"

@@ -19,12 +19,13 @@ def is_due(queue: QueueCore) -> bool:
 
 
 def _is_removable(queue: QueueCore) -> bool:
-    return queue.state is QueueState.DRAINING or not queue.config.managed
+    """A held queue stays, because a new one of its name would not be held (OP-6)."""
+    return queue.hold is None and (queue.state is QueueState.DRAINING or not queue.config.managed)
 
 
 def _becomes_leaf(queue: QueueCore) -> bool:
     """A parent that is a leaf in the configuration, and becomes one without children (CF-60)."""
-    return isinstance(queue, ParentCore) and not queue.config.is_parent
+    return isinstance(queue, ParentCore) and not queue.config.is_parent and queue.state is QueueState.ACTIVE
 
 
 def cleaning(registry: Registry, now_ns: int) -> Reload:
@@ -37,7 +38,8 @@ def cleaning(registry: Registry, now_ns: int) -> Reload:
         reload.sends.append((queue, Close()))
         reload.written.append(queue.path)
         if not _is_removable(queue):
-            reload.queues[queue.path] = LeafCore(queue.config, registry.books)
+            leaf = reload.queues[queue.path] = LeafCore(queue.config, registry.books)
+            leaf.hold = queue.hold
             reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
             continue
         del reload.queues[queue.path]

@@ -22,6 +22,7 @@ from ykactor.core.messages.facts import (
     ConfigurationChanged,
     Fact,
     NodeRemoved,
+    QueueHeld,
     QueueRemoved,
     RecheckDue,
     RequestRefused,
@@ -31,6 +32,7 @@ from ykactor.core.messages.states import QUEUE_CLEANER_NS
 from ykactor.core.messages.submissions import (
     Administration,
     ApplyConfig,
+    HoldQueue,
     MoveApplication,
     RefuseConfig,
     RefuseEntry,
@@ -38,6 +40,7 @@ from ykactor.core.messages.submissions import (
     RemovePartition,
     Reset,
     Submission,
+    TerminateApplication,
     UpdateNode,
 )
 from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable, Terminate
@@ -45,7 +48,8 @@ from ykactor.core.objects.exchange import send
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.administration import Objections, move, refusal_of, target_of
+from ykactor.core.partition import administration, operations
+from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.reload import Reload, difference, objection
@@ -163,17 +167,33 @@ class PartitionCore:
 
         ``objections`` are those of the scheduler, which must have observed everything.
         """
-        name = request.application_id
-        who = None if request.who is None else self.users.administrator(now_ns, request.who)
-        refusal = refusal_of(self.registry, objections, request, who)
+        refusal = self._refusal(now_ns, request, objections)
         if refusal:
+            name = ApplicationID("") if isinstance(request, HoldQueue) else request.application_id
             return [RequestRefused(now_ns, name, refusal)]
-        if isinstance(request, MoveApplication):
-            facts = yield from move(self.registry, now_ns, name, target_of(request))
-        else:
-            (facts,) = yield from send([(self.registry.leaf_of(name), Terminate(now_ns, name))])
-            yield from self.rounds.keep_ended(facts)
+        facts = yield from self._carry_out(now_ns, request)
+        yield from self.rounds.change_nodes(facts)
+        yield from self.rounds.keep_ended(facts)
         self.note(facts)
+        return facts
+
+    def _refusal(self, now_ns: int, request: Administration, objections: Objections) -> str:
+        if not isinstance(request, TerminateApplication | MoveApplication):
+            return operations.refusal_of(self.registry, request)
+        who = None if request.who is None else self.users.administrator(now_ns, request.who)
+        return administration.refusal_of(self.registry, objections, request, who)
+
+    def _carry_out(self, now_ns: int, request: Administration) -> Round:
+        registry = self.registry
+        match request:
+            case MoveApplication(name, queue_name):
+                return (yield from administration.move(registry, now_ns, name, operations.full_path(queue_name)))
+            case TerminateApplication(name):
+                (facts,) = yield from send([(registry.leaf_of(name), Terminate(now_ns, name))])
+                return facts
+        facts = yield from operations.carry_out(registry, now_ns, request)
+        if any(is_due(registry.queues[fact.queue]) for fact in facts if type(fact) is QueueHeld):
+            self._arm_cleaner(now_ns)  # it was kept while it was held (OP-6)
         return facts
 
     # ---- configuration

@@ -113,6 +113,7 @@ def _adoptions(queues: dict[QueuePath, QueueCore]) -> list[Send[None]]:
 
 def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns: int) -> None:
     queue = registry.queues.get(wanted.path)
+    hold = None if queue is None else queue.hold
     if queue is None:
         reload.facts.append(QueueAdded(now_ns, wanted.path))
         reload.changes.append(f"queue {wanted.path}: added")
@@ -132,6 +133,7 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
         queue = None
     if queue is None:
         queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted, registry.books)
+        queue.hold = hold
     reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
     reload.queues[wanted.path] = queue
 

@@ -67,7 +67,7 @@ class Planner:
         if plan:  # a step that reads the owners needs a plan of its own
             plan.spend(TRY_WORK * len(plan))
             return
-        if not state.tree.root_max:  # no node resources (PR-26)
+        if not state.tree.root_max or state.tree.root.hold is not None:  # no node resources (PR-26), or all is held
             plan.at_rest = True
             return
         with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here

@@ -103,6 +103,12 @@ class PreemptionAttempts:
         for queue in leaf.path_up:
             subtract_from(queue.claims, attempt.claim)
 
+    def renew(self, ask: Ask) -> None:
+        """An ask has another priority; its attempt goes on if there is one."""
+        attempt = self.by_ask.get(ask_id(ask))
+        if attempt is not None:
+            attempt.ask = ask
+
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task is being released for ``preemptor``, or because a queue is above its quota (None)."""
         self.changes += 1

@@ -188,9 +188,12 @@ class LeafOrder:
     # ---- keeping the order
 
     def sort_key(self, application: PendingApplication) -> SortKey | None:
-        """The application's position by the policy; None when nothing of it is pending (PR-29) or it is failing (SC-25)."""
+        """The application's position by the policy.
+
+        None when nothing of it is pending (PR-29), it is failing (SC-25) or held (OP-1).
+        """
         priority = application.priorities.highest
-        if priority is None or application.state is _FAILING:
+        if priority is None or application.state is _FAILING or application.hold is not None:
             return None
         rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
         if self._sorts_by_usage:

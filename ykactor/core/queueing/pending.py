@@ -11,6 +11,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
 from ykactor.core.queueing.priorities import Priority, PriorityBag
@@ -51,6 +52,7 @@ class PendingApplication:
         reserving: the asks that a node is reserved for.
         reserved: the part of ``allocated`` that placeholders hold.
         holds_slot: whether a running slot is reserved for it while it is Accepted (QU-54).
+        hold: its own; None while it has none (OP-1).
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class PendingApplication:
         "gang",
         "group",
         "held",
+        "hold",
         "holds_slot",
         "in_classes",
         "leaf",
@@ -103,6 +106,7 @@ class PendingApplication:
         self.reserved: Resource = {}
         self.holds_slot = False
         self.held = 0
+        self.hold: Hold | None = None
         self.gang = PendingGang(fact.placeholder_ask) if fact.placeholder_ask else None
         #: Each with its queue; None for asks that wait for placeholders, and for those with a reservation that do not preempt.
         self.asks: dict[AllocationKey, tuple[Ask, AskQueue | None]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.holds import Hold
 from ykactor.core.queueing.leaf_order import LeafOrder
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priority
@@ -29,15 +30,17 @@ class QueueNode(QueueUsage):
         children: of a parent, in order.
         applications: of a leaf, in order.
         place: among the siblings; written by the parent's ``children``, as is ``parked``.
+        hold: its own; None while it has none (OP-2).
     """
 
-    __slots__ = ("_effort", "applications", "children", "is_leaf", "parked", "place", "priorities", "priority")
+    __slots__ = ("_effort", "applications", "children", "hold", "is_leaf", "parked", "place", "priorities", "priority")
 
     def __init__(self, config: QueueConfig, is_leaf: bool, parent: QueueNode | None, effort: Effort) -> None:
         super().__init__(config, parent)
         self._effort = effort
         self.priorities = PriorityBag()
         self.priority: Priority = None
+        self.hold: Hold | None = None
         self.configure(config, is_leaf)
 
     def configure(self, config: QueueConfig, is_leaf: bool) -> None:
@@ -48,6 +51,10 @@ class QueueNode(QueueUsage):
         self.applications = LeafOrder(config)
         self.place: ChildPlace[QueueNode] = ChildPlace()
         self.parked = False
+
+    def is_held(self) -> bool:
+        """Whether it or a queue above it is held."""
+        return any(queue.hold is not None for queue in self.path_up)
 
 
 class QueueTree:
@@ -126,9 +133,9 @@ class QueueTree:
     # ---- priorities and shares
 
     def refresh_priority(self, node: QueueNode) -> None:
-        """Recompute the priority that a queue shows to its parent, and pass a change upwards (PR-18)."""
+        """Recompute the priority that a queue shows to its parent (PR-18), none of a held one (OP-4); pass a change upwards."""
         while True:
-            priority = queue_priority(node.priorities.highest, node.config.properties)
+            priority = queue_priority(node.priorities.highest, node.config.properties) if node.hold is None else None
             if priority == node.priority:
                 return
             parent = node.parent

@@ -149,7 +149,7 @@ class _Export:
         if queue is None:
             return None
         config = structs.replace(queue.config, children=())
-        return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state)
+        return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state, hold=queue.hold)
 
     def _node(self, node_id: NodeID) -> NodeRow | None:
         node = self._registry.nodes.get(node_id)
@@ -279,6 +279,7 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         counted_ns=application.counted_ns,
         states=tuple(application.past.states),
         started_ns=application.past.started_ns,
+        hold=application.hold,
     )
 
 

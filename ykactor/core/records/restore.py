@@ -86,7 +86,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         if known is not None and structs.replace(known, children=()) == config:
             config = known
         queue = LeafCore(config, registry.books) if row.is_leaf else ParentCore(config)
-        queue.state = row.state
+        queue.state, queue.hold = row.state, row.hold
         registry.queues[path] = queue
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
         if isinstance(above, ParentCore):
@@ -128,7 +128,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
     application.state = row.state
     application.execution_timeout_ns = row.execution_timeout_ns
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
-    application.ending = row.ending
+    application.ending, application.hold = row.ending, row.hold
     application.counted_ns = row.counted_ns
     application.past.states, application.past.started_ns = list(row.states), row.started_ns
     gang, known = application.gang, row.gang

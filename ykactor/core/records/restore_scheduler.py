@@ -35,6 +35,8 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
         for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
             yield ()
         state.tree.set_root_max(root_max)
+        for queue in queues:
+            state.tree.nodes[queue.path].hold = queue.hold
     yield from _restore_nodes(state, rows)
     for name, path in state.registry.applications.items():
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]
@@ -73,7 +75,7 @@ def _restore_application(state: SchedulerState, application: Application, row: A
         0, name, application.queue, who.user, *times, application.stateaware, who.groups, application.gang.total
     )
     pending = state.applications[name] = PendingApplication(fact, leaf, state.registry.changed)
-    pending.state, pending.held = row.state, row.held
+    pending.state, pending.held, pending.hold = row.state, row.held, row.hold
     _restore_gang(application, pending)
     if row.state in COUNTED_AS_RUNNING:
         state.ledger.take_slot(leaf, name)

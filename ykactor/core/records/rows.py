@@ -27,6 +27,7 @@ from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
@@ -66,6 +67,7 @@ class QueueRow(Row, frozen=True):
     config: QueueConfig
     is_leaf: bool
     state: QueueState
+    hold: Hold | None = None
 
 
 class NodeRow(Row, frozen=True):
@@ -116,6 +118,7 @@ class ApplicationRow(Row, frozen=True):
     counted_ns: int = 0
     states: tuple[tuple[int, ApplicationState], ...] = ()
     started_ns: int | None = None
+    hold: Hold | None = None
 
 
 class UseRow(Row, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationLeft, ApplicationMoved
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.state import enrolment, reconfigure
+from ykactor.core.state import enrolment, holds, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
@@ -64,6 +64,8 @@ def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMo
     state.ledger.move(old, leaf, name, application.allocated, runs=runs, holds_slot=application.holds_slot)
     state.preemptions.move(old, leaf, application)
     work.consequences += enrolment.move(state, fact.at_ns, application, old)
+    if leaf.is_held():
+        holds.give_up(state, work, fact.at_ns, leaf)
     work.touch(leaf, application)
     work.leaves[old] = None
     state.capacity_grew()

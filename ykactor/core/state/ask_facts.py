@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, ask_id
-from ykactor.core.messages.facts import AskRemoved, AskResized, AskReturned, TaskGroupChanged
+from ykactor.core.messages.facts import AskPriorityChanged, AskRemoved, AskResized, AskReturned, TaskGroupChanged
 from ykactor.core.state import node_facts
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
@@ -59,7 +59,23 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
     add(state, work, after)
     if keeps_node:
         application.reserve(after, contends=state.may_still_preempt(after))
-        state.reservations.resize(after)
+        state.reservations.renew(after)
+
+
+def ask_priority_changed(state: SchedulerState, work: Worklist, fact: AskPriorityChanged) -> None:
+    """A pending ask has another priority, as if it had been submitted with it; what it has, it keeps (OP-12, OP-13)."""
+    before, after = fact.before, fact.after
+    leaf, application = state.owner_of(after)
+    has_node = before.spec.allocation_key in application.reserving
+    state.preemptions.forget(before)
+    state.preemptions.renew(after)
+    application.discard(before)
+    application.add(after)
+    if has_node:
+        application.reserve(after, contends=state.may_still_preempt(after))
+        state.reservations.renew(after)
+    state.capacity_grew()
+    work.touch(leaf, application)
 
 
 def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupChanged) -> None:
@@ -90,5 +106,6 @@ HANDLERS: dict[type, Handler] = {
     AskReturned: ask_returned,
     AskRemoved: ask_removed,
     AskResized: ask_resized,
+    AskPriorityChanged: ask_priority_changed,
     TaskGroupChanged: task_group_changed,
 }

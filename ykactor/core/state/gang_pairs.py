@@ -25,7 +25,8 @@ class GangPairs:
         """The asks or placeholders of an application have changed."""
         self.forget(leaf, application)
         gang = application.gang
-        if gang is not None and gang.has_pair() and application.state is not ApplicationState.FAILING:
+        is_kept_back = application.state is ApplicationState.FAILING or application.hold is not None or leaf.is_held()
+        if gang is not None and gang.has_pair() and not is_kept_back:
             self.by_leaf.setdefault(leaf, {})[application] = None
 
     def forget(self, leaf: QueueNode, application: PendingApplication) -> None:

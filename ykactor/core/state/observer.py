@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved
 from ykactor.core.preemption.cycles import OUTSIDE
-from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, reconfigure
+from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 
@@ -35,6 +35,7 @@ class Observer:
             **application_facts.HANDLERS,
             **allocation_facts.HANDLERS,
             **node_facts.HANDLERS,
+            **holds.HANDLERS,
             **reconfigure.HANDLERS,
         }
 

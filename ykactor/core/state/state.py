@@ -132,7 +132,7 @@ class SchedulerState:
         return has_changed
 
     def _reposition(self, leaf: QueueNode, application: PendingApplication) -> bool:
-        priority = application.priorities.highest
+        priority = application.priorities.highest if application.hold is None else None
         if priority == application.shown_priority:
             if leaf.applications.has_moved(application):
                 leaf.applications.update(application)
@@ -183,9 +183,10 @@ class SchedulerState:
     def evict(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task will be released; a placeholder cannot be replaced any more."""
         self.preemptions.add_victim(leaf, task, preemptor)
-        gang = self.applications[task.spec.application_id].gang
-        if gang is not None:
-            gang.withdraw(task.spec.allocation_key)
+        application = self.applications[task.spec.application_id]
+        if application.gang is not None:
+            application.gang.withdraw(task.spec.allocation_key)
+            self.pairs.note(self.tree.leaf_of(application), application)
 
     # ---- placeholders
 

@@ -8,7 +8,7 @@ import click
 import ykactor
 from ykactor.surfaces.cli import exit_codes
 
-#: Command name -> module of this package that holds a click command named ``command``.
+#: Command name -> module of this package that holds a click command named ``command``, or ``module:name`` of another name.
 COMMANDS = {
     "serve": "serve",
     "demo": "demo",
@@ -29,6 +29,13 @@ COMMANDS = {
     "stats": "views.stats",
     "top": "views.top",
     "events": "views.events",
+    "drain": "acts:drain",
+    "undrain": "acts:undrain",
+    "cancel": "acts:cancel",
+    "hold": "acts:hold",
+    "release": "acts:release",
+    "priority": "acts:priority",
+    "move": "acts:move",
     "follow": "follow",
     "story": "story",
     "convert": "convert",
@@ -55,8 +62,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"ykactor.surfaces.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = module.command
+        path, _, name = COMMANDS[cmd_name].partition(":")
+        module = importlib.import_module(f"ykactor.surfaces.cli.{path}")
+        command: click.Command = getattr(module, name or "command")
         return command
 
     def invoke(self, ctx: click.Context) -> object:

@@ -27,7 +27,7 @@ def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
     if key in partition["queues"]:
         queue = partition["queues"][key]
         headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
-        yield f"now: queue {key} {queue['state']}, uses {_text(queue['allocated'])}, headroom {headroom}"
+        yield f"now: queue {key} {queue['state']}{_held(queue)}, uses {_text(queue['allocated'])}, headroom {headroom}"
         yield from _pending_in(key, partition["applications"])
     for node_id, node in partition["nodes"].items():
         if key in node["allocations"]:
@@ -40,7 +40,7 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
         if key == name:
             # A rejected application has the queue that it asked for, which need not exist.
             queue = application["queueName"] if application["state"] != "Rejected" else ""
-            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}"
+            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}{_held(application)}"
         for entry in application.get("replacing", ()):
             if key in (name, entry["allocationKey"], entry["placeholder"]):
                 yield (
@@ -52,6 +52,11 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
                 examples = ", ".join(group["allocationKeys"])
                 why = _reason(group)
                 yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
+
+
+def _held(holder: dict[str, Any]) -> str:
+    hold = holder.get("held")
+    return "" if hold is None else f", held by {hold['by']} since {time_text(hold['since'])}"
 
 
 def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:

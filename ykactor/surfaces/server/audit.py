@@ -63,6 +63,10 @@ _ACTS = {
     si.ReloadConfiguration: (Act.CONFIGURE, ""),
     si.TerminateApplication: (Act.TERMINATE, "application_id"),
     si.MoveApplication: (Act.MOVE, "application_id"),
+    si.HoldApplication: (Act.HOLD, "application_id"),
+    si.HoldQueue: (Act.HOLD, "queue_name"),
+    si.CancelAllocation: (Act.CANCEL, "application_id"),
+    si.SetPriority: (Act.PRIORITY, "application_id"),
 }
 
 _Key = tuple[str, str, Act | None]
@@ -169,7 +173,7 @@ class Audit:
 
     def refused_message(self, by: Caller, message: Struct, reason: str) -> None:
         """The same for a message."""
-        act, field = _ACTS.get(type(message), (Act.SEND, ""))
+        act, field = act_of(message)
         self.refused(by, act, getattr(message, field) if field else type(message).__name__, reason)
 
     def not_permitted(self, by: Caller, message: Struct, error: ProtocolError) -> None:
@@ -214,6 +218,13 @@ class Audit:
 
     def _partition(self) -> PartitionName:
         return next(iter(self._partitions))
+
+
+def act_of(message: Struct) -> tuple[Act, str]:
+    """The act that a message asks for, and the field that says what it is about; "" for the type of the message."""
+    if isinstance(message, si.HoldApplication | si.HoldQueue) and not message.held:
+        return Act.UNHOLD, _ACTS[type(message)][1]
+    return _ACTS.get(type(message), (Act.SEND, ""))
 
 
 def _cut(text: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act, NodeAction
 from ykactor.core.messages.submissions import Operator, RefuseEntry, Submission, UpdateNode
-from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.core.values.ids import NodeID, PartitionName
 from ykactor.core.values.parts import in_parts
-from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit
+from ykactor.surfaces.server import acted_on
+from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit, act_of
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, apply_update
 from ykactor.surfaces.server.pending import Pending, interrupted, unavailable_when_closed
@@ -19,6 +18,7 @@ from ykactor.surfaces.server.rm_requests import end_registration, put
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.operations import operation
 
 #: Sent to a resource manager whose registration an operator has ended.
 _RELEASED = "an operator has ended the registration"
@@ -40,8 +40,6 @@ class OperatorRequests:
             ProtocolError: it is refused, and had no effect; with the code ``INTERRUPTED`` a part of it had.
         """
         match request:
-            case si.TerminateApplication() | si.MoveApplication():
-                await self._administer(request)
             case si.NodeRequest():
                 await self._drain(request)
             case si.UpdateConfigurationRequest():
@@ -50,31 +48,24 @@ class OperatorRequests:
                 return await self._reload()
             case si.ReleaseResourceManager():
                 await self._release(request)
+            case _:
+                await self._act(request)
         return ""
 
-    # ---- applications
+    # ---- applications and queues
 
-    async def _administer(self, request: si.TerminateApplication | si.MoveApplication) -> None:
-        named, wanted = requests.administration(request)
-        name = requests.running(named, self._gateway.partitions)
+    async def _act(self, request: si.OperatorAct) -> None:
         who = self._caller.identity
-        wanted = structs.replace(wanted, operator=Operator(who.name, tuple(sorted(who.queues or ()))))
-        act = Act.MOVE if isinstance(request, si.MoveApplication) else Act.TERMINATE
-        before = self._application(name, wanted.application_id)
-        async with self._audit.acting(self._caller, act, wanted.application_id, before) as doing:
+        named, wanted = operation(request, Operator(who.name, tuple(sorted(who.queues or ()))))
+        name = requests.running(named, self._gateway.partitions)
+        act, target = act_of(request)[0], acted_on.name_of(wanted)
+        before = acted_on.look(self._gateway.registry(name), wanted)
+        async with self._audit.acting(self._caller, act, target, before) as doing:
             pending = Pending("", [name], [name])
             with unavailable_when_closed(f"partition {name} does"):
                 await self._gateway.partitions[name].put(Administer(wanted, pending.on_administered, failed=pending.on_failed))
             await _finished(pending)
-            doing.after = self._application(name, wanted.application_id)
-
-    def _application(self, name: PartitionName, application_id: ApplicationID) -> str:
-        """Its state and queue; empty if it is not there."""
-        registry = self._gateway.registry(name)
-        if application_id not in registry.applications:
-            return ""
-        leaf = registry.leaf_of(application_id)
-        return f"{leaf.applications[application_id].state} in {leaf.path}"
+            doing.after = acted_on.look(self._gateway.registry(name), wanted)
 
     # ---- nodes
 

@@ -1,4 +1,4 @@
-"""The session of an operator: it drains nodes, ends and moves applications, changes the configuration, ends registrations.
+"""The session of an operator: it acts on nodes, applications and queues, changes the configuration, ends registrations.
 
 Requests are carried out one after the other, beside the registered resource manager or without any. Each is answered when its
 effect and the audit of it are durable; then the next one is read, so that nothing piles up here.

@@ -231,6 +231,23 @@ def _application_moved(fact: facts.ApplicationMoved) -> list[_Event]:
     ]
 
 
+def _hold_text(fact: facts.ApplicationHeld | facts.QueueHeld) -> str:
+    return f"held by {fact.by}" if fact.is_held else f"hold ended by {fact.by}"
+
+
+def _application_held(fact: facts.ApplicationHeld) -> list[_Event]:
+    return [_Event("APP", fact.application_id, "SET", "APP_HOLD", message=_hold_text(fact), queue=fact.queue)]
+
+
+def _queue_held(fact: facts.QueueHeld) -> list[_Event]:
+    return [_Event("QUEUE", fact.queue, "SET", "QUEUE_HOLD", message=_hold_text(fact), queue=fact.queue)]
+
+
+def _ask_priority_changed(fact: facts.AskPriorityChanged) -> list[_Event]:
+    spec, message = fact.after.spec, f"priority {fact.before.spec.priority} -> {fact.after.spec.priority}"
+    return [_Event("APP", spec.application_id, "SET", "APP_PRIORITY", spec.allocation_key, message, fact.queue)]
+
+
 def _reservation(fact: facts.Reserved | facts.Unreserved, change: str) -> list[_Event]:
     spec = fact.ask.spec
     return [_Event("NODE", fact.node_id, change, "NODE_RESERVATION", spec.allocation_key, "", fact.queue, spec.resource)]
@@ -340,6 +357,9 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.ApplicationChanged: _application_changed,
     facts.ApplicationLeft: _application_left,
     facts.ApplicationMoved: _application_moved,
+    facts.ApplicationHeld: _application_held,
+    facts.QueueHeld: _queue_held,
+    facts.AskPriorityChanged: _ask_priority_changed,
     facts.QueueAdded: lambda fact: _queue_set_changed(fact, "ADD"),
     facts.QueueRemoved: lambda fact: _queue_set_changed(fact, "REMOVE"),
     facts.QueueTypeChanged: _queue_type_changed,

@@ -316,6 +316,39 @@ Request = RegisterResourceManagerRequest | WorkRequest | DeregisterResourceManag
 # ---- operator to scheduler
 
 
+class HoldApplication(_Request, frozen=True, kw_only=True):
+    """Hold an application, so that it gets nothing new, or end its hold."""
+
+    application_id: str
+    partition_name: str = ""
+    held: bool = True
+
+
+class HoldQueue(_Request, frozen=True, kw_only=True):
+    """The same for a queue with all below it."""
+
+    queue_name: str
+    partition_name: str = ""
+    held: bool = True
+
+
+class CancelAllocation(_Request, frozen=True, kw_only=True):
+    """Remove a pending ask, or release an allocation."""
+
+    application_id: str
+    allocation_key: str
+    partition_name: str = ""
+
+
+class SetPriority(_Request, frozen=True, kw_only=True):
+    """Give a pending ask another priority; without ``allocation_key`` all pending asks of the application."""
+
+    application_id: str
+    priority: Priority
+    allocation_key: str = ""
+    partition_name: str = ""
+
+
 class ReloadConfiguration(_Request, frozen=True, kw_only=True):
     """Read the queue file that the daemon watches again now, and put it into force."""
 
@@ -326,15 +359,10 @@ class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
     rm_id: str
 
 
-#: An operator acts for itself: ``ugi`` is absent. Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
-OperatorRequest = (
-    TerminateApplication
-    | MoveApplication
-    | NodeRequest
-    | UpdateConfigurationRequest
-    | ReloadConfiguration
-    | ReleaseResourceManager
-)
+#: What an operator does to applications and queues. It acts for itself: ``ugi`` is absent.
+OperatorAct = TerminateApplication | MoveApplication | HoldApplication | HoldQueue | CancelAllocation | SetPriority
+#: Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
+OperatorRequest = OperatorAct | NodeRequest | UpdateConfigurationRequest | ReloadConfiguration | ReleaseResourceManager
 
 
 # ---- scheduler to resource manager

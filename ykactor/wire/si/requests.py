@@ -20,7 +20,6 @@ from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected,
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
-    Administration,
     AnswerPredicate,
     ForgetPredicates,
     MoveApplication,
@@ -131,22 +130,24 @@ def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionN
     return name
 
 
-def administration(request: si.TerminateApplication | si.MoveApplication) -> tuple[PartitionName, Administration]:
+def administration(
+    request: si.TerminateApplication | si.MoveApplication,
+) -> tuple[PartitionName, TerminateApplication | MoveApplication]:
     """An administrator's request as a submission, with its partition.
 
     Raises:
         ProtocolError with the path of the first mistake.
     """
-    partition = _partition(request.partition_name)
-    _require(request.application_id, "applicationID")
+    partition = partition_named(request.partition_name)
+    require(request.application_id, "applicationID")
     who = None
     if request.ugi is not None:
-        _require(request.ugi.user, "ugi.user")
+        require(request.ugi.user, "ugi.user")
         who = UserGroups(request.ugi.user, tuple(request.ugi.groups))
     application_id = ApplicationID(request.application_id)
     if isinstance(request, si.TerminateApplication):
         return partition, TerminateApplication(application_id, who)
-    _require(request.queue_name, "queueName")
+    require(request.queue_name, "queueName")
     return partition, MoveApplication(application_id, request.queue_name, who)
 
 
@@ -202,7 +203,7 @@ def _parts(request: PartitionRequest) -> list[tuple[str, list[Any], Callable[[An
                 ("releases.allocationsToRelease", releases, _release),
             ]
         case si.PredicatesResponse():
-            partition = _partition(request.partition_name)
+            partition = partition_named(request.partition_name)
             return [
                 ("forget", request.forget, lambda scope: (partition, ForgetPredicates(scope.predicate, scope.node_id))),
                 ("answers", request.answers, partial(_answer, partition)),
@@ -212,10 +213,10 @@ def _parts(request: PartitionRequest) -> list[tuple[str, list[Any], Callable[[An
 
 
 def _node(wire: si.NodeInfo) -> _Routed:
-    _require(wire.node_id, "nodeID")
+    require(wire.node_id, "nodeID")
     action = _named(_NODE_ACTIONS, wire.action, "action")
     capacity = None if wire.schedulable_resource is None else _resource(wire.schedulable_resource, "schedulableResource")
-    return _partition(wire.attributes.get(PARTITION_ATTRIBUTE, "")), UpdateNode(
+    return partition_named(wire.attributes.get(PARTITION_ATTRIBUTE, "")), UpdateNode(
         node_id=NodeID(wire.node_id),
         action=action,
         capacity=capacity,
@@ -224,9 +225,9 @@ def _node(wire: si.NodeInfo) -> _Routed:
 
 
 def _application(wire: si.AddApplicationRequest) -> _Routed:
-    _require(wire.application_id, "applicationID")
+    require(wire.application_id, "applicationID")
     placeholder_ask = wire.placeholder_ask
-    return _partition(wire.partition_name), AddApplication(
+    return partition_named(wire.partition_name), AddApplication(
         application_id=ApplicationID(wire.application_id),
         queue_name=wire.queue_name,
         user=wire.ugi.user,
@@ -239,13 +240,13 @@ def _application(wire: si.AddApplicationRequest) -> _Routed:
 
 
 def _removal(wire: si.RemoveApplicationRequest) -> _Routed:
-    _require(wire.application_id, "applicationID")
-    return _partition(wire.partition_name), RemoveApplication(ApplicationID(wire.application_id))
+    require(wire.application_id, "applicationID")
+    return partition_named(wire.partition_name), RemoveApplication(ApplicationID(wire.application_id))
 
 
 def _allocation(wire: si.Allocation) -> _Routed:
     """A foreign allocation has no ``applicationID``; the core refuses other allocations without one (AP-103)."""
-    _require(wire.allocation_key, "allocationKey")
+    require(wire.allocation_key, "allocationKey")
     policy = wire.preemption_policy or _NO_POLICY
     spec = AllocationSpec(
         allocation_key=AllocationKey(wire.allocation_key),
@@ -262,15 +263,15 @@ def _allocation(wire: si.Allocation) -> _Routed:
         allow_preempt_self=policy.allow_preempt_self is not False,
         allow_preempt_other=policy.allow_preempt_other is True,
     )
-    return _partition(wire.partition_name), SubmitAllocation(spec)
+    return partition_named(wire.partition_name), SubmitAllocation(spec)
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:
     """Without a key: all allocations of the application. Without an application: a foreign allocation (AP-102, AP-126)."""
     if not wire.allocation_key:
-        _require(wire.application_id, "applicationID")
+        require(wire.application_id, "applicationID")
     termination_type = _named(_TERMINATION_TYPES, wire.termination_type, "terminationType")
-    return _partition(wire.partition_name), ReleaseAllocations(
+    return partition_named(wire.partition_name), ReleaseAllocations(
         application_id=ApplicationID(wire.application_id),
         allocation_key=AllocationKey(wire.allocation_key) if wire.allocation_key else None,
         termination_type=termination_type,
@@ -278,18 +279,18 @@ def _release(wire: si.AllocationRelease) -> _Routed:
 
 
 def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
-    _require(wire.predicate, "predicate")
+    require(wire.predicate, "predicate")
     if len(wire.predicate) > PREDICATE_CLASS_MAX:
         text = f"found {len(wire.predicate)} characters, expected at most {PREDICATE_CLASS_MAX}"
         raise ProtocolError("OUT_OF_RANGE", text, "predicate")
-    _require(wire.node_id, "nodeID")
+    require(wire.node_id, "nodeID")
     return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, lengths.shortened(wire.error))
 
 
 _NO_POLICY = si.PreemptionPolicy()
 
 
-def _partition(name: str) -> PartitionName:
+def partition_named(name: str) -> PartitionName:
     """An empty name and ``default`` in any case mean the partition ``default`` (SC-143)."""
     return _DEFAULT if not name or name.lower() == _DEFAULT else PartitionName(name)
 
@@ -316,7 +317,7 @@ def _new_resource(items: tuple[tuple[str, si.Quantity], ...], field: str) -> Res
     return resource
 
 
-def _require(identifier: str, field: str) -> None:
+def require(identifier: str, field: str) -> None:
     if not identifier:
         raise ProtocolError("EMPTY_ID", "found an empty text, expected an identifier", field)
 

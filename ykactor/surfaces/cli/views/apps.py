@@ -63,6 +63,7 @@ VIEW = View(
         Column("PENDING", field("pending", lambda groups: str(pending_count(groups))), is_number=True),
         Column("AGE", field("ageSeconds", cells.age), is_number=True),
         Column("GROUPS", field("groups", ",".join), is_wide=True),
+        Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True),
         Column("REASON", field("pending", first_reason), is_wide=True),
     ),
     orders={

@@ -47,6 +47,7 @@ VIEW = View(
         Column("OFFSET", field("priorityOffset"), is_wide=True, is_number=True),
         Column("FENCE", lambda row: "yes" if row["priorityPolicy"] == "fence" else "no", is_wide=True),
         Column("PREEMPTION", field("preemptionPolicy"), is_wide=True),
+        Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True),
         Column("DYNAMIC", lambda row: "no" if row["isManaged"] else "yes", is_wide=True),
     ),
     orders={

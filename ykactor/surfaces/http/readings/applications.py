@@ -142,7 +142,7 @@ def _requests(look: Look, pending: PendingApplication, texts: PendingTexts) -> l
         elif ask.spec.allocation_key in pending.reserving:
             reason = texts.of_reserved(look.state.reservations.of(ask))
         elif queue is None:
-            reason = texts.of_held(ask)
+            reason = texts.of_held(pending, ask)
         else:
             known = reasons.get(queue)
             reason = reasons[queue] = texts.of(pending, queue) if known is None else known

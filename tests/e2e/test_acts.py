@@ -1,0 +1,92 @@
+"""The verbs of an operator, run as users run them against the real daemon."""
+
+from pathlib import Path
+
+import trio
+from click.testing import CliRunner, Result
+from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from daemonhere import daemon_here
+
+from ykactor.client import connect, follow
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: a}, {name: b}]
+"""
+
+
+async def run(*arguments: str | Path, expect: int = exit_codes.OK) -> Result:
+    """A command in this process."""
+    invoke = CliRunner().invoke
+    result = await trio.to_thread.run_sync(lambda: invoke(main, [*map(str, arguments)], prog_name="ykactor"))
+    assert result.exit_code == expect, result.output
+    return result
+
+
+async def test_all_verbs(tmp_path: Path) -> None:
+    """OP-1, OP-2, OP-8 to OP-12: several names at a time; holds and priorities survive a restart; the story tells of each."""
+    file, state = tmp_path / "queues.yaml", tmp_path / "state"
+    file.write_text(QUEUES)
+    options = "--config", file, "--state-dir", state
+    async with real_daemon(*options) as daemon, connect(daemon.url, rm_id="rm-1") as rm, follow(daemon.url) as feed:
+
+        async def act(verb: str, *arguments: str) -> list[str]:
+            return (await run(verb, "--url", daemon.url, *arguments)).stdout.splitlines()
+
+        for request in (node(), node("n2"), application("app-1", "root.a"), application("app-2", "root.b"), asks("t1", "t2")):
+            await rm.request(request)
+        assert len(await next_allocated(rm, 2)) == 2
+        assert await act("drain", "n1", "n2") == ["n1 drains", "n2 drains"]
+        assert await act("hold", "app-1", "root.b") == ["app-1 is held", "root.b is held"]
+        await rm.request(asks("t3", "t4"))
+        await rm.request(asks("u1", of="app-2"))
+        assert await act("undrain", "n1", "n2") == ["n1 is schedulable", "n2 is schedulable"]
+        assert await act("priority", "app-1/t3", "app-2", "--", "-5") == ["app-1/t3 has priority -5", "app-2 has priority -5"]
+        assert (await next_event(feed, "QUEUE_HOLD")).message == "held by anybody"
+        assert (await next_event(feed, "APP_PRIORITY")).message == "priority 0 -> -5"
+        assert await act("cancel", "t1", "t4", "--app", "app-1") == ["t1 is cancelled", "t4 is cancelled"]
+        assert await act("move", "app-2", "root.a") == ["app-2 moved to root.a"]
+        assert await next_allocated(rm) == [("u1", "n1")]
+        await daemon.stop()
+    async with real_daemon(*options) as daemon:
+        found = await daemon.state()
+        (pending,) = found["applications"]["app-1"]["pending"]
+        assert pending["reason"].startswith("held by anybody since 20")
+        assert (pending["allocationKeys"], found["applications"]["app-1"]["priority"]) == (["t3"], -5)
+        assert found["queues"]["root.b"]["held"]["by"] == "anybody"
+        shown = (await run("story", "app-1", "--url", daemon.url)).stdout
+        assert "now: application app-1 is Running in root.a, held by anybody since 20" in shown
+        wide = (await run("queues", "-o", "wide", "--url", daemon.url)).stdout.splitlines()
+        assert [line.split()[1] for line in wide if "anybody" in line.split()] == ["root.b"]
+        await run("release", "app-1", "root.b", "--url", daemon.url)
+        assert "held" not in (await daemon.state())["applications"]["app-1"]
+        await daemon.stop()
+    story = (await run("story", "app-1", "--state-dir", state)).stdout
+    for cause in ("hold application app-1", "give t3 of app-1 the priority -5", "cancel t4 of app-1", "end the hold of"):
+        assert f"because of the operator anybody, to {cause}" in story
+    audit = (await run("audit", "--state-dir", state)).stdout
+    for told in ("not held -> held by anybody", "priority 0 -> priority -5", "pending -> nothing", "-> being released"):
+        assert told in audit
+    await run("replay", state)
+
+
+async def test_refused_acts() -> None:
+    """Each is told on standard error, in a line; the others are done; the exit code is 1."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(node())
+        result = await run("drain", "n9", "n1", "--url", url, expect=exit_codes.FAILED)
+        assert result.stdout == "n1 drains\n"
+        assert result.stderr == "n9 refused: REFUSED: nodes: failed to find node n9 in partition default\n"
+        result = await run("cancel", "app-9", "app-9/t1", "--url", url, expect=exit_codes.FAILED)
+        assert result.stderr.count("failed to find application app-9") == 2
+        result = await run("hold", "root.x", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
+        assert result.stderr == "root.x refused: REFUSED: partitionName: failed to find partition gpu\n"
+    result = await run("release", "app-1", "--url", url, expect=exit_codes.FAILED)
+    assert result.stderr.startswith("Error: ")
+    assert len(result.stderr.splitlines()) == 1
