@@ -31,7 +31,7 @@ READ_SHARE = 0.04
 #: How old an answer may be that is shown meanwhile.
 STALE_S = 20.0
 #: How much they may take at once when they have taken nothing for a while.
-BURST_S = 3.0
+BURST_S = 1.0
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
 Reading = Callable[[Look], Any]
 
