@@ -12,7 +12,7 @@ from histories import draw_history
 from naiveaccounts import NaiveAccounts, found_sums
 from preemptinghistories import Preempting
 from seeds import scaled, seeds
-from test_administered_histories import draw_request
+from test_administered_histories import NO_TASK, draw_request
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.accounting import Column
@@ -77,7 +77,7 @@ def test_histories_with_administrators(seed: int) -> None:
         world.intake(now_ns, batch.submissions)
         world.look(now_ns)
         if world.rng.random() < 0.5:
-            world.administer(now_ns, draw_request(world.rng, list(world.core.registry.queues)))
+            world.administer(now_ns, draw_request(world.rng, world.rng.choice(list(world.core.registry.queues)), NO_TASK))
             world.schedule(now_ns)
             world.look(now_ns)
     assert world.check_all(now_ns + 10**14)["allocated"]

@@ -156,7 +156,7 @@ def test_the_histories_have_what_they_should() -> None:
     text = "".join(repr(draw(seed)) for seed in range(20))
     for needle in (str(HUGE), "placeholder=True", "execution_timeout_ms=3000", "allow_preempt_other=True", "ApplyConfig"):
         assert text.count(needle) > 5, needle
-    worlds = [ExtremeWorld(seed).play_all() for seed in range(20)]
+    worlds = [ExtremeWorld(seed).play_all() for seed in range(40)]
     facts: list[Fact] = [fact for world in worlds for fact in world.facts]
     changes = [change for fact in facts if isinstance(fact, ConfigurationChanged) for change in fact.changes]
     assert sum("parent becomes leaf" in change for change in changes) > 5

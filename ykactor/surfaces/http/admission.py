@@ -66,6 +66,10 @@ class Admission:
         self._log.log(peer=caller.origin, status=status, reason=reason)
         self._audit.refused(caller, Act.CONNECT, request.url.path, reason)
 
+    def refused_certificate(self, origin: Origin, reason: str) -> None:
+        """Tell the audit that the certificate of a connection was refused (SE-33)."""
+        self._audit.refused(Caller(Role.READER, origin.text, UNKNOWN), Act.CONNECT, "certificate", reason)
+
     def _forbidden(self, caller: Caller, request: Request, reason: str) -> RefusedError:
         self.refused(caller, request, 403, reason)
         return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which this needs")

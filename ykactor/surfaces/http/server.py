@@ -129,6 +129,8 @@ class _Server:
                 await transport.open()
             except TlsError as error:
                 self._refused_log.log(peer=origin.text, reason=str(error))
+                if error.is_certificate:
+                    self._admission.refused_certificate(origin, str(error))
             else:
                 return True
         return False
