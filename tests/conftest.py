@@ -20,3 +20,12 @@ def logging_restored() -> Iterator[None]:
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
     ours.setLevel(ours_level)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Free what the tests of a module have shared: the collector looks at all of it again and again."""
+    yield
+    for value in list(vars(request.module).values()):
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
