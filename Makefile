@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two processes; a file stays in one of them, because its tests share what they compute.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Three processes, because many tests wait; a file stays in one of them, because its tests share what they compute.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-compiled test-nightly crash abuse soak lint bench bench-check bench-ranges bench-plots clean
 
@@ -26,7 +26,7 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 
 test:
-	@echo "Style, types and all tests: about six minutes on two cores."
+	@echo "Style, types and all tests: about seven minutes on two cores."
 	$(MAKE) --no-print-directory lint
 	$(PYTEST)
 
