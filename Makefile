@@ -17,9 +17,9 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-# ADDRESS=HOST:PORT is where the daemon of the demonstration listens. The shell waits for its summary after Ctrl-C, which is no error.
+# ADDRESS=HOST:PORT and HTTP=HOST:PORT are where the daemon of the demonstration listens. The shell waits for its summary after Ctrl-C, which is no error.
 run: $(VENV)/.ready
-	@trap : INT; $(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS)) || [ $$? -eq 130 ]
+	@trap : INT; $(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS))$(if $(HTTP), --http $(HTTP)) || [ $$? -eq 130 ]
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.state_dir_option import state_dir_option
 from ykactor.surfaces.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
@@ -23,13 +24,7 @@ from ykactor.wire.si.mentions import AUDIT
 
 
 @click.command()
-@click.option(
-    "--state-dir",
-    "directory",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The state directory of the daemon, which may run meanwhile.",
-)
+@state_dir_option
 @click.option(
     "--since",
     "since_ns",

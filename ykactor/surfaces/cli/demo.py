@@ -122,6 +122,7 @@ async def _demonstrate(
             f"  {program} follow --url {url} --from snapshot -o json    the whole state, then every event\n"
             f"  {program} follow --url {url} --kind NODE_ALLOC          which ask starts and ends on which node\n"
             f"  {program} story --url {url} nightly-report              what happened to an application, and why its asks wait\n"
+            f"  {program} asks --url {url}                              what waits, and why\n"
             "Press Ctrl-C to stop and to see a summary.\n"
         )
         nursery.start_soon(_print_events, url)

@@ -25,6 +25,7 @@ from ykactor.sim.summary_tables import wide_console
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.state_dir_option import state_dir_option
 from ykactor.surfaces.server.recovery import recover_partitions
 
 #: What one unit of the tables is, in base units times seconds, by resource type; of other types an hour of one.
@@ -42,13 +43,7 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
 
 
 @click.command()
-@click.option(
-    "--state-dir",
-    "directory",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The state directory of the daemon, which may run meanwhile.",
-)
+@state_dir_option
 @click.option(
     "--by",
     "columns",

@@ -44,7 +44,7 @@ class Api:
 
     def found_clusters(self, request: Request) -> list[types.Cluster]:
         """One for each partition that who asks may see."""
-        rm_id = "" if view_for(request) is not None else self._published.cluster_id
+        rm_id = self._rm_id(request)
         return [
             types.Cluster(
                 start_time=self._started_ns,
@@ -55,15 +55,19 @@ class Api:
             for name in self._published.partitions(request)
         ]
 
+    def _rm_id(self, request: Request) -> str:
+        """The registered resource manager; "" if there is none, or a view is limited."""
+        return "" if view_for(request) is not None else self._published.cluster_id
+
     async def partitions(self, request: Request) -> Response:
         """``/ws/v1/partitions``."""
-        rm_id = "" if view_for(request) is not None else self._published.cluster_id
+        rm_id = self._rm_id(request)
         return await self._published.answer_of_each(request, "summary", partial(partitions.summary, cluster_id=rm_id))
 
     async def node_utilizations(self, request: Request) -> Response:
         """``/ws/v1/scheduler/node-utilizations``."""
         check_sees_nodes(request)
-        rm_id = "" if view_for(request) is not None else self._published.cluster_id
+        rm_id = self._rm_id(request)
         return await self._published.answer_of_each(request, "utilizations", partial(nodes.utilizations, cluster_id=rm_id))
 
     async def placement_rules(self, request: Request) -> Response:
