@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three processes, because many tests wait; a file stays in one of them, because its tests share what they compute.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Four processes, because many tests wait; a file stays in one of them, because its tests share what they compute.
+PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-compiled test-nightly crash abuse soak lint bench bench-check bench-ranges bench-plots clean
+.PHONY: run test tests browser test-compiled test-nightly crash jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -17,26 +19,42 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-# ADDRESS=HOST:PORT and HTTP=HOST:PORT are where the daemon of the demonstration listens. The shell waits for its summary after Ctrl-C, which is no error.
+# ADDRESS=HOST:PORT and HTTP=HOST:PORT are where the daemon of the demonstration listens. The shell waits for its end after Ctrl-C, which is no error.
 run: $(VENV)/.ready
 	@trap : INT; $(BIN)/ykactor demo --state-dir state$(if $(ADDRESS), --ws $(ADDRESS))$(if $(HTTP), --http $(HTTP)) || [ $$? -eq 130 ]
 
-lint: $(VENV)/.ready
+lint: style types
+
+style: $(VENV)/.ready
 	$(BIN)/ruff check .
+
+types: $(VENV)/.ready
 	$(BIN)/mypy
 
+# The types need one core for a while; the tests begin on the other.
 test:
-	@echo "Style, types and all tests: about seven minutes on two cores."
-	$(MAKE) --no-print-directory lint
+	@echo "Style, types and all tests: about five minutes on two cores."
+	$(MAKE) --no-print-directory style
+	$(MAKE) --no-print-directory --jobs 2 types tests
+
+tests: $(VENV)/.ready
 	$(PYTEST)
 
+browser: $(VENV)/.ready
+	@echo "The page in a headless Chromium: about a minute. These tests are part of make test too."
+	$(BIN)/pytest -rs tests/browser
+
 test-nightly: $(VENV)/.ready
-	@echo "All tests with eight times as many random histories: about twenty minutes on two cores."
-	YKACTOR_SEEDS=4 $(PYTEST)
+	@echo "All tests with twelve times as many random histories: about twenty minutes on two cores."
+	YKACTOR_SEEDS=3 $(PYTEST)
 
 crash: $(VENV)/.ready
 	@echo "Kills a daemon 200 times at any moment, or cuts its power, and compares what is left with what was said: about five minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/crash 200 $(or $(SEED),0)
+
+jobs: $(VENV)/.ready
+	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile: about three minutes on two cores."
+	PYTHONPATH=tests $(BIN)/python tests/jobs 1000 60 $(or $(SEED),0)
 
 abuse: $(VENV)/.ready
 	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about ten minutes on two cores."

@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import holds, journal, measures, phases, shapes
+from bench import holds, jobs, journal, measures, phases, shapes
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -37,6 +37,7 @@ _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_0
 _LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _PACED = Paced(nodes=1_000, asks=5_000)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
+_JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
@@ -111,6 +112,7 @@ CASES: dict[str, Case] = {
     "rest": Case("followers", _READ.nodes, _READ.asks, partial(read, _READ)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
+    "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),
     **{

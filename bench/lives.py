@@ -23,6 +23,7 @@ from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
+from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -136,7 +137,7 @@ class Line:
             end,
             end,
             MSGPACK,
-            SessionLimits(caller, audit, ""),
+            SessionLimits(caller, audit, "", SessionCounts()),
             path="",
             first_message_s=limits.first_message_s,
             send_s=limits.send_s,

@@ -10,6 +10,7 @@ from ykactor.access import moments, tokens
 from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
 from ykactor.access.file import Surroundings, load
+from ykactor.access.model import Role
 from ykactor.access.tokens import Tokens
 from ykactor.actors.clock import Clock
 from ykactor.surfaces.server.access_control import AccessControl
@@ -21,6 +22,8 @@ IDENTITIES = {
     "reader": "roles: [reader]",
     "metrics": "roles: [metrics]",
 }
+#: By identity, its roles: each has the role of its name, and who operates is a reader too (SE-20).
+ROLES = {name: {Role(name)} | ({Role.READER} if name == "operator" else set()) for name in IDENTITIES}
 SECRETS = {name: f"yk_{name:_>43}" for name in IDENTITIES}
 UIDS = {f"user-of-{name}": 2000 + number for number, name in enumerate(IDENTITIES)}
 WAYS = ("token", "user", "certificate", "jwt")

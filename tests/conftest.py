@@ -1,5 +1,6 @@
 """Here so that pytest puts this folder on the import path: every kind of test may say ``from world import ...``."""
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -8,6 +9,12 @@ from hypothesis import settings
 from seeds import IS_NIGHT
 
 settings.load_profile("night" if IS_NIGHT else "day")
+
+
+def pytest_collection_finish() -> None:
+    """Exclude from garbage collection what stays to the end: modules and thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

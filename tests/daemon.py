@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 import trio
+from click.testing import CliRunner
+from forked import Forked
 
 from ykactor.client import follow
+from ykactor.surfaces.cli.main import main
 from ykactor.wire.si import messages as si
 
 COMMAND = (sys.executable, "-m", "ykactor")
@@ -22,7 +25,7 @@ LIMIT_S = 180.0
 class RunningDaemon:
     """A daemon process and what it has logged so far."""
 
-    def __init__(self, process: trio.Process) -> None:
+    def __init__(self, process: trio.Process | Forked) -> None:
         self.process = process
         self.url = ""
         #: Of the REST API, if it is served.
@@ -76,11 +79,7 @@ class RunningDaemon:
 
     async def state(self) -> dict[str, Any]:
         """The state of the default partition now."""
-        async with follow(self.url, from_="snapshot") as messages:
-            snapshot = await messages.__anext__()
-        assert isinstance(snapshot, si.Snapshot)
-        (partition,) = snapshot.partitions
-        return partition
+        return await state_of(self.url)
 
     def cpu_s(self) -> float:
         """CPU time that the process has used, in seconds."""
@@ -107,14 +106,7 @@ async def real_daemon(
         pass_fds: descriptors that it inherits.
         limit_s: the block fails if it takes longer.
     """
-    process = await trio.lowlevel.open_process(
-        [*wrapper, *COMMAND, "serve", *ws, "--http", http, *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=clean_environment() | dict(environment or {}),
-        pass_fds=pass_fds,
-    )
+    process = await _start(["serve", *ws, "--http", http, *map(str, arguments)], environment or {}, wrapper, pass_fds)
     daemon = RunningDaemon(process)
     try:
         with trio.fail_after(limit_s):
@@ -129,7 +121,47 @@ async def real_daemon(
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
+            await process.stdout.aclose()
             await process.stderr.aclose()
+
+
+async def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], wrapper: Sequence[str] = (), pass_fds: Sequence[int] = ()
+) -> trio.Process | Forked:
+    """Start ``ykactor``: forked where nothing asks for an interpreter of its own, because imports cost more than most tests."""
+    whole = clean_environment() | dict(environment)
+    if not wrapper and not pass_fds and not any(name.startswith("PYTHON") for name in environment):
+        return await Forked.start(arguments, whole)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return await trio.lowlevel.open_process([*wrapper, *COMMAND, *arguments], **pipes, env=whole, pass_fds=pass_fds)
+
+
+async def _finish(process: trio.Process | Forked) -> tuple[str, str]:
+    """Wait for its end; what it wrote on standard output and error. It is killed if the caller waits no longer."""
+    written = {"stdout": b"", "stderr": b""}
+
+    async def read(name: str) -> None:
+        async with getattr(process, name) as pipe:
+            async for chunk in pipe:
+                written[name] += chunk
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for name in written:
+                nursery.start_soon(read, name)
+        await process.wait()
+    finally:
+        process.kill()
+    return written["stdout"].decode(), written["stderr"].decode()
+
+
+async def state_of(url: str) -> dict[str, Any]:
+    """The state of the default partition of a daemon now."""
+    async with follow(url, from_="snapshot") as messages:
+        snapshot = await messages.__anext__()
+    assert isinstance(snapshot, si.Snapshot)
+    (partition,) = snapshot.partitions
+    return partition
 
 
 async def run_command(*arguments: str | Path, expect: int = 0, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -139,16 +171,17 @@ async def run_command(*arguments: str | Path, expect: int = 0, environment: Mapp
         environment: as in ``real_daemon``.
     """
     with trio.fail_after(LIMIT_S):
-        done = await trio.run_process(
-            [*COMMAND, *map(str, arguments)],
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-            env=clean_environment() | dict(environment or {}),
-        )
-    output, errors = done.stdout.decode(), done.stderr.decode()
-    assert done.returncode == expect, output + errors
+        process = await _start(list(map(str, arguments)), environment or {})
+        output, errors = await _finish(process)
+    assert process.returncode == expect, output + errors
     return output, errors
+
+
+def new_token(identity: str, access_file: Path) -> str:
+    """The secret that ``ykactor token create`` prints; it runs in this process, because it needs nothing of its own."""
+    done = CliRunner().invoke(main, ["token", "create", identity, "--access", str(access_file)])
+    assert done.exit_code == 0, done.output
+    return done.stdout.strip()
 
 
 def clean_environment() -> dict[str, str]:

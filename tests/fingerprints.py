@@ -4,7 +4,7 @@
     python tests/fingerprints.py compare OLD.json [--texts]  # after; exit code 1 if anything differs
 
 Of each scenario: the decision log, the messages to the resource manager as they are sent, the events of the feed, and the final
-state. The scenarios: the demonstration, 200 generated sessions, and the recorded ones beside the checkout. ``record`` writes
+state. The scenarios: the packaged sample, 200 generated sessions, and the recorded ones beside the checkout. ``record`` writes
 the texts too (``OLD.json.texts/``), so that ``--texts`` can show the first classes that differ.
 """
 
@@ -41,15 +41,15 @@ def names() -> list[str]:
     generated += [f"preempting-{number}-{how}" for number in range(15) for how in ("confirmed", "silent")]
     generated += [f"together-{number}" for number in range(20)]
     recorded = [str(path.relative_to(RECORDINGS)) for path in sorted(RECORDINGS.glob("*/*/scenario.json"))]
-    return ["demo", *generated, *recorded]
+    return ["sample", *generated, *recorded]
 
 
 def story_of(name: str) -> tuple[scenario.Scenario, Budget]:
     """The scenario, and the budget of its cycles."""
     kind, *rest = name.split("-")
     budget = simulator.CYCLE_BUDGET
-    if name == "demo":
-        return scenario.load(Path(simulator.__file__).parent / "demo.yaml"), budget
+    if name == "sample":
+        return scenario.load(Path(simulator.__file__).parent / "sample.yaml"), budget
     if name.endswith(".json"):
         return scenario.load(RECORDINGS / name), budget
     number = int(rest[0])

@@ -7,6 +7,8 @@ from pathlib import Path
 from ykactor.journal.witness import Seen, Witness
 
 SECTOR_BYTES = 512
+#: What the witness names as the boot after a power failure, until the next daemon has written it.
+EARLIER_BOOT = "another"
 
 
 def mixture(before: Path, after: Path, rng: random.Random) -> None:
@@ -31,6 +33,6 @@ def fail(directory: Path, images: Path, rng: random.Random, *, is_full: bool) ->
     mixture(synced / "witness", directory / "witness", rng)
     seen = Seen.of(directory)
     witness = Witness(directory, "normal")
-    witness._boot = "another"
+    witness._boot = EARLIER_BOOT
     witness.note(seen.number)
     witness.close()

@@ -122,17 +122,24 @@ class Life:
         if self.known is None:
             self.rows.end_switch(self.config)
         await self.partitions.start(nursery, self.config)
+        unfinished = None if self.known is None else self.known.unfinished
         self.known = None
+        if unfinished is not None:  # as the daemon does, before anybody is served
+            await self.switch(unfinished)
+
+    async def switch(self, config: SchedulerConfig) -> None:
+        """Change to another configuration."""
+        self.rows.begin_switch(config)
+        refusal = await self.partitions.switch(config)
+        self.config = self.config if refusal else config
+        self.rows.end_switch(self.config)
 
     async def happen(self, step: Step) -> None:
         """Carry out a step at its time; one for a partition that is not there is left out."""
         await trio.sleep_until(max(trio.current_time(), self.clock.to_trio(step.at_ns)))
         happening = step.draw()
         if isinstance(happening, SchedulerConfig):
-            self.rows.begin_switch(happening)
-            refusal = await self.partitions.switch(happening)
-            self.config = self.config if refusal else happening
-            self.rows.end_switch(self.config)
+            await self.switch(happening)
         elif step.partition in self.partitions.inboxes:
             inbox = self.partitions.inboxes[step.partition]
             done = trio.Event()

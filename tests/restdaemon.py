@@ -16,7 +16,7 @@ from ykactor.surfaces.http.serving import serve_rest
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import HTTP, Door
+from ykactor.surfaces.server.doors import HTTP, WS, Door
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -50,14 +50,12 @@ class Rest:
     """A daemon that serves the REST API.
 
     Attributes:
-        problems: why it does not serve.
         stopping: ends the server, not the daemon.
     """
 
     def __init__(self, daemon: Daemon, port: int) -> None:
         self.daemon = daemon
         self.port = port
-        self.problems: list[str] = []
         self.stopping = trio.Event()
 
     async def ask(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
@@ -100,11 +98,11 @@ async def rest_daemon(
     """Runs until the block ends; a minute ends what hangs."""
     daemon = Daemon(queuefile.load(config), Settings(reserves=False), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
-        await nursery.start(daemon.run, [await _door("ws")], Notifier(None))
-        door = await _door(HTTP)
-        rest = Rest(daemon, door.listener.socket.getsockname()[1])
+        doors = [await _door(WS), await _door(HTTP)]
+        await nursery.start(daemon.run, doors[:1], Notifier(None))
+        rest = Rest(daemon, doors[1].listener.socket.getsockname()[1])
         sources = Sources(daemon, {}, Instruments(daemon.partitions), has_old_names=False)
-        serve = partial(serve_rest, [door], daemon, daemon.audit, lambda: rest.problems, sources, stopping=rest.stopping)
+        serve = partial(serve_rest, doors, daemon, daemon.audit, sources, stopping=rest.stopping)
         await nursery.start(partial(serve, admit=admit, host_names=host_names, web_root=web_root))
         with trio.fail_after(60):
             yield rest

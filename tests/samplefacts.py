@@ -16,6 +16,7 @@ ONLY_EVENTS = [
     facts.NodeRemoved(S, "n1"),
     facts.NodeSchedulable(S, "n1", False),
     facts.NodeCapacityChanged(S, "n1", {}),
+    facts.NodeAttributesChanged(S, "n1", {}),
     facts.ForeignChanged(S, "n1", "f1", Change.ADD, {}, {}),
     facts.ApplicationLeft(S, "app-1", "root.a"),
     facts.AskAdded(S, ASK, "root.a"),

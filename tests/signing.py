@@ -1,7 +1,6 @@
 """Keys of an issuer, its JWKS file, and tokens that it signs."""
 
 import json
-from functools import cache
 from typing import Any
 
 import jwt
@@ -16,9 +15,17 @@ NOW_S = NOW_NS // 10**9
 ISSUER, AUDIENCE = "https://issuer", "ykactor"
 
 
-@cache
+_KEYS: dict[str, Any] = {}
+
+
 def private(kind: str) -> Any:
-    """A private key, the same for all tests."""
+    """A private key, the same for all tests: some have tokens from before any test began."""
+    if kind not in _KEYS:
+        _KEYS[kind] = _generate(kind)
+    return _KEYS[kind]
+
+
+def _generate(kind: str) -> Any:
     match kind:
         case "RSA" | "RSA-2":
             return rsa.generate_private_key(65537, 2048)

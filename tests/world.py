@@ -151,6 +151,7 @@ def ask(
     originator: bool = False,
     preempt_self: bool = True,
     preempt_other: bool = False,
+    releasing: bool = False,
     **resource: int,
 ) -> Submission:
     """An ask; ``created`` in Unix seconds; ``on`` a node it runs there already; ``requires`` the only node it may run on.
@@ -162,13 +163,18 @@ def ask(
         tags["ykactor.io/predicate"] = predicate
     if requires is not None:
         tags["yunikorn.apache.org/requiredNode"] = requires
-    flags = placeholder, originator, preempt_self, preempt_other
+    flags = placeholder, originator, preempt_self, preempt_other, releasing
     return SubmitAllocation(AllocationSpec(key, application_id, resource, priority, on, tags, group, *flags))  # type: ignore[arg-type]
 
 
 def foreign(key: str, on: str | None, **resource: int) -> Submission:
     """A task that somebody else placed."""
     return SubmitAllocation(AllocationSpec(key, "", resource, 0, on, {"foreign": "default"}))  # type: ignore[arg-type]
+
+
+def hand_back(key: str, on: str | None = None, application_id: str = "app-1") -> Submission:
+    """A task could not start on a node; None: wherever it is."""
+    return ReleaseAllocations(application_id, key, TerminationType.SCHEDULING_FAILED_ON_RM, on)  # type: ignore[arg-type]
 
 
 def release(key: str | None, application_id: str = "app-1", termination_type: str = "STOPPED_BY_RM") -> Submission:
@@ -211,9 +217,9 @@ def prioritise(application_id: str, priority: int, key: str | None = None) -> Ad
     return SetPriority(application_id, key, priority, OPS)  # type: ignore[arg-type]
 
 
-def answer(predicate: str, *nodes: str, no: str = "", allocate: bool = True) -> list[Submission]:
+def answer(predicate: str, *nodes: str, no: str = "", allocate: bool = True, uses: int | None = None) -> list[Submission]:
     """What is said of asks of this class on these nodes: they may run there, or may not because of ``no``."""
-    return [AnswerPredicate(predicate, node_id, allocate, no) for node_id in nodes]  # type: ignore[arg-type]
+    return [AnswerPredicate(predicate, node_id, allocate, no, uses) for node_id in nodes]  # type: ignore[arg-type]
 
 
 def forget(predicate: str = "", node_id: str = "") -> Submission:

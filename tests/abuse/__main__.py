@@ -28,10 +28,12 @@ HISTORIES = 10
 def main() -> None:
     seed = int(sys.argv[1])
     rng = random.Random(seed)
-    report(lambda abused: crowd(abused, followers=1000, stalled=100, requests=5))
-    report(lambda abused: slow_peers(abused, 200))
-    report(lambda abused: many_connections(abused, 10_000, rng))
-    report(calm_beside_floods)
+    for has_tls in (False, True):
+        print("with TLS" if has_tls else "without TLS", flush=True)
+        report(lambda abused: crowd(abused, followers=1000, stalled=100, requests=5), has_tls=has_tls)
+        report(lambda abused: slow_peers(abused, 200), has_tls=has_tls)
+        report(lambda abused: many_connections(abused, 10_000, rng), has_tls=has_tls)
+        report(calm_beside_floods, has_tls=has_tls)
     print(decode_mutants(DECODED, seed), flush=True)
     report(lambda abused: send_mutants(abused, SENT, seed))
     print(load_mutants(QUEUE_FILES, seed), flush=True)
@@ -54,11 +56,11 @@ def play(directory: Path, count: int, seed: int, entries: int) -> None:
     report(lambda abused: extremes(abused, directory, count, entries, seed), "--state-dir", directory)
 
 
-def report(abuse: Callable[[Target], Awaitable[str]], *arguments: str | Path) -> None:
+def report(abuse: Callable[[Target], Awaitable[str]], *arguments: str | Path, has_tls: bool = False) -> None:
     """Abuse a daemon of its own, and print the figures."""
 
     async def run() -> None:
-        async with target(*arguments, limit_s=3600) as abused:
+        async with target(*arguments, limit_s=3600, has_tls=has_tls) as abused:
             print(await abuse(abused), flush=True)
 
     trio.run(run)

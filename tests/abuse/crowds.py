@@ -137,7 +137,7 @@ class _Changes:
 
 @asynccontextmanager
 async def _changing(abused: Target) -> AsyncIterator[_Changes]:
-    async with connect(abused.daemon.url, rm_id="rm-1", resume_from="now") as rm:
+    async with connect(abused.daemon.url, rm_id="rm-1", resume_from="now", tls=abused.login.tls) as rm:
         changes = _Changes(rm)
         await changes.make("CREATE_DRAIN")
         yield changes

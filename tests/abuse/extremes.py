@@ -10,7 +10,7 @@ from typing import Any
 import trio
 from target import Target
 
-from ykactor.client import RequestRefused, ResourceManager, connect
+from ykactor.client import Refused, RequestRefused, ResourceManager, connect
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.replay import replayed
@@ -163,6 +163,8 @@ async def _request(rm: ResourceManager, request: si.Request, outcomes: Counter[s
         outcomes["carried out"] += 1
     except RequestRefused as refused:
         outcomes[refused.code] += 1
+    except Refused:
+        outcomes["carried out in part"] += 1
 
 
 async def _read(rm: ResourceManager, outcomes: Counter[str]) -> None:

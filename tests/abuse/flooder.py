@@ -1,10 +1,12 @@
-"""A client that sends as much as it can until it is killed: ``flooder.py KIND PORT NUMBER``.
+"""A client that sends as much as it can until it is killed: ``flooder.py KIND PORT NUMBER [AUTHORITY]``.
 
-It reads what comes back only to go on. NUMBER is that of the last message to the resource manager ``rm-1``.
+It reads what comes back only to go on. NUMBER is that of the last message to the resource manager ``rm-1``, AUTHORITY a file with
+the authority of a daemon with TLS.
 """
 
 import itertools
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,8 +14,12 @@ from contextlib import suppress
 import msgspec
 from rawframes import FEED_PATH, RM_PATH, frame, handshake
 
+from ykactor.client import tls_context
+
 #: Bytes of small messages in one write; entries in a request, and in the largest ones.
 _BATCH, _ENTRIES, _MOST = 2**16, 2000, 100_000
+#: The socket takes or has nothing now.
+_BUSY = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def subscriptions(number: int) -> Iterator[object]:
@@ -80,10 +86,13 @@ KINDS = {
 }
 
 
-def flood(kind: str, port: int, number: int) -> None:
+def flood(kind: str, port: int, number: int, authority: str | None = None) -> None:
     """Send without end."""
     path, messages = KINDS[kind]
-    with socket.create_connection(("127.0.0.1", port)) as connection:
+    connection = socket.create_connection(("127.0.0.1", port))
+    if authority is not None:
+        connection = tls_context(authority).wrap_socket(connection, server_hostname="localhost")
+    with connection:
         connection.sendall(handshake(path))
         made = (frame(msgspec.json.encode(message)) for message in messages(number))
         print("begins", flush=True)
@@ -102,13 +111,13 @@ def _send(connection: socket.socket, data: bytes) -> None:
     while view:
         try:
             view = view[connection.send(view) :]
-        except BlockingIOError:
+        except _BUSY:
             connection.settimeout(0.001)
-        with suppress(BlockingIOError, TimeoutError):
+        with suppress(*_BUSY):
             connection.recv(2**20)
         connection.setblocking(False)
 
 
 if __name__ == "__main__":
-    _, kind, port, number = sys.argv
-    flood(kind, int(port), int(number))
+    _, kind, port, number, *authority = sys.argv
+    flood(kind, int(port), int(number), *authority)

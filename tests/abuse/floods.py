@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,34 +11,38 @@ import trio
 from flooder import KINDS
 from target import Target, round_trips
 
-_FLOODER = str(Path(__file__).with_name("flooder.py"))
-#: How much longer a calm client may wait beside a flood than alone (99 of 100 answers), but for the first ms.
+_FLOODER = Path(__file__).with_name("flooder.py")
+#: How much longer a calm client may wait beside a flood than alone, before or after it (99 of 100 answers), but for the first ms.
 RATIO_MAX = 50
 _FIRST_S = 0.001
 
 
 async def floods(abused: Target, count: int) -> tuple[str, float]:
     """Each kind of flood. Returns figures, and the worst time in seconds in which a calm client had 99 of 100 answers."""
-    alone = _quantiles(await round_trips(abused.daemon.url, count))
+    alone = _quantiles(await round_trips(abused, count))
     figures, worst_s = [f"alone: {_shown(alone)}"], 0.0
     for kind in KINDS:
         found = _quantiles(await _beside(abused, kind, count))
         figures.append(f"beside {kind}: {_shown(found)}")
-        assert found[1] < RATIO_MAX * (_FIRST_S + alone[1]), "; ".join(figures)
+        before, alone = alone, _quantiles(await round_trips(abused, count))
+        assert found[1] < RATIO_MAX * (_FIRST_S + max(before[1], alone[1])), "; ".join([*figures, f"then alone: {_shown(alone)}"])
         worst_s = max(worst_s, found[1])
     return "a calm follower waits " + "; ".join(figures), worst_s
 
 
 async def _beside(abused: Target, kind: str, count: int) -> list[float]:
     used_s = abused.daemon.cpu_s()
+    arguments = [kind, str(abused.port), str(abused.resume_from), *filter(None, [abused.authority])]
+    path = os.pathsep.join(filter(None, [str(_FLOODER.parent), os.environ.get("PYTHONPATH")]))  # PYTHONSAFEPATH leaves it out
+    environment = os.environ | {"PYTHONPATH": path}
     process = await trio.lowlevel.open_process(
-        [sys.executable, _FLOODER, kind, str(abused.port), str(abused.resume_from)], stdout=subprocess.PIPE
+        [sys.executable, str(_FLOODER), *arguments], stdout=subprocess.PIPE, env=environment
     )
     try:
         assert process.stdout is not None
         async with process.stdout:
             assert (await process.stdout.receive_some()).startswith(b"begins")
-            found = await round_trips(abused.daemon.url, count)
+            found = await round_trips(abused, count)
         assert process.poll() is None, f"the flood of {kind} has ended"
         assert abused.daemon.cpu_s() - used_s > sum(found) / 10, f"there was no flood of {kind}"
         return found

@@ -10,8 +10,8 @@ from itertools import pairwise
 from time import thread_time
 
 import trio
-from mutants import REQUESTS, SUBSCRIPTIONS, Mutator
-from rawframes import BINARY, CLOSE, FEED_PATH, PING, PONG, RM_PATH, TEXT, frame, handshake
+from mutants import OPERATIONS, REQUESTS, SUBSCRIPTIONS, Mutator
+from rawframes import BINARY, CLOSE, FEED_PATH, OPERATOR_PATH, PING, PONG, RM_PATH, TEXT, frame, handshake
 from rawpeers import RawPeer, raw_peer
 from target import HELD_MAX_S, Target, round_trips
 
@@ -28,7 +28,7 @@ _END_S = 60
 
 def mutators(rng: random.Random) -> list[tuple[str, Encoding, Mutator]]:
     """One for each path and encoding."""
-    messages = {RM_PATH: REQUESTS, FEED_PATH: SUBSCRIPTIONS}
+    messages = {RM_PATH: REQUESTS, FEED_PATH: SUBSCRIPTIONS, OPERATOR_PATH: OPERATIONS}
     return [(path, encoding, Mutator(rng, encoding, messages[path])) for path in messages for encoding in ENCODINGS.values()]
 
 
@@ -36,10 +36,10 @@ def decode_mutants(count: int, seed: int) -> str:
     """Each is decoded, or refused with ``ProtocolError``, in a bounded time. Returns figures."""
     codes: Counter[str] = Counter()
     longest_s = 0.0
-    for path, encoding, mutator in mutators(random.Random(seed)):
-        for _ in range(count // 4):
-            data = mutator.draw()[: IdentityLimits().message_bytes]
-            work = encoding.decoding_request(data) if path == RM_PATH else _decoding_subscribe(encoding, data)
+    kinds = mutators(random.Random(seed))
+    for path, encoding, mutator in kinds:
+        for _ in range(count // len(kinds)):
+            work = _decoding(path, encoding, mutator.draw()[: IdentityLimits().message_bytes])
             code = ""
             while not code:
                 began_s = thread_time()
@@ -51,9 +51,15 @@ def decode_mutants(count: int, seed: int) -> str:
     return f"{count} messages are decoded, the longest step takes {1e3 * longest_s:.0f} ms: {shown}"
 
 
+def _decoding(path: str, encoding: Encoding, data: bytes) -> Pausing[object]:
+    if path == OPERATOR_PATH:
+        return encoding.decoding_operator_request(data)
+    return encoding.decoding_request(data) if path == RM_PATH else _decoding_subscribe(encoding, data)
+
+
 def _decoding_subscribe(encoding: Encoding, data: bytes) -> Pausing[object]:
     yield from ()
-    return encoding.decode_subscribe(data)
+    return encoding.decode_feed_request(data)
 
 
 def _step(work: Pausing[object]) -> str:
@@ -76,7 +82,7 @@ async def send_mutants(abused: Target, count: int, seed: int) -> str:
         path, encoding, mutator = rng.choice(kinds)
         frames = [_mutant_frames(rng, encoding, mutator) for _ in range(min(_FRAMES, count - first))]
         await _send(abused, path, encoding, frames, rng)
-    await round_trips(abused.daemon.url, 1)
+    await round_trips(abused, 1)
     assert await abused.state_hash() == before
     return f"{count} messages in frames have no effect; the longest hold is {1e3 * abused.check():.0f} ms"
 
@@ -95,7 +101,7 @@ async def _send(abused: Target, path: str, encoding: Encoding, frames: list[byte
                             await peer.stream.send_all(_registration(abused, encoding))
                         while frames:
                             await peer.stream.send_all(frames.pop())
-                        await peer.stream.send_eof()
+                        await peer.socket.send_eof()
 
 
 async def _read_to_the_end(peer: RawPeer, connection: trio.CancelScope) -> None:

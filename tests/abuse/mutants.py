@@ -11,8 +11,8 @@ import msgspec
 
 from ykactor.wire.si.codec import JSON, Encoding
 
-#: Right messages of resource managers and of followers. The names are those of nothing that exists, so that a mutant which is
-#: still right changes nothing either.
+#: Right messages of resource managers, followers and operators. The names are those of nothing that exists, so that a mutant
+#: which is still right changes nothing either.
 REQUESTS: list[dict[str, Any]] = [
     {"type": "RegisterResourceManagerRequest", "rmID": "nobody", "buildInfo": {"a": "b"}, "config": "", "resumeFrom": 7},
     {
@@ -50,6 +50,19 @@ SUBSCRIPTIONS: list[dict[str, Any]] = [
     {"type": "Subscribe"},
     {"type": "Subscribe", "from": 0, "queues": ["root"], "kinds": ["APP", "NODE_ALLOC"]},
     {"type": "Subscribe", "from": "now", "partitions": ["default"], "applications": ["none"], "instance": "none"},
+]
+#: A mutant of ``HoldQueue`` has no effect unless three of its values change to the right ones.
+OPERATIONS: list[dict[str, Any]] = [
+    {"type": "NodeRequest", "id": "1", "nodes": [{"nodeID": "none", "action": "DRAIN_NODE"}]},
+    {"type": "TerminateApplication", "applicationID": "none", "partitionName": "none"},
+    {"type": "MoveApplication", "id": "2", "applicationID": "none", "queueName": "root.none"},
+    {"type": "HoldApplication", "applicationID": "none", "held": True},
+    {"type": "HoldQueue", "queueName": "none", "partitionName": "none", "held": False},
+    {"type": "CancelAllocation", "applicationID": "none", "allocationKey": "none"},
+    {"type": "SetPriority", "applicationID": "none", "allocationKey": "none", "priority": 3},
+    {"type": "ExpectNoAllocations", "allocationKeys": ["none"]},
+    {"type": "UpdateConfigurationRequest", "config": "partitions: 3", "ifChecksum": "none"},
+    {"type": "ReleaseResourceManager", "rmID": "nobody"},
 ]
 _TEXTS = (
     "",

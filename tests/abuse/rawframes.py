@@ -1,6 +1,6 @@
 """The bytes of a client: the request for a websocket, and frames."""
 
-RM_PATH, FEED_PATH = "/v1/rm", "/v1/feed"
+RM_PATH, FEED_PATH, OPERATOR_PATH = "/v1/rm", "/v1/feed", "/v1/operator"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -19,10 +20,17 @@ class Received(NamedTuple):
 
 
 class RawPeer:
-    """A socket to the daemon, with the frames that come from there."""
+    """A connection to the daemon, with the frames that come from there.
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
+    Attributes:
+        socket: what the connection goes over.
+    """
+
+    def __init__(self, socket: trio.SocketStream, tls: ssl.SSLContext | None) -> None:
+        self.socket = socket
+        self.stream: trio.abc.Stream = socket
+        if tls is not None:
+            self.stream = trio.SSLStream(socket, tls, server_hostname="localhost", https_compatible=True)
         self._data = bytearray()
 
     async def accepted(self) -> None:
@@ -71,8 +79,9 @@ async def raw_peer(abused: Target, *, buffer_bytes: int | None = None) -> AsyncI
     if buffer_bytes is not None:
         socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, buffer_bytes)
     await socket.connect(("127.0.0.1", abused.port))
-    async with trio.SocketStream(socket) as stream:
-        yield RawPeer(stream)
+    peer = RawPeer(trio.SocketStream(socket), abused.login.tls)
+    async with peer.stream:
+        yield peer
 
 
 async def until_closed(peer: RawPeer) -> None:
@@ -85,7 +94,7 @@ async def until_closed(peer: RawPeer) -> None:
             return
 
 
-def reset(stream: trio.SocketStream, rng: random.Random) -> None:
+def reset(peer: RawPeer, rng: random.Random) -> None:
     """Let the connection end with a reset, half of the times."""
     if rng.random() < 0.5:
-        stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        peer.socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

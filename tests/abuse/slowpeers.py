@@ -37,7 +37,7 @@ async def slow_peers(abused: Target, count: int) -> str:
             path = (RM_PATH, FEED_PATH)[number % 2 if number < 8 else 1]
             nursery.start_soon(_half_of_a_message, abused, path)
         await trio.sleep(1)
-        latencies = await round_trips(abused.daemon.url, 100)
+        latencies = await round_trips(abused, 100)
         cost = abused.memory() - memory
         assert cost < KEPT_BYTES + 3 * count * PEER_BYTES
         with trio.fail_after(AccessLimits().handshake_seconds + limits.close_s + LATE_S):
@@ -85,7 +85,7 @@ async def many_connections(abused: Target, count: int, rng: random.Random) -> st
     await _drop_some(abused, count, rng)
     await returns(abused.descriptors, descriptors)
     await returns(abused.memory, memory + KEPT_BYTES)
-    await round_trips(abused.daemon.url, 1)
+    await round_trips(abused, 1)
     return f"{count} connections came and went; memory changed by {(abused.memory() - memory) >> 10} KiB"
 
 
@@ -107,7 +107,7 @@ async def _drop_one(abused: Target, rng: random.Random, places: trio.CapacityLim
                 await peer.stream.send_all(data)
             case 2:
                 await _subscribe(peer)
-        reset(peer.stream, rng)
+        reset(peer, rng)
     places.release_on_behalf_of(token)
 
 

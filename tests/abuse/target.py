@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from certificates import Authority
 from daemon import LIMIT_S, RunningDaemon, application, asks, next_allocated, node, real_daemon
 
-from ykactor.client import connect
+from ykactor.client import connect, tls_context
 from ykactor.client.connection import open_connection
+from ykactor.client.login import Login
 
 _WATCHED = str(Path(__file__).with_name("watched.py"))
 #: No task may hold the loop for longer.
@@ -28,10 +31,14 @@ class Target:
     Attributes:
         resume_from: the number from which this resource manager, ``rm-1``, goes on.
         port: where the daemon listens.
+        login: what its clients need.
+        authority: a file with the authority that clients trust; None: the daemon has no TLS.
     """
 
-    def __init__(self, daemon: RunningDaemon, resume_from: int) -> None:
+    def __init__(self, daemon: RunningDaemon, resume_from: int, authority: Path | None) -> None:
         self.daemon = daemon
+        self.authority = authority
+        self.login = Login(tls=None if authority is None else tls_context(authority))
         self.resume_from = resume_from
         self.port = int(daemon.url.rpartition(":")[2])
         self._process = Path(f"/proc/{daemon.process.pid}")
@@ -68,19 +75,33 @@ class Target:
 
 
 @asynccontextmanager
-async def target(*arguments: str | Path, limit_s: float = LIMIT_S) -> AsyncIterator[Target]:
+async def target(*arguments: str | Path, limit_s: float = LIMIT_S, has_tls: bool = False) -> AsyncIterator[Target]:
     """Run a daemon with these arguments of ``serve`` for so many seconds at most; at the end nothing must have failed."""
-    async with real_daemon(*arguments, wrapper=(sys.executable, _WATCHED), limit_s=limit_s) as daemon:
-        async with connect(daemon.url, rm_id="rm-1") as rm:
-            await rm.request(node("n1", vcore=4000))
-            await rm.request(application())
-            await rm.request(asks("t1"))
-            await rm.request(asks("t2", vcore=9000))
-            await next_allocated(rm)
-            resume_from = rm.sequence
-        abused = Target(daemon, resume_from)
-        yield abused
-        abused.check()
+    with tempfile.TemporaryDirectory() as directory:
+        authority, pair = _authority(Path(directory)) if has_tls else (None, [])
+        async with real_daemon(*arguments, *pair, wrapper=(sys.executable, _WATCHED), limit_s=limit_s) as daemon:
+            abused = Target(daemon, await _populate(daemon, authority), authority)
+            yield abused
+            abused.check()
+
+
+def _authority(directory: Path) -> tuple[Path, list[str | Path]]:
+    """A new authority, and the arguments of a daemon that it knows."""
+    made = Authority(directory)
+    made.write()
+    return made.ca, ["--tls-cert", made.cert, "--tls-key", made.key]
+
+
+async def _populate(daemon: RunningDaemon, authority: Path | None) -> int:
+    """Put in what ``Target`` says; returns the number of the last message."""
+    tls = None if authority is None else tls_context(authority)
+    async with connect(daemon.url, rm_id="rm-1", tls=tls) as rm:
+        await rm.request(node("n1", vcore=4000))
+        await rm.request(application())
+        await rm.request(asks("t1"))
+        await rm.request(asks("t2", vcore=9000))
+        await next_allocated(rm)
+        return rm.sequence
 
 
 async def returns(read: Any, bound: int, within_s: float = 30) -> None:
@@ -91,10 +112,10 @@ async def returns(read: Any, bound: int, within_s: float = 30) -> None:
     assert read() <= bound
 
 
-async def round_trips(url: str, count: int) -> list[float]:
+async def round_trips(abused: Target, count: int) -> list[float]:
     """The times in seconds that a calm follower waits for its subscriptions to be confirmed, one after the other, sorted."""
     found = []
-    async with open_connection(url, "/v1/feed") as connection:
+    async with open_connection(abused.daemon.url, "/v1/feed", login=abused.login) as connection:
         for _ in range(count):
             await trio.sleep(0.005)
             began_s = trio.current_time()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from accessfiles import access_of
 from memorystore import MemoryStore
 from msgspec import structs
 
@@ -260,14 +261,28 @@ def access(**rm_ids: str) -> Access:
     return Access(identities=tuple(Identity(name=name, roles=roles, rm_ids=frozenset({rm})) for name, rm in rm_ids.items()))  # type: ignore[arg-type]
 
 
+def limited(at_top: str, own: str = "limits: {}") -> Access:
+    return access_of(f"identities: [{{name: a, roles: [reader], {own}}}, {{name: b, roles: [reader]}}]\n{at_top}\n")
+
+
 CHANGES: dict[str, tuple[Access, Access, str]] = {
     "all": (access(a="1", b="1", c="1"), access(b="2", c="1", d="1"), "added: d; changed: b; removed: a"),
     "a token": (
         access(a="1", b="1"),
         structs.replace(access(a="1", b="1"), tokens=Tokens().with_new("yk_x", "b", None, None)),  # type: ignore[arg-type]
-        "changed: b",
+        "tokens added: 2acd950e of b",
     ),
-    "a limit": (access(a="1"), structs.replace(access(a="1"), jwks_file="x"), "no identity changed"),
+    "another token": (
+        structs.replace(access(b="1"), tokens=Tokens().with_new("yk_x", "b", None, None)),  # type: ignore[arg-type]
+        structs.replace(access(b="1"), tokens=Tokens().with_new("yk_y", "b", None, None)),  # type: ignore[arg-type]
+        "tokens added: 16384f77 of b; tokens removed: 2acd950e of b",
+    ),
+    "limits": (
+        limited("limits: {sessions: 9}"),
+        limited("limits: {sessions: 8, totalSessions: 99}", "limits: {sessions: 4, asks: 5}"),
+        "limit totalSessions: 1032 -> 99; limit sessions: 9 -> 8; limit sessions: 9 -> 4 of a; limit asks: 1000000 -> 5 of a",
+    ),
+    "nothing": (access(a="1"), structs.replace(access(a="1"), jwks_file="x"), "no identity, token or limit changed"),
 }
 
 
@@ -275,7 +290,7 @@ CHANGES: dict[str, tuple[Access, Access, str]] = {
 async def test_changes_of_the_access_file(
     before: Access, after: Access, text: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """SE-72: the names of identities, never what shows them."""
+    """SE-72: names of identities, ids of tokens, and limits; never what shows somebody."""
     async with auditing() as (audit, told):
         await audit.access_changed(Path("/etc/access.yaml"), before, after)
         await settled()

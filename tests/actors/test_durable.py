@@ -18,7 +18,6 @@ from world import app, ask, load, node, queue, tree
 from ykactor.actors import journal as journal_module
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, TurnRecord
-from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FACTS_MAX, SNAPSHOT_S, FeedActor, SnapshotError
 from ykactor.actors.journal import RETRY_S, Journal, Resumed, Stalled
@@ -52,15 +51,12 @@ class World:
         self.store = store
         self.journal = Journal(store, encode_facts, lambda: round(trio.current_time() * 1e9))
         self.outboxes = OutboxRegistry(self.journal)
-        self.observed = []
-        self.facts = DurableFacts(self.observed.append, self.journal)
         self.inbox = Mailbox("default", 10)
         render = lambda fact, partition, number: [Event(number, fact.node_id, partition=partition)]  # noqa: E731
         self.feed = FeedActor(render, {"default": self.inbox}, self._deliver, journal=self.journal, **options)
         self.turns = 0
 
     def _deliver(self, partition, facts):
-        self.facts.add(facts)
         self.outboxes.deliver([Note(facts[0].node_id)])
 
     async def run(self):
@@ -194,8 +190,6 @@ def test_nobody_sees_what_is_not_durable(number):
     turns = store.turns
     assert [turn["number"] for turn in turns] == list(range(1, len(turns) + 1))
     assert sum(len(turn["facts"]) for turn in turns) == store.last_event
-    observed = [fact.node_id for fact in world.observed]
-    assert observed == [name for turn in turns for name in turn["facts"]][: len(observed)]
     assert world.feed.ring.lowest <= world.feed.ring.durable + 1
 
 

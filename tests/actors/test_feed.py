@@ -400,6 +400,17 @@ async def test_silent_subscriber_gets_a_bookmark_every_ten_seconds(autojump_cloc
             assert trio.current_time() - began == pytest.approx(10)
 
 
+async def test_who_reads_the_past_is_not_kept_waiting():
+    """A bookmark tells at once that all up to the beginning was sent, when the last events are not wanted."""
+    async with make_world() as w:
+        await w.publish("a", partition="gpu")
+        await w.publish(*["n"] * 1000)
+        subscription = w.subscribe(partitions=frozenset({"gpu"}))
+        assert numbers(await subscription.next()) == [1]
+        assert await subscription.next() == Reached(1001)
+        assert subscription.next_nowait() is None
+
+
 async def test_filtered_events_move_the_bookmark(autojump_clock):
     """Events that a subscriber does not want move its cursor, of which it hears within a second, not once an event."""
     async with make_world() as w:

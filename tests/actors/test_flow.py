@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from ykactor.actors.flow import FLOW, Edge, Kind, Role
 from ykactor.core.objects.commands import NodeCommand, QueueCommand
 
 PACKAGE = Path(ykactor.__file__).parent
-SOURCES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
-    for folder in ("actors", "surfaces")
-    for path in sorted((PACKAGE / folder).rglob("*.py"))
-}
+SOURCES = [
+    path.relative_to(PACKAGE).as_posix() for folder in ("actors", "surfaces") for path in sorted((PACKAGE / folder).rglob("*.py"))
+]
 #: Methods that wait for room in somebody's inbox; the partition is given the feed's ``put`` under another name.
 PUTS = ("put", "_publish")
+
+
+@cache
+def syntax(source: str) -> ast.Module:
+    """What a file says."""
+    return ast.parse((PACKAGE / source).read_text())
 
 
 def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -28,7 +33,7 @@ def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 def waiting_puts(source: str) -> list[type]:
     """The type of each message that a file sends by a put that may wait."""
     found = []
-    for function in functions(SOURCES[source]):
+    for function in functions(syntax(source)):
         for node in ast.walk(function):
             if isinstance(node, ast.Await) and isinstance(node.value, ast.Call) and called(node.value) in PUTS:
                 (message,) = node.value.args
@@ -74,12 +79,12 @@ def test_the_innermost_wait_for_nobody(role: Role) -> None:
     assert not [edge for edge in FLOW if edge.sender is role and edge.waits]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_every_put_that_waits_is_in_the_table(source: str) -> None:
+def test_every_put_that_waits_is_in_the_table() -> None:
     """What a file sends by a put that may wait is a command of an edge that names the file."""
-    allowed = [edge.messages for edge in FLOW if edge.kind is Kind.COMMAND and source in edge.sent_in]
-    for message in waiting_puts(source):
-        assert any(issubclass(message, messages) for messages in allowed), f"{source} waits to send {message.__name__}"
+    for source in SOURCES:
+        allowed = [edge.messages for edge in FLOW if edge.kind is Kind.COMMAND and source in edge.sent_in]
+        for message in waiting_puts(source):
+            assert any(issubclass(message, messages) for messages in allowed), f"{source} waits to send {message.__name__}"
 
 
 def test_the_check_sees_something() -> None:
@@ -102,8 +107,8 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
     """``put_nowait`` is used by the files of reserved edges, and by no other."""
     users = {
         source
-        for source, tree in SOURCES.items()
-        for node in ast.walk(tree)
+        for source in SOURCES
+        for node in ast.walk(syntax(source))
         if isinstance(node, ast.Call) and called(node) == "put_nowait"
     } - {"surfaces/server/log_writer.py"}  # a queue to the thread of the log, not a channel between tasks
     assert users == {source for edge in FLOW if edge.kind is Kind.RESERVED for source in edge.sent_in}
@@ -113,8 +118,8 @@ def test_room_is_awaited_only_where_the_table_says_so() -> None:
     """Who waits for room in the journal is in the table, which proves that nobody waits in a circle."""
     waiting = {
         source
-        for source, tree in SOURCES.items()
-        for node in ast.walk(tree)
+        for source in SOURCES
+        for node in ast.walk(syntax(source))
         if isinstance(node, ast.Await) and isinstance(node.value, ast.Call) and called(node.value) in ("room", "_room")
     }
     assert waiting == {source for edge in FLOW if edge.kind is Kind.ROOM for source in edge.sent_in}

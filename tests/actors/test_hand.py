@@ -3,7 +3,7 @@
 import pytest
 from world import app, ask
 
-from ykactor.actors.commands import Intake, RunCycles, TakeSnapshot
+from ykactor.actors.commands import Intake, Read, RunCycles, TakeSnapshot
 from ykactor.actors.hand import CHUNK_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.held_limits import HeldLimits
@@ -32,6 +32,15 @@ def test_submissions_are_handled_together_up_to_the_next_command():
     hand = Hand()
     hand.take([first, second, steps, third])
     assert handled(hand) == [([A, B, C], [first, second]), (steps, []), ([D], [third])]
+
+
+def test_readers_do_not_cut_input():
+    """SE-96: what is read waits for the rest of the batch; everything else keeps its order."""
+    first, second, snapshot = intake(A), intake(B), TakeSnapshot(1)
+    reads = [Read(lambda *_: None, lambda _: None) for _ in range(2)]
+    hand = Hand()
+    hand.take([reads[0], first, reads[1], second, snapshot])
+    assert handled(hand) == [([A, B], [first, second]), (snapshot, []), (reads[0], []), (reads[1], [])]
 
 
 def test_submissions_with_other_limits_are_handled_apart():

@@ -392,12 +392,12 @@ async def test_a_dead_answerer_stalls_nobody(seed, autojump_clock):
     async with stage() as s:
         nodes = [node(f"n{number:02}", vcore=40_000) for number in range(40)]
         await s.send(*nodes, app("app-1"), app("app-2", "root.b"), *classed(300))
-        for second in range(100):
+        for second in range(30):
             await s.until(second)
             await s.send(ask(f"free-{second}", "app-2", vcore=1))
             assert s.placed() == [f"free-{number}" for number in range(second + 1)]
-        assert [at for at, line in s.heard() if " on " in line and "free" in line] == list(range(100))
-        assert s.actor.cycles < 1000
+        assert [at for at, line in s.heard() if " on " in line and "free" in line] == list(range(30))
+        assert s.actor.cycles < 300
 
 
 async def test_a_slow_answerer_is_asked_once_and_waited_for(seed, autojump_clock):

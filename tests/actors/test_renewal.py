@@ -258,7 +258,7 @@ async def test_memory_does_not_grow(tmp_path, monkeypatch, autojump_clock):
     async with renewing(tmp_path, monkeypatch) as made:
         olds = weakref.WeakSet()
         made.may_end.set()
-        for number in range(200):
+        for number in range(80):
             olds |= {made.actor.core, made.actor.scheduler_core}
             await made.send(app(f"app-{number + 2}", "root.b"), ask(f"k{number}", f"app-{number + 2}", vcore=1000))
             await made.settle()

@@ -41,3 +41,9 @@ def test_a_cycle_is_what_its_phases_take(monkeypatch):
     assert sum(times.placements.counts) == 2
     assert times.phases["plan"].histogram.sum == 8
     assert times.phases["observe"].histogram.sum == 100
+    assert times.of_cycles() == {"count": 2, "lastSeconds": 2, "meanSeconds": 4.5, "maxSeconds": 7}
+
+
+def test_no_cycle_yet() -> None:
+    """Everything is 0."""
+    assert set(TurnTimes().of_cycles().values()) == {0}

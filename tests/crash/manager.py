@@ -41,7 +41,7 @@ class Manager:
         self._received = 0
         #: A number that was valid before a loss; None if there was none since the last registration.
         self._lost: int | None = None
-        self._answered = trio.Event()
+        self._took = trio.Event()
         self._stream: MessageStream
         self._loads: list[Load] = []
 
@@ -70,7 +70,9 @@ class Manager:
         resume_from = UNSET if ledger is None else max(ledger.first, self._received - overlap)
         request_id = self._new_id()
         await self._stream.send(
-            si.RegisterResourceManagerRequest(rm_id="rm", id=request_id, resume_from=resume_from, answers_predicates=True)
+            si.RegisterResourceManagerRequest(
+                rm_id="rm", id=request_id, resume_from=resume_from, answers_predicates=True, wants_scheduling_states=True
+            )
         )
         open_before = 0 if ledger is None else len(ledger.unanswered)
         while self.ledger is None or request_id not in self.ledger.answered:
@@ -130,7 +132,7 @@ class Manager:
             self._loads = [Load(name, self.ledger, self._rng, self._numbers.__next__) for name in PARTITIONS]
         self.ledger.take(message)
         self._received = message.sequence
-        self._answered.set()
+        self._took.set()
         if isinstance(message, si.PredicatesRequest):
             answers = [
                 si.PredicateAnswer(predicate=check.predicate, node_id=check.node_id, allocate=check.allocate)
@@ -183,11 +185,20 @@ class Manager:
         """What all registrations have sent and were told."""
         return self.counts + (Counter() if self.ledger is None else self.ledger.counts)
 
+    async def counted(self, what: str, number: int) -> None:
+        """Wait until so much more was counted."""
+        wanted = self.total()[what] + number
+        while self.total()[what] < wanted:
+            await self._takes_one()
+
     async def all_answered(self) -> None:
         """Wait until every request has its answer."""
         while self.ledger is None or self.ledger.unanswered:
-            self._answered = trio.Event()
-            await self._answered.wait()
+            await self._takes_one()
+
+    async def _takes_one(self) -> None:
+        self._took = trio.Event()
+        await self._took.wait()
 
 
 def _was_told(task: Task) -> bool:

@@ -10,8 +10,18 @@ from functools import partial
 import trio
 
 from ykactor.access.limits import Limits as AccessLimits
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, PartitionSnapshot, Publication, RunCycles, TakeSnapshot
+from ykactor.actors.commands import (
+    Administer,
+    Intake,
+    PartitionCommand,
+    PartitionSnapshot,
+    Publication,
+    Read,
+    RunCycles,
+    TakeSnapshot,
+)
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
@@ -19,6 +29,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
+from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
 from ykactor.surfaces.server.daemon_rows import DaemonRows
@@ -82,6 +93,8 @@ class FakePartition:
                 await self._feed.inbox.put(Publication(self.name, facts))
                 if done is not None:
                     done(self.name)
+            case Read():
+                command.done({})
             case TakeSnapshot(snapshot_id):
                 state = {"name": self.name, "facts": self.facts_count}
                 await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
@@ -112,8 +125,10 @@ class FakeDaemon:
         self.partitions: dict[str, Mailbox] = {}
         self.feed = FeedActor(_scripted_events, self.partitions, self._deliver, ring_max)
         self.audit = Audit(self.feed, self.partitions, self.now_ns, DaemonRows(None))
+        self.counts = SessionCounts()
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}
         self.partitions.update({name: double.inbox for name, double in self.doubles.items()})
+        self.health = HealthChecks(self.partitions, list)
         self.manual = manual
         self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
         self.instance = secrets.token_hex(8)
@@ -176,7 +191,7 @@ class FakeDaemon:
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
         serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        serve = partial(serve, in_force=in_force)
+        serve = partial(serve, in_force=in_force, counts=self.counts)
         await serve([door], self, self.audit, task_status=task_status)
         self.stopped.set()
 

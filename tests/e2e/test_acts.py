@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import trio
 from click.testing import CliRunner, Result
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
@@ -82,11 +83,53 @@ async def test_refused_acts() -> None:
         await rm.request(node())
         result = await run("drain", "n9", "n1", "--url", url, expect=exit_codes.FAILED)
         assert result.stdout == "n1 drains\n"
-        assert result.stderr == "n9 refused: REFUSED: nodes: failed to find node n9 in partition default\n"
+        assert result.stderr == "n9 refused: failed to find node n9 in partition default\n"
         result = await run("cancel", "app-9", "app-9/t1", "--url", url, expect=exit_codes.FAILED)
         assert result.stderr.count("failed to find application app-9") == 2
         result = await run("hold", "root.x", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
-        assert result.stderr == "root.x refused: REFUSED: partitionName: failed to find partition gpu\n"
+        assert result.stderr == "root.x refused: failed to find partition gpu\n"
+        result = await run("cancel", "app-9", "--partition", "gpu", "--url", url, expect=exit_codes.FAILED)
+        assert result.stderr == "Error: nothing was done: failed to find partition gpu\n"
     result = await run("release", "app-1", "--url", url, expect=exit_codes.FAILED)
     assert result.stderr.startswith("Error: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("verb", ["cancel", "priority"])
+async def test_a_name_of_a_task_does_not_mean_the_application(verb: str) -> None:
+    """OP-15: ``asks -o name`` names the tasks; their keys alone end no application, unless it is said that they mean one."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        number = ("5",) if verb == "priority" else ()
+        await rm.request(node())
+        for name, keys in ("t1", ["t2"]), ("t2", ["t1"]), ("t3", ["t4"]):
+            await rm.request(application(name, "root.default"))
+            await rm.request(asks(*keys, of=name, vcore=99_000))
+        named = (await run("asks", "-o", "name", "--url", url)).stdout.split()
+        assert named == ["t1/t2", "t2/t1", "t3/t4"]
+        for bare in "t1", "t4":
+            result = await run(verb, "t3", bare, *number, "--url", url, expect=exit_codes.FAILED)
+            what = f"{ {'t1': 't2/t1', 't4': 't3/t4'}[bare] } is a task"
+            how = "name a task as APP/ASK, or give --whole if the names are those of applications"
+            assert (result.stdout, result.stderr) == ("", f"Error: nothing was done: {what}; {how}\n")
+        assert (await run("priorities", "-o", "name", "--url", url)).stdout.split() == named
+        both = await run(verb, "--whole", "--app", "t1", "t1", *number, "--url", url, expect=exit_codes.USAGE)
+        assert "found --app and --whole, expected one of them" in both.stderr
+        done = "is ending" if verb == "cancel" else "has priority 5"
+        assert (await run(verb, "--whole", "t1", *number, "--url", url)).stdout == f"t1 {done}\n"
+        done = "is cancelled" if verb == "cancel" else "has priority 5"
+        assert (await run(verb, *named[1:], *number, "--url", url)).stdout == "".join(f"{name} {done}\n" for name in named[1:])
+
+
+@pytest.mark.parametrize("names", [("app-1/",), ("app-1/t1", "app-1/"), ("--app", "app-1", "")])
+@pytest.mark.parametrize("verb", ["cancel", "priority"])
+async def test_an_empty_key_does_not_mean_the_application(verb: str, names: tuple[str, ...]) -> None:
+    """As that of a variable of a shell that is not set; nothing is done then."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(application("app-1", "root.default"))
+        await rm.request(asks("t1"))
+        number = ("5",) if verb == "priority" else ()
+        result = await run(verb, *names, *number, "--url", url, expect=exit_codes.USAGE)
+        assert "without the key of a task, expected APP, APP/ASK, or --app APP with ASK" in result.stderr
+        shown = (await run("app", "app-1", "--url", url)).stdout
+        assert "Accepted" in shown
+        assert "Priority     0" in shown

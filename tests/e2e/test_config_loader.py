@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from subprocess import CalledProcessError
 
@@ -27,12 +29,23 @@ from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.si.codec import ProtocolError
 
 SAMPLES = {path.stem: path.read_text() for path in queuetexts.SAMPLES}
-LARGE = {
-    "generated": generate(1, queues=1500, asks=1).config,
-    "partitions": several(**{f"p{n}": [queue(f"q{m}", limits=[limit("a", vcore=m + 1)]) for m in range(100)] for n in range(3)}),
-    "umlauts": json.dumps(json.loads(tree(queue("a", p={"note": "ü" * INLINE_MAX}))), ensure_ascii=False),
-}
 SMALL = tree(queue("a"))
+
+
+@cache
+def generated() -> str:
+    """1500 queues."""
+    return generate(1, queues=1500, asks=1).config
+
+
+def partitions() -> str:
+    """Three with 100 queues each."""
+    return several(**{f"p{n}": [queue(f"q{m}", limits=[limit("a", vcore=m + 1)]) for m in range(100)] for n in range(3)})
+
+
+def umlauts() -> str:
+    """Letters that are more than a byte."""
+    return json.dumps(json.loads(tree(queue("a", p={"note": "ü" * INLINE_MAX}))), ensure_ascii=False)
 
 
 def padded(text: str) -> str:
@@ -66,9 +79,10 @@ async def test_a_small_text_is_read_here_and_a_large_one_elsewhere(processes: li
     assert len(processes) == 1
 
 
-@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE.keys())
-async def test_large_texts(processes: list[object], text: str) -> None:
-    """Thousands of queues, several partitions, letters that are more than a byte."""
+@pytest.mark.parametrize("make", [generated, partitions, umlauts])
+async def test_large_texts(processes: list[object], make: Callable[[], str]) -> None:
+    """Whatever makes them large."""
+    text = make()
     assert await load_config(text, "q.yaml") == queuefile.load(text, "q.yaml")
     assert len(processes) == 1
 
@@ -136,7 +150,7 @@ async def test_warnings_of_a_good_text_arrive() -> None:
 
 async def test_the_loop_goes_on() -> None:
     """While a large text is read, a task that wants a turn again and again gets many; while the same text is read here, none."""
-    text = LARGE["generated"]
+    text = generated()
     turns = 0
 
     async def tick() -> None:

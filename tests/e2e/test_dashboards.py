@@ -15,7 +15,8 @@ from test_rest import ask, populated
 
 from ykactor.client import follow
 
-CONFIG = Path(__file__).parents[2] / "config"
+README = Path(__file__).parents[2] / "README.md"
+CONFIG = README.parent / "config"
 DASHBOARDS = sorted((CONFIG / "grafana").glob("*.json"))
 SCRAPE, ALERTS = CONFIG / "prometheus" / "scrape.yaml", CONFIG / "prometheus" / "alerts.yaml"
 
@@ -94,7 +95,7 @@ async def test_every_query_reads_what_there_is(tmp_path: Path) -> None:
     """Names, labels, and values of labels, in a scrape of a daemon with a journal, a resource manager and a follower."""
     async with populated(tmp_path, "--state-dir", tmp_path / "state") as (daemon, _), follow(daemon.url):
         text = (await ask(daemon, "/ws/v1/metrics")).body.decode()
-    known: dict[str, Series] = {}
+    known: dict[str, Series] = {"ykactor_tls_certificate_expiry_timestamp_seconds": [{}]}  # with TLS only: ``test_served_tls``
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             known.setdefault(sample.name, []).append(sample.labels)
@@ -128,12 +129,19 @@ def test_alerts_say_what_is_wrong() -> None:
 
 
 def test_the_scrape_configuration_reads_the_default_address() -> None:
-    """And the alert rules beside it."""
+    """And the alert rules beside it, whose queries, their head and README name this job."""
     read = yaml.safe_load(SCRAPE.read_text())
     (job,) = read["scrape_configs"]
     assert (job["job_name"], job["metrics_path"]) == ("ykactor", "/ws/v1/metrics")
     assert job["static_configs"] == [{"targets": ["127.0.0.1:9080"]}]
     assert read["rule_files"] == [ALERTS.name]
+    matchers = [matcher for rule in alert_rules() for _, found in selectors(rule["expr"]) for matcher in found]
+    assert {value for label, _, value in matchers if label == "job"} == {job["job_name"]}
+    needing = {rule["alert"] for rule in alert_rules() if 'job="' in rule["expr"]}
+    head = ALERTS.read_text().partition("groups:")[0]
+    assert set(re.findall(r"Ykactor\w+", head)) == needing
+    (pasted,) = re.findall(r"```yaml\n(scrape_configs:.*?)```", README.read_text(), re.DOTALL)
+    assert yaml.safe_load(pasted)["scrape_configs"] == [{key: job[key] for key in ("job_name", "metrics_path", "static_configs")}]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

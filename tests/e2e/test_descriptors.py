@@ -1,12 +1,13 @@
 """A daemon that runs out of file descriptors goes on for everybody who is connected, and takes nobody new."""
 
+import resource
 from contextlib import AsyncExitStack
 
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
 
 from ykactor.client import Disconnected, connect, follow
 from ykactor.client.connection import open_connection
-from ykactor.surfaces.server.descriptors import RESERVE
+from ykactor.surfaces.server.descriptors import LIMIT_MAX, RESERVE
 
 LIMIT = 160
 
@@ -42,3 +43,10 @@ async def test_connections_are_refused_before_descriptors_run_out(tmp_path):
                 assert (await next_event(again, "NODE")).object_id == "n2"
         assert daemon.noise == ""
         assert await daemon.stop() == 0
+
+
+async def test_the_daemon_takes_as_many_as_the_system_allows():
+    """SE-91: the 1,024 that most systems begin with are too few for the connections that the default limits allow."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with real_daemon(wrapper=["sh", "-c", f'ulimit -Sn {LIMIT}; exec "$@"', "sh"]) as daemon:
+        assert resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE) == (min(hard, LIMIT_MAX), hard)

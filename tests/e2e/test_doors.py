@@ -7,7 +7,7 @@ import socket
 import stat
 import sys
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -356,12 +356,18 @@ async def test_all_sockets_of_systemd_are_served(passed, directory):
     passed += [("ws", socket.create_server(("127.0.0.1", 0))), ("ws", socket.socket(socket.AF_UNIX))]
     passed[1][1].bind(str(directory / "s"))
     passed[1][1].listen()
-    with closing(socket.create_server(("127.0.0.1", 0))) as other:
-        passed.append(("other", other))
-        async with open_doors(unix(directory / "ignored")) as (tcp, local):
-            assert (tcp.kind, local.url) == (DoorKind.LOOPBACK, f"unix:{directory}/s")
-            assert not (directory / "ignored").exists()
+    async with open_doors(unix(directory / "ignored")) as (tcp, local):
+        assert (tcp.kind, local.url) == (DoorKind.LOOPBACK, f"unix:{directory}/s")
+        assert not (directory / "ignored").exists()
     assert (directory / "s").is_socket()
+
+
+@pytest.mark.parametrize("name", ["ykactor.socket", "unknown", "WS"])
+async def test_a_socket_of_systemd_with_another_name(passed, name):
+    """SE-50: nobody would serve it, and clients would wait for ever; a unit without FileDescriptorName has its own name."""
+    passed += [("http", socket.create_server(("127.0.0.1", 0))), (name, socket.create_server(("127.0.0.1", 0)))]
+    assert await refusal(DoorSettings((LOOPBACK,))) == f"systemd passes a socket {name}, expected FileDescriptorName=ws or http"
+    assert passed[1][1].fileno() == -1
 
 
 async def test_an_abstract_socket_of_systemd_is_served(passed):

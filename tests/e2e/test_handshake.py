@@ -211,3 +211,17 @@ async def test_a_burst_finds_no_more_places_than_there_are():
             os.write(stream.socket.fileno(), request())  # without a step of the event loop between them
         statuses = [(await stream.receive_some())[9:12] for stream in streams]
     assert sorted(statuses) == [b"101"] * 2 + [b"503"] * 18
+
+
+async def test_no_network_keeps_others_out(caplog):
+    """SE-91: so many connections of one network are in their handshake; a further one ends; later there is room again."""
+    async with running_daemon(limits=Limits(handshakes_max=2)) as daemon, AsyncExitStack() as stack:
+        first, _ = [await stack.enter_async_context(connected(daemon)) for _ in range(2)]
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        third = await stack.enter_async_context(connected(daemon))
+        assert await third.receive_some() == b""
+        (record,) = [record for record in caplog.records if record.getMessage() == "connection_refused"]
+        assert record.keys["reason"] == "2 connections of 127.0.0.0/24 are in their handshake, no more are allowed"
+        await first.send_all(request())
+        assert b"101 Switching" in await first.receive_some()
+        assert await answer(daemon, request()) == (101, "")

@@ -10,7 +10,7 @@ import yaml
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
 from world import queue, tree
 
-from ykactor.client import RequestRefused, connect, follow
+from ykactor.client import Refused, RequestRefused, connect, follow
 from ykactor.core.messages.facts import ApplicationChanged, QueueRemoved, QueueStateChanged, Released
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import queuefile
@@ -185,7 +185,8 @@ async def test_a_removed_queue_drains(queue_file):
         assert (await daemon.state())["queues"]["root.a"]["state"] == "Draining"
         await rm.request(asks("t2"))
         assert await next_allocated(rm, 2) == [("t1", "n1"), ("t2", "n1")]
-        await rm.request(application("app-2", queue="root.a"))
+        with pytest.raises(Refused, match=r"NO_QUEUE: .*queue root\.a is draining"):
+            await rm.request(application("app-2", queue="root.a"))
         assert (await daemon.state())["applications"]["app-2"]["state"] == "Rejected"
         queue_file.write_text(FIRST)
         await next_event(events, "QUEUE_CONFIG", "configuration accepted")

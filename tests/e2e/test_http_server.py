@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import RunningDaemon, real_daemon, run_command
+from daemon import RunningDaemon, new_token, real_daemon
 
 SECRET = "yk_" + "s" * 43
 _UPGRADE = f"""GET /ws/v1/partitions HTTP/1.1
@@ -79,7 +79,7 @@ async def test_who_is_not_let_in_is_told(tmp_path: Path) -> None:
     """SE-60, SE-74: log and audit have the reason, the client has not; nobody has what was shown."""
     file = tmp_path / "access.yaml"
     file.write_text("identities: [{name: ci, roles: [metrics]}]\n")
-    secret = (await run_command("token", "create", "ci", "--access", file))[0].strip()
+    secret = new_token("ci", file)
     async with real_daemon("--access", file, http="127.0.0.1:0") as daemon:
         answers = [await exchange(daemon, request(f"Authorization: Bearer {each}")) for each in (SECRET, secret)]
         assert [answer.split()[1] for answer in answers] == ["401", "403"]
@@ -87,7 +87,8 @@ async def test_who_is_not_let_in_is_told(tmp_path: Path) -> None:
         await daemon.wait_logged("audited", 2)
         told = [[line for line in daemon.lines if line["event"] == event] for event in ("request_refused", "audited")]
         unknown, lacking = "the token is unknown: it was revoked, or never made", "without the role reader"
-        assert [(line["status"], line["reason"]) for line in told[0]] == [(401, unknown), (403, lacking)]
+        who = "ci does not have the role reader, which /ws/v1/partitions needs"
+        assert [(line["status"], line["reason"]) for line in told[0]] == [(401, unknown), (403, who)]
         assert [(line["who"], line["act"], line["target"], line["refusal"]) for line in told[1]] == [
             ("", "CONNECT", "/ws/v1/partitions", unknown),
             ("ci", "CONNECT", "/ws/v1/partitions", lacking),

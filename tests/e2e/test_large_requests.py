@@ -8,7 +8,7 @@ from daemonhere import daemon_here
 from doubles import running_daemon
 from world import queue, tree
 
-from ykactor.client import RequestRefused, connect, follow, operate
+from ykactor.client import Refused, RequestRefused, connect, follow, operate
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.server import rm_requests
 from ykactor.surfaces.server.caller import Caller
@@ -119,7 +119,7 @@ async def test_a_caller_that_is_revoked_meanwhile(gate: Gate) -> None:
         assert not [each for each in daemon.doubles["default"].received if type(each).__name__ == "UpdateNode"]
 
 
-@pytest.mark.parametrize("last", [{"priority": "high"}, {"resourcePerAlloc": {"vcore": "much"}}, {"allocationKey": ""}])
+@pytest.mark.parametrize("last", [{"priority": "high"}, {"resourcePerAlloc": {"vcore": []}}, {"allocationKey": ""}])
 async def test_a_mistake_at_the_end_refuses_all(last: dict[str, object]) -> None:
     """Whichever step finds it."""
     async with daemon_here(CONFIG) as (daemon, url), connect(url, rm_id="rm-1") as rm:
@@ -133,6 +133,19 @@ async def test_a_mistake_at_the_end_refuses_all(last: dict[str, object]) -> None
                 pass
         assert response.path.startswith(f"allocations[6000].{next(iter(last))}")
         assert daemon.waiting() == []
+
+
+async def test_a_wrong_entry_at_the_end_is_rejected_alone() -> None:
+    """AP-139: all before it take effect."""
+    async with daemon_here(CONFIG) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(application())
+        wrong = asks(*map(str, range(6000)))
+        wrong.allocations.append(msgspec.structs.replace(wrong.allocations[0], resource_per_alloc={"vcore": "much"}))
+        with pytest.raises(Refused) as refused:
+            await rm.request(wrong)
+        (rejected,) = refused.value.rejections
+        assert (rejected.code, rejected.reason.startswith("allocations[6000].resourcePerAlloc.vcore")) == ("BAD_QUANTITY", True)
+        assert len(daemon.waiting()) == 6000
 
 
 async def test_a_large_request_for_a_partition_that_does_not_exist() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -166,6 +167,19 @@ async def test_the_bytes_of_a_message(path: str) -> None:
         assert refusals(daemon) == [("rm", "SEND", reason)]
 
 
+async def test_the_bytes_before_a_registration() -> None:
+    """SE-49: who may not send a configuration sends no more than a registration has, and may go on; later all is allowed."""
+    large = {"type": "NodeRequest", "id": "1", "nodes": [{"nodeID": "n" * 3000, "action": "CREATE"}] * 800}
+    async with daemon_with("{sessions: 9}") as (daemon, _), line_to(daemon) as line:
+        await line.send(large)
+        refusal = await line.receive()
+        assert (refusal["code"], daemon.doubles["default"].received) == ("NOT_REGISTERED", [])
+        assert "expected a registration without a configuration, which has up to 2097152" in refusal["message"]
+        await register(line)
+        await line.send(large)
+        assert (await line.answer("1"))["type"] == "Ack"
+
+
 async def answers(line: Line, times: list[tuple[str, float]]) -> None:
     """Note when each answer comes."""
     while True:
@@ -212,6 +226,19 @@ def message_of(number: int, first: Mapping[str, str]) -> dict[str, object]:
     """A request that is refused; the first one with more in it."""
     padding = {"rmID": "x" * 200} if number else {"rmID": "x" * 200, **first}
     return {"type": "RegisterResourceManagerRequest", "id": str(number), **padding}
+
+
+async def test_who_waits_leaves_a_trace(mock_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture) -> None:
+    """SE-49: a line a minute, with the limit, and a count of all waits."""
+    caplog.set_level(logging.INFO)
+    async with daemon_with("{messagesPerSecond: 1}") as (daemon, _), line_to(daemon) as line:
+        await line.send(*(message_of(number, {}) for number in range(65)))
+        await passes(mock_clock, 70, 1.0)
+    keys = [record.__dict__["keys"] for record in caplog.records if record.getMessage() == "session_throttled"]
+    reason = "limit messagesPerSecond = 1 of identity rm: what follows has to wait"
+    assert [(each["path"], each["reason"]) for each in keys] == [("/v1/rm", reason)] * 2
+    assert keys[1]["left_out"] > 50
+    assert daemon.counts.waits > 60
 
 
 async def test_who_waits_is_not_dead(mock_clock: trio.testing.MockClock) -> None:

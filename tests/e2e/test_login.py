@@ -18,8 +18,9 @@ from ykactor.client import Disconnected, RequestRefused, connect, follow, tls_co
 from ykactor.client import streams as streams_module
 from ykactor.client.login import Login
 from ykactor.client.streams import check_url
-from ykactor.surfaces.cli import deregister
+from ykactor.surfaces.cli import rm
 from ykactor.surfaces.cli.main import main
+from ykactor.surfaces.cli.urls import Destination
 
 TOKEN = "yk_" + "s3cret" * 7
 
@@ -177,7 +178,7 @@ def test_a_file_without_a_token(tmp_path, content, code):
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
-    done = CliRunner().invoke(main, ["deregister", "rm-1", "--token-file", str(path)], prog_name="ykactor")
+    done = CliRunner().invoke(main, ["rm", "release", "rm-1", "--token-file", str(path)], prog_name="ykactor")
     assert done.exit_code == (1 if content is not None else 2)
     is_there = "found no token, expected one line as ykactor token create prints it"
     assert (is_there if content is not None else "does not exist") in done.output.splitlines()[-1]
@@ -185,7 +186,7 @@ def test_a_file_without_a_token(tmp_path, content, code):
 
 def test_no_option_takes_a_token():
     """SE-55: arguments can be seen by every user of the machine."""
-    names = {name for option in deregister.command.params for name in option.opts}
+    names = {name for option in rm.release.params for name in option.opts}
     assert {"--token-file", "--url", "--insecure"} <= names
     assert "--token" not in names
 
@@ -194,11 +195,22 @@ async def test_a_command_finds_the_daemon_and_the_token_in_the_environment(token
     """SE-55, SE-58: ``YKACTOR_URL`` and ``YKACTOR_TOKEN_FILE`` are the defaults; a refused token ends with exit code 1."""
     async with replying(401, "who are you") as (server, url):
         environment = {"YKACTOR_URL": url, "YKACTOR_TOKEN_FILE": str(token_file)}
-        for command in (["deregister", "rm-1"], ["story", "n1"]):
+        for command in (["rm", "release", "rm-1"], ["story", "n1"]):
             _, errors = await run_command(*command, expect=1, environment=environment)
-            assert errors == f"Error: NOT_AUTHENTICATED: {url}: who are you\n"
+            assert errors.startswith(f"Error: NOT_AUTHENTICATED: {url}: who are you; the token in {token_file} is unknown, ")
     assert all(f"Bearer {TOKEN}" in head for head in server.heads)
     assert len(server.heads) == 2
+
+
+def test_a_command_without_a_token_says_how_to_get_one():
+    """SE-58: what to give, and where it comes from; another error needs no token."""
+    daemon = Destination("ws://127.0.0.1:1")
+    unknown = daemon.problem(RequestRefused("NOT_AUTHENTICATED", "who are you")).message
+    assert unknown == (
+        "NOT_AUTHENTICATED: who are you; give a token with --token-file FILE or YKACTOR_TOKEN_FILE: "
+        "ykactor token create IDENTITY --access FILE makes one where the daemon runs"
+    )
+    assert daemon.problem(RequestRefused("NOT_PERMITTED", "no")).message == "NOT_PERMITTED: no"
 
 
 async def test_a_token_may_come_from_a_pipe():
@@ -301,7 +313,7 @@ async def test_a_daemon_with_tls(authority, trusted):
     async with behind_tls(authority) as port:
         async with connect(f"wss://localhost:{port}", rm_id="rm-1", tls=tls_context(trusted), token=TOKEN) as rm:
             await rm.request(node())
-        await run_command("deregister", "rm-1", "--url", f"wss://localhost:{port}", "--tls-ca", trusted)
+        await run_command("rm", "release", "rm-1", "--url", f"wss://localhost:{port}", "--tls-ca", trusted)
 
 
 async def test_a_daemon_that_is_not_trusted(authority, trusted):
@@ -349,7 +361,7 @@ async def test_a_client_certificate(authority, trusted, tmp_path):
         url = f"wss://localhost:{port}"
         await try_to_connect(url, tls=tls_context(trusted, both))
         arguments = ["--url", url, "--tls-ca", trusted, "--tls-cert", both, "--tls-key", key]
-        await run_command("deregister", "rm-1", *arguments)
+        await run_command("rm", "release", "rm-1", *arguments)
         with pytest.raises(Disconnected, match="the connection was closed during the handshake"):
             await try_to_connect(url, tls=tls_context(trusted))
 
@@ -367,7 +379,25 @@ def test_files_that_are_no_certificates(tmp_path, arguments, code, expected):
     """One line with the file."""
     files = {"none": str(tmp_path / "none"), "text": str(tmp_path / "text")}
     (tmp_path / "text").write_text("no certificate")
-    command = ["deregister", "rm-1", "--url", "wss://localhost:1", *(argument.format(**files) for argument in arguments)]
+    command = ["rm", "release", "rm-1", "--url", "wss://localhost:1", *(argument.format(**files) for argument in arguments)]
     done = CliRunner().invoke(main, command, prog_name="ykactor")
     assert done.exit_code == code
     assert expected.format(**files) in done.output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("option", ["--tls-ca", "--tls-cert"])
+@pytest.mark.parametrize("url", ["ws://localhost:1", "unix:/none"])
+def test_files_of_tls_without_tls(tmp_path, option, url):
+    """SE-59: whoever names them believes that the connection is encrypted."""
+    (tmp_path / "file").touch()
+    command = ["rm", "release", "rm-1", "--url", url, option, str(tmp_path / "file")]
+    done = CliRunner().invoke(main, command, prog_name="ykactor")
+    assert done.exit_code == 2
+    assert f"found {option} with {url}, expected wss://: without TLS it has no effect" in done.output
+
+
+@pytest.mark.parametrize("url", ["ws://localhost:1", "unix:/none"])
+async def test_settings_of_tls_without_tls(url):
+    """SE-59: of the client too."""
+    with pytest.raises(ValueError, match=f"found tls with {url}, expected wss://"):
+        await try_to_connect(url, tls=tls_context())

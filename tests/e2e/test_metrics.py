@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from daemon import RunningDaemon, real_daemon, run_command
+from daemon import RunningDaemon, new_token, real_daemon
 from prometheus_client.parser import text_string_to_metric_families
 from test_rest import Answer, ask, populated
 
@@ -58,6 +58,7 @@ async def test_names_and_values_of_yunikorn(tmp_path: Path) -> None:
             'yunikorn_root_a_queue_container{state="allocated"}': 3,
             'ykactor_pending_asks{partition="default",reason="queue"}': 2,
             'ykactor_connections{role="rm"}': 1,
+            "ykactor_session_waits_total": 0,
             "ykactor_ask_wait_seconds_count": 3,
         }
         assert {series: found.get(series) for series in expected} == expected
@@ -103,7 +104,7 @@ async def with_tokens(tmp_path: Path) -> AsyncIterator[tuple[RunningDaemon, dict
     file = tmp_path / "access.yaml"
     file.write_text(ACCESS)
     names = ("prometheus", "dashboard", "team", "tenant", "ci")
-    tokens = {name: (await run_command("token", "create", name, "--access", file))[0].strip() for name in names}
+    tokens = {name: new_token(name, file) for name in names}
     async with real_daemon("--access", file, http="127.0.0.1:0") as daemon:
         yield daemon, tokens
 
@@ -115,7 +116,7 @@ async def test_who_may_read_metrics(tmp_path: Path) -> None:
         answers = {name: await ask(daemon, PATH, Authorization=f"Bearer {token}") for name, token in tokens.items()}
         assert {name: answer.status for name, answer in answers.items()} == expected
         assert "of which metrics are (SE-27)" in answers["team"].content["message"]
-        assert answers["ci"].content["message"] == "ci does not have the role metrics, which this needs"
+        assert answers["ci"].content["message"] == "ci does not have the role metrics, which /ws/v1/metrics needs"
         assert (await ask(daemon, PATH)).status == 401
         nothing_else = await ask(daemon, "/ws/v1/partitions", Authorization=f"Bearer {tokens['prometheus']}")
         assert nothing_else.status == 403

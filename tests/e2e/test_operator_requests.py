@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 from callers import SECRETS, control_of
-from daemon import application, node
+from daemon import application, asks, node
 from daemonhere import daemon_here
 from doubles import running_daemon
 from memorystore import MemoryStore
@@ -15,10 +15,12 @@ from world import queue
 
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.client import Disconnected, RequestRefused, connect, operate
+from ykactor.surfaces.server import operator_requests
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.daemon import Daemon
 from ykactor.surfaces.server.operator_requests import OperatorRequests
+from ykactor.surfaces.server.pending import Pending
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
@@ -51,6 +53,8 @@ async def test_an_operator_of_some_queues() -> None:
         ):
             with pytest.raises(ProtocolError, match=r"^failed to find application app-2$"):
                 await requests.carry_out(operation)
+        await rm.request(asks("t1", of="app-2"))
+        await requests.carry_out(si.ExpectNoAllocations(allocation_keys=["t1"]))
         await requests.carry_out(si.HoldApplication(application_id="app-1"))
         assert daemon.registry("default").leaf("root.a").applications["app-1"].hold.by == "ops"
         await requests.carry_out(si.TerminateApplication(application_id="app-1"))
@@ -116,6 +120,20 @@ async def test_a_part_of_the_nodes() -> None:
         assert caught.value.code == "UNAVAILABLE"
         schedulable = {name: daemon.registry(name).nodes[key].schedulable for name, key in [("default", "n1"), ("gpu", "n2")]}
         assert schedulable == {"default": False, "gpu": True}
+
+
+async def test_a_partition_is_removed_behind_an_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The act was done: it is confirmed, although nothing is left to be told of what it has changed."""
+    async with daemon_here(TEXT) as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        done = operator_requests._finished
+
+        async def done_and_removed(pending: Pending) -> None:
+            await done(pending)
+            await rm.request(si.UpdateConfigurationRequest(config=several(default=[queue("a"), queue("b")])))
+
+        monkeypatch.setattr(operator_requests, "_finished", done_and_removed)
+        await requests_of(daemon, ANYBODY).carry_out(si.HoldQueue(queue_name="root.a", held=True, partition_name="gpu"))
+        assert [*daemon.partitions] == ["default"]
 
 
 async def test_the_end_of_the_daemon() -> None:

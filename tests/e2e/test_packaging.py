@@ -18,9 +18,12 @@ import ykactor
 from ykactor.core.planner import planner
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.samples import DIRECTORIES, command
+from ykactor.surfaces.http.page import DIRECTORY
 
 ROOT = Path(__file__).parents[2]
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+
+COMPILED = [path.removesuffix(".py").replace("/", ".") for path in BUILD["targets"]["wheel"]["hooks"]["custom"]["modules"]]
 
 
 def write_samples(directory: Path) -> tuple[int, str, str]:
@@ -31,6 +34,12 @@ def write_samples(directory: Path) -> tuple[int, str, str]:
 
 def files_below(directory: Path) -> dict[str, bytes]:
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def classes_of(name: str) -> list[type]:
+    """The classes that a module defines."""
+    module = importlib.import_module(name)
+    return [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
 
 
 SAMPLES = {f"{name}/{path}": content for name in DIRECTORIES for path, content in files_below(ROOT / name).items()}
@@ -89,17 +98,22 @@ def test_the_version_says_whether_the_core_is_compiled() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"ykactor {ykactor.__version__} ({kind})\n"
 
 
-@pytest.mark.parametrize("path", BUILD["targets"]["wheel"]["hooks"]["custom"]["modules"])
-def test_no_module_that_is_compiled_defines_a_struct(path: str) -> None:
+@pytest.mark.parametrize("module", COMPILED)
+def test_no_module_that_is_compiled_defines_a_struct(module: str) -> None:
     """mypyc ignores the arguments of such a class, so that it would no longer be frozen, for example."""
-    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
-    classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
-    assert not [each for each in classes if issubclass(each, Struct)]
+    assert not [each for each in classes_of(module) if issubclass(each, Struct)]
+
+
+@pytest.mark.parametrize("module", COMPILED)
+def test_what_is_compiled_inherits_only_from_what_is_compiled(module: str) -> None:
+    """A compiled class cannot be derived from one of the package that Python has made: its module cannot be imported."""
+    bases = {base.__module__ for each in classes_of(module) for base in each.__mro__ if base.__module__.startswith("ykactor.")}
+    assert bases <= set(COMPILED)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="needs hatchling")
 def test_a_wheel_works_without_the_source_tree(tmp_path: Path) -> None:
-    """A wheel has the licence in its metadata, and its package alone writes the same samples."""
+    """A wheel has the licences in its metadata, and the page; its package alone writes the same samples."""
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path], cwd=ROOT, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -107,7 +121,9 @@ def test_a_wheel_works_without_the_source_tree(tmp_path: Path) -> None:
     (information,) = (tmp_path / "installed").glob("*.dist-info")
     metadata = message_from_bytes((information / "METADATA").read_bytes())
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert (information / "licenses" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    for licence in ("LICENSE", "ykactor/surfaces/page/uplot/LICENSE"):
+        assert (information / "licenses" / licence).read_bytes() == (ROOT / licence).read_bytes()
+    assert files_below(tmp_path / "installed" / "ykactor" / "surfaces" / "page") == files_below(DIRECTORY)
     subprocess.run(
         [sys.executable, "-m", "ykactor", "samples", tmp_path / "samples"],
         cwd=tmp_path,

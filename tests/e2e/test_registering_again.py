@@ -4,7 +4,7 @@ import pytest
 from daemon import next_allocated, node, real_daemon
 from msgspec import structs
 
-from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.client import Disconnected, Refused, RequestRefused, connect
 from ykactor.wire.si import messages as si
 
 CONFIG = """
@@ -74,8 +74,9 @@ async def test_a_fresh_registration():
         async with connect(daemon.url, rm_id="rm-1", config=SMALLER) as rm:
             state = await daemon.state()
             assert (state["applications"], state["nodes"], sorted(state["queues"])) == ({}, {}, ["root", "root.g"])
-            await rm.request(said(task("p1", on="n1"), task("r1", of="plain", on="n1")))
-            assert [entry.reason for entry in await next_entries(rm, "rejected_allocations")] == [
+            with pytest.raises(Refused) as refused:
+                await rm.request(said(task("p1", on="n1"), task("r1", of="plain", on="n1")))
+            assert [entry.reason for entry in refused.value.rejections] == [
                 "failed to find application gang",
                 "failed to find application plain",
             ]

@@ -4,11 +4,17 @@ import random
 
 import pytest
 import trio
+from doubles import FakeDaemon, accept_all
 from restdaemon import Rest, node, rest_daemon
+from starlette.requests import Request
 
 from ykactor.actors.commands import Read
-from ykactor.surfaces.http import configuration, pages, published, server
-from ykactor.surfaces.http.published import Allowance
+from ykactor.surfaces.http import configuration, connection_places, pages, published, server
+from ykactor.surfaces.http.history import count
+from ykactor.surfaces.http.published import Allowance, Published
+from ykactor.surfaces.http.readings import nodes
+from ykactor.surfaces.http.replies import pieces
+from ykactor.wire.rest.codec import PART_BYTES
 
 GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -41,6 +47,21 @@ async def test_who_never_finishes_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
         assert await is_well(rest)
 
 
+async def test_a_head_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: it has no more time than one that does not come."""
+    monkeypatch.setattr(server, "IDLE_S", 0.3)
+    async with rest_daemon() as rest, await trio.open_tcp_stream("127.0.0.1", rest.port) as stream:
+        with trio.fail_after(60), pytest.raises(trio.BrokenResourceError):
+            await byte_by_byte(stream, GET + b"X: " + b"x" * 5000)
+        assert await is_well(rest)
+
+
+async def byte_by_byte(stream: trio.SocketStream, data: bytes) -> None:
+    for byte in data:
+        await stream.send_all(bytes([byte]))
+        await trio.sleep(0.02)
+
+
 async def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head, and a body: with 413 before all of it has arrived."""
     monkeypatch.setattr(configuration, "CONFIG_MAX", 1000)
@@ -55,7 +76,7 @@ async def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_connections_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96; when one ends, there is room."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(connection_places, "CONNECTIONS_MAX", 1)
     async with rest_daemon() as rest:
         async with await trio.open_tcp_stream("127.0.0.1", rest.port) as first:
             await first.send_all(GET + b"\r\n")
@@ -73,8 +94,10 @@ async def test_validations_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for the disk: 503, and nobody waits for ever."""
-    monkeypatch.setattr(published, "ANSWER_S", 0.1)
+    """It waits for the disk: 503 for all who ask, each after the same time; nothing is read for them afterwards."""
+    monkeypatch.setattr(published, "ANSWER_S", 0.3)
+    looks = list[object]()
+    monkeypatch.setattr(nodes, "all_nodes", looks.append)
     async with rest_daemon() as rest:
         ended = trio.Event()
 
@@ -82,10 +105,18 @@ async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
             while not ended.is_set():
                 yield ()
 
+        async def ask() -> None:
+            answer = await rest.ask("/ws/v1/partition/default/nodes")
+            assert (answer.status, "has not answered" in answer.content["message"]) == (503, True)
+
         await rest.daemon.partitions["default"].put(Read(hold, lambda _: None))
-        answer = await rest.ask("/ws/v1/partition/default/nodes")
-        assert (answer.status, "has not answered" in answer.content["message"]) == (503, True)
+        with trio.fail_after(10 * 0.3):  # one after the other they would need twice as long
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(ask)
         ended.set()
+        await rest.read("partitions")
+        assert looks == []
 
 
 async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +131,30 @@ async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
     async with trio.open_nursery() as nursery:
         for _ in range(10):
-            nursery.start_soon(kept.get, "a", make)
+            nursery.start_soon(kept.get, ("a",), make)
     assert len(made) == 1
     for key in ("b", "c", "a"):
-        await kept.get(key, make)
+        await kept.get((key,), make)
     assert len(made) == 4
+
+
+async def test_a_page_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask for it at the same time: each has a thread, and the same bytes."""
+    compressed = list[list[bytes]]()
+    monkeypatch.setattr(pages, "_zipped", lambda parts: compressed.append(parts) or parts)
+    page = pages.Page(200, [b"x"])
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(page.zipped)
+    assert compressed == [[b"x"]]
+
+
+def test_large_bodies_are_sent_in_pieces() -> None:
+    """Of about 1 MiB, which are no copies; what is empty is not sent."""
+    large = b"x" * (3 * PART_BYTES + 1)
+    found = pieces([b"small", b"", large])
+    assert [*map(bytes, found)] == [b"small", *[b"x" * PART_BYTES] * 3, b"x"]
+    assert {piece.obj for piece in found if isinstance(piece, memoryview)} == {large}
 
 
 async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock) -> None:
@@ -114,7 +164,7 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
     async def read_much() -> None:
         for _ in range(10):
             async with allowance.turn():
-                assert not allowance.is_free
+                assert not allowance.may_renew(0)
                 await trio.sleep(0.5)
                 allowance.charge(0.5)
 
@@ -123,7 +173,7 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
         nursery.start_soon(read_much)
     taken_s = trio.current_time() - since_s
     assert 10 - published.BURST_S - 0.5 <= taken_s * published.READ_SHARE <= 10
-    assert not allowance.is_free
+    assert not allowance.may_renew(0)
 
 
 async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,14 +184,41 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
         with trio.fail_after(30):
             while (await rest.ask("/ws/v1/partition/default/nodes")).content == []:
                 pass
-        monkeypatch.setattr(Allowance, "is_free", False)
+        monkeypatch.setattr(Allowance, "may_renew", lambda *_: False)
         await rest.submit(node("n2"))
-        assert len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1
+        await trio.sleep(1)
+        shown = await rest.ask("/ws/v1/partition/default/nodes")
+        assert (len(shown.content), int(shown.headers["age"]) >= 1) == (1, True)
         monkeypatch.setattr(published, "STALE_S", 0)
         with trio.fail_after(30):
             while len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1:
                 pass
-        assert (await rest.ask("/ws/v1/partition/default/node/n2")).status == 200
+        one = await rest.ask("/ws/v1/partition/default/node/n2")
+        assert (one.status, "age" in one.headers) == (200, False)
+
+
+async def test_nobody_waits_for_pages_that_were_made_before(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SE-96: pages of which all together take longer than readers may are older, up to a minute, and in turn made again."""
+    monkeypatch.setattr(published, "view_for", lambda _: None)
+
+    class Slow(Published):
+        async def _read(self, *_: object) -> pages.Page:
+            await trio.sleep(0.4)
+            return pages.Page(200, [b"x"], 0.4)
+
+    of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
+    ages_s, waits_s = list[float](), list[float]()
+    for second in range(400):
+        for number in range(4):
+            since_s = trio.current_time()
+            page = await of_daemon.page(Request({"type": "http"}), "default", (number,), count)
+            waits_s.append(trio.current_time() - since_s)
+            ages_s.append(page.age_s)
+        await trio.sleep_until(second)
+    assert 20 < max(ages_s) <= published.STALE_MAX_S
+    assert max(waits_s[200:]) < 1
 
 
 async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,9 @@ import pytest
 import yaml
 from restdaemon import Rest, application, asks, node, rest_daemon
 
+from ykactor.surfaces.http import history
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON
 
 CONFIG = """
 partitions:
@@ -312,7 +314,7 @@ async def test_health() -> None:
         for path in ("/livez", "/readyz"):
             answer = await rest.ask(path)
             assert (answer.status, answer.body) == (200, b"ok\n")
-        rest.problems.append("the journal cannot be written")
+        rest.daemon.health.problems = lambda: ["the journal cannot be written"]
         assert ((await rest.ask("/livez")).status, (await rest.ask("/readyz")).status) == (200, 503)
 
 
@@ -357,7 +359,7 @@ async def test_pages_of_debug() -> None:
         old = await rest.ask("/ws/v1/fullstatedump")
         assert (old.status, old.headers["location"]) == (301, "/debug/fullstatedump")
         dump = json.loads((await rest.ask("/debug/fullstatedump")).body)
-        assert {application["applicationID"] for application in dump["applications"]} == {"app", "gone"}
+        assert [application["applicationID"] for application in dump["applications"]] == ["app", "gone"]
         assert [found["partitionName"] for found in dump["nodes"]] == ["default", "other"]
         assert dump["nodes"][0]["nodesInfo"][0]["nodeID"] == "n1"
         assert (len(dump["queues"]), dump["appHistory"], dump["clusterInfo"][0]["partition"]) == (2, [], "default")
@@ -419,9 +421,21 @@ async def test_compression(shared: Rest) -> None:
     assert "content-encoding" not in (await shared.ask(large, Accept_Encoding="gzip;q=0.0")).headers
 
 
-#: What the web UI reads of each answer. A list stands for each of its items.
+_ALLOCATION = {"allocationKey": str, "allocationTags": dict, "resource": dict, "priority": str, "nodeId": str}
+_QUEUE = {
+    "queuename": str,
+    "status": str,
+    "partition": str,
+    "isLeaf": bool,
+    "isManaged": bool,
+    "maxResource": dict,
+    "allocatedResource": dict,
+    "pendingResource": dict,
+    "absUsedCapacity": {"vcore": int},
+}
+#: What the web UI reads of each answer. A list stands for its items; a field must be in some of them.
 _READ_BY_THE_WEB_UI: dict[str, Any] = {
-    "clusters": [{"clusterName": str}],
+    "clusters": [{"clusterName": str, "rmBuildInformation": [{"buildDate": str, "buildVersion": str, "rmId": str}]}],
     "partitions": [
         {
             "name": str,
@@ -431,38 +445,29 @@ _READ_BY_THE_WEB_UI: dict[str, Any] = {
             "applications": {"total": int, "Running": int},
         }
     ],
-    "scheduler/node-utilizations": [{"partition": str, "utilizations": list}],
+    "scheduler/node-utilizations": [
+        {
+            "partition": str,
+            "utilizations": [{"type": str, "utilization": [{"bucketName": str, "numOfNodes": int, "nodeNames": list}]}],
+        }
+    ],
     "partition/default/queues": {
-        "queuename": str,
-        "status": str,
-        "partition": str,
-        "isLeaf": bool,
-        "isManaged": bool,
-        "maxResource": dict,
-        "allocatedResource": dict,
-        "pendingResource": dict,
-        "absUsedCapacity": {"vcore": int, "memory": None},
-        "children": [{"queuename": str, "isLeaf": bool, "isManaged": bool, "status": str}],
+        **_QUEUE,
+        "children": [{**_QUEUE, "guaranteedResource": dict, "properties": dict, "template": dict}],
     },
     "partition/default/queue/root.a/applications": [
         {
             "applicationID": str,
             "applicationState": str,
             "submissionTime": int,
+            "stateLog": [{"time": int}],
             "usedResource": dict,
             "pendingResource": dict,
-            "allocations": [
-                {
-                    "allocationKey": str,
-                    "allocationTags": dict,
-                    "resource": dict,
-                    "priority": str,
-                    "nodeId": str,
-                    "applicationId": str,
-                }
-            ],
+            "maxUsedResource": dict,
+            "allocations": [{**_ALLOCATION, "applicationId": str}],
         }
     ],
+    "partition/default/applications/rejected": [{"finishedTime": int}],
     "partition/default/nodes": [
         {
             "nodeID": str,
@@ -471,46 +476,51 @@ _READ_BY_THE_WEB_UI: dict[str, Any] = {
             "attributes": dict,
             "capacity": dict,
             "allocated": dict,
+            "occupied": dict,
             "available": dict,
             "utilized": {"vcore": int},
-            "allocations": [{"allocationKey": str, "priority": str}],
+            "allocations": [{**_ALLOCATION, "applicationId": str}],
+            "foreignAllocations": [_ALLOCATION],
         }
     ],
     "scheduler/healthcheck": {
         "Healthy": bool,
-        "HealthChecks": [{"Name": str, "Description": str, "Succeeded": bool}],
+        "HealthChecks": [{"Name": str, "Description": str, "Succeeded": bool, "DiagnosisMessage": str}],
     },
-    "history/apps": [],
-    "history/containers": [],
+    "history/apps": [{"timestamp": int, "totalApplications": str}],
+    "history/containers": [{"timestamp": int, "totalContainers": str}],
 }
 
 
-@pytest.mark.parametrize("path", _READ_BY_THE_WEB_UI)
-async def test_what_the_web_ui_reads(shared: Rest, path: str) -> None:
+async def test_what_the_web_ui_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field that it reads is there, with the type that it expects."""
-    answer = await shared.ask(f"/ws/v1/{path}", Accept="application/json, text/plain, */*")
-    assert answer.headers["access-control-allow-origin"] == "*"
-    found = answer.content
-    if path in ("partitions", "scheduler/node-utilizations"):
-        found = found[:1]  # it reads the first entry only
-    assert list(_lacking(found, _READ_BY_THE_WEB_UI[path], path)) == []
+    monkeypatch.setattr(history, "SAMPLE_S", 0.1)
+    foreign = si.Allocation(
+        allocation_key="other", node_id="n1", resource_per_alloc={"vcore": 1}, allocation_tags={"foreign": "default"}
+    )
+    async with populated() as rest:
+        await rest.submit(si.AllocationRequest(allocations=[foreign]))
+        rest.daemon.outboxes.renew("rm", JSON).build_info = {"buildDate": "today", "buildVersion": "1", "rmId": "other"}
+        rest.daemon.registry("default").nodes["n1"].allocated["vcore"] += 1  # so that a check fails, and says why
+        while await rest.read("history/apps") == []:
+            pass
+        for path, expected in _READ_BY_THE_WEB_UI.items():
+            answer = await rest.ask(f"/ws/v1/{path}", Accept="application/json, text/plain, */*")
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert list(_lacking([answer.content], expected, path)) == []
+        rest.daemon.registry("default").nodes["n1"].allocated["vcore"] -= 1
+        assert (await rest.read("clusters"))[0]["rmBuildInformation"][0]["rmId"] == "rm"
 
 
-def _lacking(found: Any, expected: Any, where: str) -> Any:
-    if expected is None:
-        return
-    if isinstance(expected, type):
-        if type(found) is not expected:
-            yield where
-    elif isinstance(expected, list):
-        for item in found:
-            yield from _lacking(item, expected[0], where)
-    else:
+def _lacking(found: list[Any], expected: Any, where: str) -> Iterator[str]:
+    """Where nothing, or something else, is among the values that are found at a place."""
+    if isinstance(expected, list):
+        yield from _lacking([item for each in found for item in each], expected[0], f"{where}[]")
+    elif isinstance(expected, dict):
         for name, inner in expected.items():
-            if name not in found:
-                yield from [f"{where}.{name}"] * (inner is not None)
-            else:
-                yield from _lacking(found[name], inner, f"{where}.{name}")
+            yield from _lacking([each[name] for each in found if name in each], inner, f"{where}.{name}")
+    elif not found or any(type(each) is not expected for each in found):
+        yield where
 
 
 async def test_the_web_ui_without_nodes() -> None:

@@ -16,9 +16,10 @@ from world import S_NS, World, app, ask, make_world, node, queue, release, termi
 
 from ykactor.access.model import Names
 from ykactor.access.view import View
-from ykactor.client import connect
-from ykactor.core.accounting.account import DAY_S
+from ykactor.client import Refused, connect
+from ykactor.core.accounting.account import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
+from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.http.readings import applications
 from ykactor.surfaces.http.readings.accounting import resource_seconds
@@ -54,6 +55,20 @@ def test_a_live_application() -> None:
     assert shown["resourceHistory"] == {"resourceUsage": {"UNKNOWN": {"vcore": 15}}}
     world.given(ask("k3", "app-1", vcore=3, memory=0), ask("k4", "app-1", gpu=0, vcore=1), at=8)
     assert live(world)["maxUsedResource"] == {"vcore": 4}
+
+
+def test_a_large_application_is_read_in_parts() -> None:
+    """However many asks and tasks one has, others run after 50 of them; they are in their order."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=400)])
+    world.given(app("app-1"), *(ask(f"k{number}", "app-1", vcore=1) for number in range(1000)))
+    for reading in (applications.live(look(world)), applications.one(look(world), ApplicationID("app-1"))):
+        for _ in range(1000 // 50):
+            next(reading)
+        shown = finished(reading)
+    shown = json.loads(shown)
+    arrived = [int(entry["allocationKey"][1:]) for name in ("allocations", "requests") for entry in shown[name]]
+    assert (arrived, len(shown["allocations"])) == (list(range(1000)), 400)
+    assert shown["pendingResource"] == {"vcore": 600}
 
 
 def test_a_replaced_placeholder() -> None:
@@ -100,15 +115,16 @@ def test_accounts() -> None:
     world.given(release("k1"), at=DAY_S + 1)
     world.given(at=DAY_S + 2)
 
-    def sums(of: Look, *columns: Column, first_day: int = 0) -> list[Any]:
-        return [json.loads(part) for part in finished(resource_seconds(of, columns, first_day))]
+    def sums(of: Look, *columns: Column, days: range = ALL_DAYS) -> list[Any]:
+        return [json.loads(part) for part in finished(resource_seconds(of, columns, days))]
 
     days = [
         {"day": "1970-01-01", "allocated": {"vcore": 3}, "waited": {"vcore": 2}},
         {"day": "1970-01-02", "allocated": {"vcore": 5}, "waited": {"vcore": 2}},
     ]
     assert sums(look(world), Column.DAY) == days
-    assert sums(look(world), Column.DAY, first_day=1) == days[1:]
+    assert sums(look(world), Column.DAY, days=range(1, 2)) == days[1:]
+    assert sums(look(world), Column.DAY, days=range(1)) == days[:1]
     limited = structs.replace(look(world), view=View(Names.of(["default"]), frozenset(["root.b"])))
     assert sums(limited, Column.USER, Column.QUEUE) == [
         {"queue": "root.b", "user": "bob", "allocated": {"vcore": 2}, "waited": {"vcore": 4}}
@@ -117,7 +133,12 @@ def test_accounts() -> None:
 
 @pytest.mark.parametrize(
     ("query", "found"),
-    [("by=colour", "by: found 'colour'"), ("by=user,user", "by: found 'user,user'"), ("since=soon", "since: found 'soon'")],
+    [
+        ("by=colour", "by: found 'colour'"),
+        ("by=user,user", "by: found 'user,user'"),
+        ("since=soon", "since: found 'soon'"),
+        ("until=soon", "until: found 'soon'"),
+    ],
 )
 async def test_wrong_queries(query: str, found: str) -> None:
     """They are refused with what was found."""
@@ -142,7 +163,8 @@ async def test_a_daemon_remembers(tmp_path: Path) -> None:
                 si.AddApplicationRequest(application_id="good", queue_name="root.a", ugi=alice),
                 si.AddApplicationRequest(application_id="bad", queue_name="root.none", ugi=alice),
             ]
-            await rm.request(si.ApplicationRequest(new=wanted))
+            with pytest.raises(Refused, match="application bad"):
+                await rm.request(si.ApplicationRequest(new=wanted))
             entry = si.Allocation(allocation_key="t1", application_id="good", resource_per_alloc=VCORE, node_id="n1")
             await rm.request(si.AllocationRequest(allocations=[entry]))
             await trio.sleep(1.1)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
-from daemon import RunningDaemon, real_daemon, run_command
+from daemon import RunningDaemon, next_allocated, real_daemon, run_command
 from test_serve import NotifySocket
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow
@@ -72,6 +72,7 @@ async def submit_something_of_everything(rm: ResourceManager) -> None:
     await rm.request(APPLICATIONS)
     await rm.request(asks(*(ask(f"k{number}", "app-1") for number in range(12))))
     await rm.request(asks(*(ask(f"p{number}", "gang", placeholder=True, task_group_name="g") for number in range(2))))
+    await next_allocated(rm, 10)
     await rm.request(asks(ask("f1", "", 500, node_id="n2", allocation_tags={"foreign": "default"})))
     await rm.request(DRAIN)
     await trio.sleep(0.3)  # what follows from these requests

@@ -206,7 +206,7 @@ async def test_sigterm_takes_no_more_requests_and_waits_for_no_deaf_client():
         async with deaf_follower(daemon.url), trio.open_nursery() as nursery:
             daemon.process.terminate()
             with pytest.raises((Disconnected, RequestRefused), match=r"1001 the daemon stops|UNAVAILABLE"):
-                await for_ever(partial(rm.request, node(vcore=20_000)))
+                await for_ever(partial(rm.request, si.NodeRequest()))
             assert daemon.process.poll() is None, "the deaf client should hold it up"
             nursery.start_soon(be_refused, daemon.url)
             assert await daemon.process.wait() == 0

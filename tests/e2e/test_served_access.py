@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import real_daemon, run_command
+from daemon import new_token, real_daemon, run_command
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.client import RequestRefused, connect
@@ -56,16 +56,16 @@ async def test_an_operator_deregisters(file_of_three: Path) -> None:
     """SE-71: without the role of a resource manager; who has neither role reads what it lacks for this."""
     file = file_of_three
 
-    async def token(identity: str) -> str:
-        secret = (await run_command("token", "create", identity, "--access", file))[0].strip()
+    def token(identity: str) -> str:
+        secret = new_token(identity, file)
         file.with_name(identity).write_text(secret)
         return secret
 
-    shown = {identity: await token(identity) for identity in ("ci", "ops", "dashboard")}
+    shown = {identity: token(identity) for identity in ("ci", "ops", "dashboard")}
     async with real_daemon("--access", file) as daemon:
 
         async def deregister(identity: str, expect: int = 0) -> str:
-            arguments = ("deregister", "ci", "--url", daemon.url, "--token-file", file.with_name(identity))
+            arguments = ("rm", "release", "ci", "--url", daemon.url, "--token-file", file.with_name(identity))
             return "".join(await run_command(*arguments, expect=expect))
 
         async with connect(daemon.url, rm_id="ci", token=shown["ci"]):

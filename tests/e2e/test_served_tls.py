@@ -2,6 +2,7 @@
 
 import signal
 from contextlib import closing
+from datetime import timedelta
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from certificates import Authority
 from click.testing import CliRunner
 from daemon import node, real_daemon
 
+from ykactor.access import moments
+from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.surfaces.cli.main import main
 
@@ -108,6 +111,29 @@ def test_a_wrong_start(authority: Authority, access: Path, arguments: list[str],
     done = CliRunner().invoke(main, ["serve", "--ws", "127.0.0.1:0", *given], prog_name="ykactor")
     assert done.exit_code == 2
     assert expected.format(**files) in done.output.splitlines()[-1]
+
+
+async def test_a_certificate_that_is_about_to_expire(authority: Authority) -> None:
+    """SE-35: the audit is told, and the metrics have the moment."""
+    end = moments.at(system_ns()) + timedelta(days=3)
+    authority.write(not_after=end)
+    async with real_daemon(*pair(authority), http="127.0.0.1:0") as daemon:
+        line = await daemon.wait_logged("audited")
+        text = f"the certificate expires at {end:%Y-%m-%dT%H:%M:%SZ}, in 3 days"
+        assert (line["act"], line["target"], line["origin"], line["after"]) == (
+            "CERTIFICATE", authority.cert.name, str(authority.cert), text,
+        )  # fmt: skip
+        assert daemon.logged("tls_warning")[0]["reason"].endswith(text)
+
+        def scrape() -> bytes:
+            connection = HTTPSConnection("localhost", int(daemon.http.rpartition(":")[2]), context=authority.client(), timeout=60)
+            connection.request("GET", "/ws/v1/metrics")
+            with closing(connection), connection.getresponse() as response:
+                return response.read()
+
+        found = await trio.to_thread.run_sync(scrape)
+        (series,) = [line for line in found.decode().splitlines() if line.startswith("ykactor_tls_certificate_expiry")]
+        assert float(series.split()[1]) == end.timestamp()
 
 
 async def test_the_rest_api(authority: Authority, access: Path, tmp_path: Path) -> None:

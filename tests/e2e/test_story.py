@@ -135,10 +135,3 @@ def test_the_root(key: str) -> None:
     )
     lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each 0.5 vcore: why"]
     assert list(present(key, found)) == (lines if key else [])
-
-
-def test_a_reason_that_is_not_shown() -> None:
-    """SE-84: a reader that is limited to queues learns that asks wait, not why."""
-    pending = [{"reason": "", "count": 2, "resource": {"vcore": 500}, "allocationKeys": ["t1"]}]
-    found = state(applications={"app-1": {"state": "Accepted", "queueName": "root.a", "pending": pending}})
-    assert list(present("t1", found)) == ["now: 2 asks pending (t1), each 0.5 vcore: for a reason that is not shown to you"]

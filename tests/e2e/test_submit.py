@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from daemon import COMMAND, application, asks, clean_environment, next_allocated, node, real_daemon, run_command
+from daemon import COMMAND, application, asks, clean_environment, next_allocated, node, run_command, state_of
+from daemonhere import daemon_here
 
 from ykactor.client import connect, follow
 from ykactor.wire.si import messages as si
@@ -29,16 +30,9 @@ partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{nam
 """
 
 
-@pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "queues.yaml"
-    path.write_text(OWN)
-    return path
-
-
-async def contents(daemon):
+async def contents(url):
     """The nodes, applications and queues of the daemon."""
-    state = await daemon.state()
+    state = await state_of(url)
     return sorted(state["nodes"]), sorted(state["applications"]), sorted(state["queues"])
 
 
@@ -50,23 +44,23 @@ async def contents(daemon):
         ("root.own", "application mine accepted in root.own"),
     ],
 )
-async def test_another_queue_than_the_application_names(scenario, config, named, line):
+async def test_another_queue_than_the_application_names(scenario, named, line):
     """Placement rules may choose another queue: this is said, because the scenario does not show it."""
-    config.write_text(OWN.replace("{name: default,", "{name: default, placementrules: [{name: fixed, value: root.own}],"))
+    config = OWN.replace("{name: default,", "{name: default, placementrules: [{name: fixed, value: root.own}],")
     scenario.write_text(SCENARIO.replace("queueName: root.own", f"queueName: {named}"))
-    async with real_daemon("--config", config) as daemon:
-        output, _ = await run_command("submit", scenario, "--url", daemon.url)
+    async with daemon_here(config) as (_, url):
+        output, _ = await run_command("submit", scenario, "--url", url)
     assert line in [printed.split(maxsplit=1)[1] for printed in output.splitlines()]
 
 
-async def test_keeps_the_configuration(scenario, config):
+async def test_keeps_the_configuration(scenario):
     """Neither the configuration of the scenario nor one in its messages is sent; the latter is reported."""
     scenario.write_text(SCENARIO + '  - {at: 1, type: UpdateConfigurationRequest, config: ""}\n')
-    async with real_daemon("--config", config) as daemon:
-        output, errors = await run_command("submit", scenario, "--url", daemon.url)
+    async with daemon_here(OWN) as (_, url):
+        output, errors = await run_command("submit", scenario, "--url", url)
         assert " allocated t1 of mine on s1\n" in output
         assert errors == "not sent without --with-config: 1 UpdateConfigurationRequest\n"
-        assert (await contents(daemon))[2] == ["root", "root.own"]
+        assert (await contents(url))[2] == ["root", "root.own"]
 
 
 async def test_warns_of_numbers_that_are_probably_cores(scenario):
@@ -79,16 +73,16 @@ async def test_warns_of_numbers_that_are_probably_cores(scenario):
     ]
 
 
-async def test_with_config(scenario, config):
+async def test_with_config(scenario):
     """``--with-config`` says what it replaces, and replaces it."""
-    async with real_daemon("--config", config) as daemon:
-        output, errors = await run_command("submit", scenario, "--url", daemon.url, "--with-config")
+    async with daemon_here(OWN) as (_, url):
+        output, errors = await run_command("submit", scenario, "--url", url, "--with-config")
         assert "application mine rejected" in output
         assert errors == (
             "small replaces the queue configuration of the daemon by these partitions: default (2 queues); "
             "other partitions are removed, other queues drain; this stays in force when the scenario ends\n"
         )
-        assert "root.theirs" in (await contents(daemon))[2]
+        assert "root.theirs" in (await contents(url))[2]
 
 
 async def test_waits_for_a_configuration(scenario):
@@ -99,8 +93,8 @@ async def test_waits_for_a_configuration(scenario):
         SCENARIO + f'  - {{at: 1, type: UpdateConfigurationRequest, config: "{large}"}}\n'
         "  - {at: 1, type: ApplicationRequest, new: [{applicationID: late, ugi: {user: alice}, queueName: root.q299}]}\n"
     )
-    async with real_daemon() as daemon:
-        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--with-config")
+    async with daemon_here() as (_, url):
+        output, _ = await run_command("submit", scenario, "--url", url, "--with-config")
         assert " application late accepted in root.q299\n" in output
 
 
@@ -120,13 +114,13 @@ async def test_with_a_config_that_cannot_be_sent(scenario, text, expected):
 
 async def test_removes_what_it_created(scenario):
     """Nodes and applications go, followers see it, and any other resource manager may register."""
-    async with real_daemon() as daemon:
-        await run_command("submit", scenario, "--url", daemon.url)
-        assert (await contents(daemon))[:2] == ([], [])
-        async with follow(daemon.url, from_=0, kinds=["NODE_DECOMISSION"]) as events:
+    async with daemon_here() as (_, url):
+        await run_command("submit", scenario, "--url", url)
+        assert (await contents(url))[:2] == ([], [])
+        async with follow(url, from_=0, kinds=["NODE_DECOMISSION"]) as events:
             assert (await events.__anext__()).object_id == "s1"
-        await run_command("submit", scenario, "--url", daemon.url)
-        async with connect(daemon.url, rm_id="rm-1") as rm:
+        await run_command("submit", scenario, "--url", url)
+        async with connect(url, rm_id="rm-1") as rm:
             await rm.request(node())
 
 
@@ -153,8 +147,8 @@ messages:
 async def test_confirms_releases(scenario, confirms):
     """As ``simulate`` does, unless the scenario has the confirmations itself: so real tasks replace their placeholders."""
     scenario.write_text(GANG.replace("CONFIRM", "" if confirms else "confirmReleases: false"))
-    async with real_daemon() as daemon:
-        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--speed", "20")
+    async with daemon_here() as (_, url):
+        output, _ = await run_command("submit", scenario, "--url", url, "--speed", "20")
     lines = [line.split(maxsplit=1)[1] for line in output.splitlines()]
     assert "released p1 of g: PLACEHOLDER_REPLACED" in lines
     replaced = {"allocated r1 of g on s1", "allocated r2 of g on s1"}
@@ -174,7 +168,7 @@ RUNS = """
 async def test_ends_what_says_how_long_it_runs(scenario):
     """An ask with ``runSeconds`` is released that long after it started: the node has room for one of the three at a time."""
     scenario.write_text(SCENARIO.replace("until: 1\n", "until: 1000000\n") + RUNS)
-    async with real_daemon() as daemon, submitting(scenario, daemon, "--speed", "1") as process:
+    async with daemon_here() as (_, url), submitting(scenario, url, "--speed", "1") as process:
         printed = b""
         while b"released r3 of mine: STOPPED_BY_RM" not in printed:
             chunk = await process.stdout.receive_some()
@@ -186,9 +180,9 @@ async def test_ends_what_says_how_long_it_runs(scenario):
 
 
 @asynccontextmanager
-async def submitting(scenario, daemon, *options):
+async def submitting(scenario, url, *options):
     """A ``submit`` that has placed its task and runs until it is stopped."""
-    command = [*COMMAND, "submit", str(scenario), "--url", daemon.url, "--speed", "0.0001", *options]
+    command = [*COMMAND, "submit", str(scenario), "--url", url, "--speed", "0.0001", *options]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = await trio.lowlevel.open_process(command, **pipes, env=clean_environment() | {"PYTHONUNBUFFERED": "1"})
     async with process.stdout, process.stderr:
@@ -208,72 +202,78 @@ async def submitting(scenario, daemon, *options):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_cleans_up_when_it_is_interrupted(scenario, number):
     """Ctrl-C and SIGTERM end the scenario early, which the summary and the exit code say, and the daemon is as before."""
-    async with real_daemon() as daemon:
-        async with submitting(scenario, daemon) as process:
+    async with daemon_here() as (_, url):
+        async with submitting(scenario, url) as process:
             process.send_signal(number)
             output = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 130
             *_, summary = output.decode().splitlines()
             assert re.match(r"small: interrupted after \d+\.\d of 1\.0 s, 3 of 3 requests sent, 0 refused; ", summary)
-        assert (await contents(daemon))[:2] == ([], [])
-        async with connect(daemon.url, rm_id="rm-1"):
+        assert (await contents(url))[:2] == ([], [])
+        async with connect(url, rm_id="rm-1"):
             pass
 
 
 async def test_second_submit_disturbs_nothing(scenario):
     """While one runs, another one is refused with the reason, and the first goes on."""
-    async with real_daemon() as daemon, submitting(scenario, daemon):
-        output, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
+    async with daemon_here() as (_, url), submitting(scenario, url):
+        output, errors = await run_command("submit", scenario, "--url", url, expect=1)
         assert output == ""
         assert "RM ykactor-submit-" in errors
         assert "it has been connected since 2" in errors
-        assert (await contents(daemon))[:2] == (["s1"], ["mine"])
+        assert (await contents(url))[:2] == (["s1"], ["mine"])
 
 
 async def test_is_refused_by_another_resource_manager(scenario):
     """The error names the holder, says that it is not connected, and what ends its hold; nothing of it is lost."""
-    async with real_daemon() as daemon:
-        async with connect(daemon.url, rm_id="rm-1") as rm:
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
             await rm.request(node())
-        _, errors = await run_command("submit", scenario, "--url", daemon.url, expect=1)
+        _, errors = await run_command("submit", scenario, "--url", url, expect=1)
         assert "RM rm-1 has been registered before" in errors
         assert "it has not been connected at least since 2" in errors
         assert (
-            "'ykactor deregister rm-1' drops its nodes and applications and lets another one register; submit --rm-id" in errors
+            "'ykactor rm release rm-1' drops its nodes and applications and lets another one register; submit --rm-id" in errors
         )
-        assert (await contents(daemon))[0] == ["n1"]
+        assert (await contents(url))[0] == ["n1"]
 
 
 async def test_deregister_hands_over(scenario):
-    """``ykactor deregister`` frees the daemon from its holder only, and drops what this has."""
-    async with real_daemon() as daemon:
-        _, errors = await run_command("deregister", "rm-1", "--url", daemon.url, expect=1)
+    """``ykactor rm release`` frees the daemon from its holder only, and drops what this has."""
+    async with daemon_here() as (_, url):
+        _, errors = await run_command("rm", "release", "rm-1", "--url", url, expect=1)
         assert errors == "Error: rm-1 is not registered, nor is any other resource manager: there is nothing to do\n"
-        async with connect(daemon.url, rm_id="rm-1") as rm:
+        async with connect(url, rm_id="rm-1") as rm:
             await rm.request(node())
-        _, errors = await run_command("deregister", "rm-2", "--url", daemon.url, expect=1)
+        _, errors = await run_command("rm", "release", "rm-2", "--url", url, expect=1)
         assert errors.startswith("Error: rm-2 is not the resource manager that is registered: RM rm-1 has been registered")
         assert "RM rm-1 has been registered before" in errors
-        output, errors = await run_command("deregister", "rm-1", "--url", daemon.url)
+        output, errors = await run_command("rm", "release", "rm-1", "--url", url)
         assert (output, errors) == ("rm-1 is deregistered; another resource manager may register\n", "")
-        assert (await contents(daemon))[0] == []
-        await run_command("submit", scenario, "--url", daemon.url)
+        assert (await contents(url))[0] == []
+        await run_command("submit", scenario, "--url", url)
 
 
 async def test_joins_the_holder(scenario):
     """With the id of the holder, what this has is kept, also what the scenario creates once more; and it stays the holder."""
-    scenario.write_text(SCENARIO.replace("nodes: [", "nodes: [{nodeID: n1, action: CREATE}, "))
-    async with real_daemon() as daemon:
-        async with connect(daemon.url, rm_id="rm-1") as rm:
+    scenario.write_text(
+        SCENARIO.replace("nodes: [", "nodes: [{nodeID: n1, action: CREATE}, ").replace(
+            "until: 1\n", "until: 1\nwantsSchedulingStates: true\n"
+        )
+    )
+    async with daemon_here() as (_, url):
+        async with connect(url, rm_id="rm-1") as rm:
             await rm.request(node())
             await rm.request(application())
             await rm.request(asks("t0"))
             assert await next_allocated(rm) == [("t0", "n1")]
-        output, _ = await run_command("submit", scenario, "--url", daemon.url, "--rm-id", "rm-1")
+            await rm.request(asks("large", vcore=9000))
+        output, _ = await run_command("submit", scenario, "--url", url, "--rm-id", "rm-1")
+        assert "waiting large of app-1 (FAILED): wants 9, has 3 of 4 vcore in the cluster; can never fit" in output
         assert "node s1 accepted" in output
         assert "node n1 rejected" in output
-        state = await daemon.state()
+        state = await state_of(url)
         assert (sorted(state["nodes"]), sorted(state["applications"])) == (["n1"], ["app-1"])
         assert state["nodes"]["n1"]["allocated"] == {"vcore": 1000}
-        async with connect(daemon.url, rm_id="rm-1", resume_from="now") as rm:
+        async with connect(url, rm_id="rm-1", resume_from="now") as rm:
             await rm.request(si.NodeRequest())

@@ -10,6 +10,7 @@ import pytest
 from ykactor.surfaces.cli import exit_codes
 
 UNITS = Path(__file__).parents[2] / "systemd"
+SERVICES = ("ykactor.service", "ykactor-local.service")
 SOCKETS = ("ykactor.socket", "ykactor-http.socket")
 #: Highest tolerated exposure in tenths, 0 (locked up) to 100. Ours is 14, nearly all of it for listening on the network.
 EXPOSURE_MAX = 15
@@ -23,7 +24,7 @@ def units(tmp_path: Path) -> Path:
     program = tmp_path / "ykactor"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    for unit in ("ykactor.service", *SOCKETS):
+    for unit in (*SERVICES, *SOCKETS):
         text = (UNITS / unit).read_text()
         (tmp_path / unit).write_text(text.replace("ExecStart=/usr/bin/ykactor", f"ExecStart={program}"))
     return tmp_path
@@ -36,7 +37,7 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @needs_systemd
 def test_units_verify(units: Path) -> None:
     """The units load without an error or a warning."""
-    done = analyze("verify", "--man=no", units / "ykactor.service", *(units / unit for unit in SOCKETS))
+    done = analyze("verify", "--man=no", *(units / unit for unit in (*SERVICES, *SOCKETS)))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

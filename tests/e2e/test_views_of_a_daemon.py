@@ -22,12 +22,15 @@ from test_slow_configurations import daemon_here, update
 from trio.testing import MockClock
 from world import limit, queue, tree
 
-from ykactor.client import Disconnected, connect
+from ykactor.client import Disconnected, connect, operate
+from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.views import showing
+from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.cli.views import nodes, showing
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout
-from ykactor.surfaces.cli.views.showing import on_screen, take_snapshot, watch
+from ykactor.surfaces.cli.views.showing import on_screen, taking, watch
+from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 
 QUEUES = tree(queue("team-a", queue("x"), limits=[limit("alice", vcore=9000)]), queue("secret", queue("hidden")))
@@ -35,15 +38,20 @@ QUEUES = tree(queue("team-a", queue("x"), limits=[limit("alice", vcore=9000)]), 
 VERBS = {
     ("queues",): "root.team-a.x",
     ("apps",): "app-1",
-    ("asks",): "t2",
-    ("priorities",): "t2",
-    ("users",): "user alice",
+    ("asks",): "app-1/t2",
+    ("priorities",): "app-1/t2",
+    ("users",): "alice",
     ("partitions",): "default",
     ("stats",): "default",
     ("app", "app-1"): "app-1",
 }
 #: Each with a name that it prints only for who sees everything.
-WHOLE = {("nodes",): "n1", ("node", "n1"): "n1", ("app", "secret-1"): "secret-1"}
+WHOLE = {
+    ("nodes",): "n1",
+    ("node", "n1"): "n1",
+    ("app", "secret-1"): "secret-1",
+    ("health",): "default: queues and applications",
+}
 
 
 @asynccontextmanager
@@ -68,16 +76,51 @@ async def run(url: str, *arguments: str) -> Result:
 
 
 async def test_an_empty_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """People are told that a name matches nothing, or that nothing is shown to them; programs get an empty list."""
+    """People are told that a name matches nothing, programs get an empty list; what is not shown is refused."""
     async with busy_daemon() as url:
-        for arguments in (("queues", "--queue", "root.nope"), ("nodes", "--state", "Drained")):
+        for arguments in (("apps", "--state", "Failed"), ("nodes", "--state", "Drained"), ("events", "--since", "2040-01-01")):
             assert (await run(url, *arguments)).stderr == f"{showing.NOTHING}\n"
             listed = await run(url, *arguments, "-o", "json")
             assert (json.loads(listed.stdout), listed.stderr) == ([], "")
         assert (await run(url, "nodes")).stderr == ""
         limit_sessions(monkeypatch)
         hidden = await run(url, "nodes")
-        assert (hidden.exit_code, hidden.stderr) == (0, f"{showing.NOTHING}\n")
+        assert (hidden.exit_code, hidden.stderr) == (1, f"Error: {nodes.NOT_SHOWN}\n")
+
+
+async def test_a_typo_is_not_silent() -> None:
+    """A name that is not there is told beside what was found, in every format; a state that does not exist is a mistake."""
+    async with busy_daemon() as url:
+        for verb, option, name in (
+            ("apps", "queue", "root.nope"),
+            ("users", "user", "alcie"),
+            ("queues", "partition", "gpu"),
+        ):
+            told = f"the daemon has no {option} {name}, or does not show it; ykactor {option}s lists them\n"
+            for output in "table", "name":
+                result = await run(url, verb, f"--{option}", name, "-o", output)
+                assert (result.exit_code, result.stderr) == (0, told)
+        known = await run(url, "apps", "--queue", "ROOT.Team-A", "--partition", "Default", "--user", "nope", "-o", "name")
+        assert known.stderr.count("does not show it") == known.stderr.count("no user nope") == 1
+        both = await run(url, "apps", "--queue", "root.nope", "--queue", "root.team-a", "-o", "name")
+        assert both.stdout == "app-1\n"
+        for verb, state, states in ("apps", "Runing", "'running'"), ("nodes", "Held", "'draining', 'drained'"):
+            wrong = await run(url, verb, "--state", state)
+            assert wrong.exit_code == exit_codes.USAGE
+            assert states in wrong.stderr.lower()
+        assert (await run(url, "apps", "--state", "held", "-o", "json")).stdout == "[]\n"
+        async with operate(url) as operator:
+            await operator.request(si.HoldQueue(queue_name="root.team-a"))
+        assert (await run(url, "apps", "--state", "held", "-o", "name")).stdout == "app-1\n"
+        assert (await run(url, "queues", "--state", "held", "-o", "name")).stdout.split() == ["root.team-a", "root.team-a.x"]
+        assert "root.team-a" in (await run(url, "queues", "--state", "active", "-o", "name")).stdout
+
+
+def test_an_unknown_verb() -> None:
+    """The nearest ones are named."""
+    result = CliRunner().invoke(main, ["qeues"], prog_name="ykactor")
+    assert result.exit_code == exit_codes.USAGE
+    assert "No such command 'qeues'. Did you mean queues?" in result.stderr
 
 
 async def test_every_verb_in_every_format() -> None:
@@ -87,7 +130,7 @@ async def test_every_verb_in_every_format() -> None:
             printed = {output: await run(url, *verb, "-o", output) for output in FORMATS}
             assert {(result.exit_code, result.stderr) for result in printed.values()} == {(0, "")}, verb
             text = {output: result.stdout for output, result in printed.items()}
-            assert all(name.removeprefix("user ") in of_format for of_format in text.values()), verb
+            assert all(name.rpartition("/")[2] in of_format for of_format in text.values()), verb
             assert name in text["name"].splitlines()
             assert "\x1b" not in "".join(text.values())
             fresh = ("ageSeconds",)
@@ -114,7 +157,9 @@ async def test_a_limited_reader(monkeypatch: pytest.MonkeyPatch) -> None:
                 result = await run(url, *verb, "-o", output)
                 assert (result.exit_code, result.stderr) == (0, ""), verb
                 assert "secret" not in result.stdout
-                assert name.removeprefix("user ") in result.stdout
+                assert name.rpartition("/")[2] in result.stdout
+        for verb, count in {("partitions", "-o", "wide"): 5, ("stats",): 7}.items():  # fields that are not shown, and no zero
+            assert (await run(url, *verb)).stdout.count(" not shown") == count
         for verb in WHOLE:
             result = await run(url, *verb)
             assert "secret" not in result.stdout
@@ -124,15 +169,61 @@ async def test_a_limited_reader(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {event["queueName"] for event in json.loads(events.stdout)} == {"root.team-a", "root.team-a.x"}
 
 
-async def test_events() -> None:
-    """All that happened up to now, or those of a kind, queue, application or time; names are their numbers."""
+async def test_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text as it was read, byte for byte; completed in JSON and YAML; its checksum as the name. Only for who sees all."""
     async with busy_daemon() as url:
+        assert (await run(url, "config")).stdout.rstrip("\n") == QUEUES.rstrip("\n")
+        printed = {output: (await run(url, "config", "-o", output)).stdout for output in ("json", "yaml", "name")}
+        document = json.loads(printed["json"])
+        assert document["Partitions"][0]["Queues"][0]["Name"] == "root"
+        assert document["Checksum"] == queuefile.load(QUEUES).checksum == printed["name"].rstrip()
+        assert yaml.safe_load(printed["yaml"]) == document
+        limit_sessions(monkeypatch)
+        refused = await run(url, "config")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.startswith("Error: NOT_PERMITTED: ")
+
+
+async def test_health() -> None:
+    """SC-131: exit code 0 if all checks succeed; else 1, and what is wrong, as the daemon finds it in its live state."""
+    async with daemon_here() as (daemon, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(node(vcore=4))
+        well = await run(url, "health")
+        assert (well.exit_code, well.stderr) == (0, "")
+        assert "failed" not in well.stdout
+        daemon.registry("default").nodes["n1"].allocated["vcore"] = 1
+        daemon.health._fresh_until_s = 0
+        ill = await run(url, "health")
+        assert ill.exit_code == exit_codes.FAILED
+        assert "failed" in ill.stdout
+        assert "node n1: allocated" in ill.stdout
+        found = json.loads((await run(url, "health", "-o", "json")).stdout)
+        assert (found["healthy"], {bool(check["problem"]) for check in found["checks"]}) == (False, {True, False})
+
+
+async def test_cycles() -> None:
+    """How many there were and how long they took, in ``stats``."""
+    async with busy_daemon() as url:
+        (partition,) = json.loads((await run(url, "stats", "-o", "json")).stdout)["partitions"]
+        cycles = partition["cycles"]
+        assert cycles["count"] > 0
+        assert isinstance(cycles["count"], int)
+        assert 0 < cycles["meanSeconds"] <= cycles["maxSeconds"]
+        assert cycles["lastSeconds"] <= cycles["maxSeconds"]
+        assert f"Cycles         {cycles['count']}: last " in (await run(url, "stats")).stdout
+
+
+async def test_events() -> None:
+    """All that happened up to now, or those of a kind, queue, application or time, in its order; names are their numbers."""
+    async with busy_daemon() as url:
+        every = json.loads((await run(url, "events", "-o", "json")).stdout)
         numbers = [int(line) for line in (await run(url, "events", "-o", "name")).stdout.splitlines()]
-        assert numbers == list(range(1, len(numbers) + 1))
-        chosen = ["--kind", "NODE_ALLOC", "--kind", "APP", "--queue", "root.team-a", "--app", "app-1"]
-        own = json.loads((await run(url, "events", *chosen, "-o", "json")).stdout)
-        assert {(event["type"], event["queueName"]) for event in own} == {("APP", "root.team-a.x")}
-        assert (await run(url, "events", "--since", "2040-01-01", "-o", "json")).stdout == "[]\n"
+        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+        assert every == sorted(every, key=lambda event: event["timestampNano"])
+        chosen = ["--kind", "NODE_ALLOC", "--kind", "APP", "--queue", "root.team-a", "--queue", "root.nope", "--app", "app-1"]
+        own = await run(url, "events", *chosen, "-o", "json")
+        assert {(event["type"], event["queueName"]) for event in json.loads(own.stdout)} == {("APP", "root.team-a.x")}
+        assert own.stderr == "the daemon has no queue root.nope, or does not show it; ykactor queues lists them\n"
         refused = await run(url, "events", "--kind", "FOO")
         assert refused.exit_code == 1
         assert refused.stderr.startswith("Error: UNKNOWN_NAME: kinds[0]: found 'FOO', expected a type (")
@@ -142,6 +233,7 @@ def test_completion() -> None:
     """What shells are told: commands, options, and the values of options."""
     assert completed("ykactor pri") == ["priorities", "priority"]
     assert completed("ykactor apps --st") == ["--state"]
+    assert completed("ykactor preemptions --q") == ["--queue"]
     assert completed("ykactor apps -o ") == [*FORMATS]
     assert completed("ykactor apps --sort n") == ["name"]
 
@@ -163,7 +255,7 @@ def state(sequence: int) -> si.Snapshot:
 
 def number(snapshot: si.Snapshot) -> Printout:
     """What a command might print."""
-    return Printout([snapshot.sequence], [], lambda is_wide: [f"event {snapshot.sequence}"])
+    return Printout([snapshot.sequence], [str(snapshot.sequence)], lambda is_wide: [f"event {snapshot.sequence}"])
 
 
 class Daemon:
@@ -237,20 +329,15 @@ def test_on_a_terminal_the_top_is_shown() -> None:
     assert list(on_screen(["a\nb\nc"], 10, 4)) == ["a", "b", "... 1 more line"]
 
 
-async def test_a_daemon_that_does_not_answer(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verb does not wait for ever for a snapshot."""
+async def test_a_daemon_that_does_not_answer(autojump_clock: MockClock) -> None:
+    """A verb does not wait for ever."""
 
-    @asynccontextmanager
-    async def silent(*_: object, **__: object) -> AsyncIterator[AsyncIterator[si.Snapshot]]:
-        async def messages() -> AsyncIterator[si.Snapshot]:
-            await trio.sleep_forever()
-            yield state(1)
+    async def silent(url: str, login: LoginOptions) -> si.Snapshot:
+        await trio.sleep_forever()
+        raise AssertionError
 
-        yield messages()
-
-    monkeypatch.setattr(showing, "follow", silent)
-    with pytest.raises(Disconnected, match="no snapshot within 60 s"):
-        await take_snapshot("ws://127.0.0.1:1", {})
+    with pytest.raises(Disconnected, match="no answer within 60 s"):
+        await taking(silent, Destination("ws://127.0.0.1:1"))()
 
 
 # ---- processes of their own

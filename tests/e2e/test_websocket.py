@@ -25,8 +25,9 @@ from ykactor.surfaces.server.websocket import Limits
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
 APP = {"applicationID": "app-1", "queueName": "root.a"}
-#: What a partition hears of a registration; this resource manager does not answer predicates.
-AFRESH = [messages.Reset(), messages.SetPredicateService(False)]
+#: What a partition hears when nobody is connected, or somebody who only sends requests; and of a registration of the latter.
+NOBODY = [messages.SetPredicateService(False), messages.WantSchedulingStates(False)]
+AFRESH = [messages.Reset(), *NOBODY]
 ASK = {"allocationKey": "t1", "applicationID": "app-1", "resourcePerAlloc": {"vcore": 1000}}
 
 
@@ -75,6 +76,12 @@ async def registered(daemon, **fields):
         answers = [await rm.receive(), await rm.receive()]
         assert [a["type"] for a in answers] == ["RegisterResourceManagerResponse", "Ack"]
         yield rm
+
+
+async def test_what_a_resource_manager_tells_of_itself_is_kept():
+    """The REST API shows it (`/ws/v1/clusters`)."""
+    async with running_daemon() as daemon, registered(daemon, buildInfo={"buildVersion": "1"}):
+        assert daemon.outboxes.current.build_info == {"buildVersion": "1"}
 
 
 # ---- handshake
@@ -161,7 +168,7 @@ RM_GARBAGE = [
     *GARBAGE,
     ('{"type": "NodeRequest", "nodes": {}}', "WRONG_TYPE"),
     ('{"type": "NodeRequest", "nodes": [{"nodeID": 5, "action": "CREATE"}]}', "WRONG_TYPE"),
-    ('{"type": "NodeRequest", "nodes": [{"nodeID": "n", "action": "EXPLODE"}]}', "UNKNOWN_NAME"),
+    ('{"type": "NodeRequest", "nodes": [{"nodeID": "", "action": "CREATE"}]}', "EMPTY_ID"),
     ('{"type": "NodeRequest", "nodes": [], "nodes": []}', "DUPLICATE_KEY"),
     ('{"type": "NodeRequest", "colour": 1}', "UNKNOWN_FIELD"),
     ('{"type": "AllocationRequest", "allocations": [{"allocationKey": "t", "resourcePerAlloc": {"vcore": 1e30}}]}', Q),
@@ -259,7 +266,7 @@ async def test_another_resource_manager_is_refused():
             assert answer["code"] == "ALREADY_REGISTERED"
             expected = (
                 r"found rm-2: RM rm-1 has been registered before and holds this daemon until it deregisters; it has not been "
-                r"connected at least since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; 'ykactor deregister rm-1' drops its nodes and "
+                r"connected at least since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; 'ykactor rm release rm-1' drops its nodes and "
                 r"applications and lets another one register"
             )
             assert re.fullmatch(expected, answer["message"])
@@ -313,27 +320,33 @@ async def test_fresh_registration_resets_every_partition():
             await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
         async with registered(daemon):
             assert daemon.doubles["gpu"].received == AFRESH * 2
-            assert daemon.doubles["default"].received[-2:] == AFRESH
+            assert daemon.doubles["default"].received[-3:] == AFRESH
 
 
-async def test_whether_somebody_answers_predicates():
-    """Partitions hear it with every registration, and when the session that does ends; a newer session has the last word."""
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [("answersPredicates", messages.SetPredicateService), ("wantsSchedulingStates", messages.WantSchedulingStates)],
+)
+async def test_who_is_connected(field, kind):
+    """SC-120, AP-146: partitions hear with every registration what it answers and wants, and when its session ends that nobody
+    does; a newer session has the last word.
+    """
     async with running_daemon() as daemon:
         heard = daemon.doubles["default"].received
 
-        def answering():
-            return [submission.is_there for submission in heard if isinstance(submission, messages.SetPredicateService)]
+        def told():
+            return [submission == kind(True) for submission in heard if isinstance(submission, kind)]
 
-        async with registered(daemon, answersPredicates=True):
-            async with registered(daemon, answersPredicates=True, resumeFrom=2):
+        async with registered(daemon, **{field: True}):
+            async with registered(daemon, resumeFrom=2, **{field: True}):
                 pass
-            while len(answering()) < 3:
+            while len(told()) < 3:
                 await trio.lowlevel.checkpoint()
-            assert answering() == [True, True, False]
-            async with registered(daemon, answersPredicates=True), registered(daemon):
+            assert told() == [True, True, False]
+            async with registered(daemon, **{field: True}), registered(daemon):
                 pass
         async with registered(daemon, resumeFrom=8):
-            assert answering() == [True, True, False, True, False, False]
+            assert told() == [True, True, False, True, False, False]
 
 
 async def test_resume_sends_what_was_missed():
@@ -428,6 +441,7 @@ async def test_entries_for_an_unknown_partition_are_rejected_one_by_one():
                 {
                     "applicationID": "app-2",
                     "reason": "Failed to add application app-2 to partition lost, partition doesn't exist",
+                    "code": "NO_PARTITION",
                 }
             ]
 
@@ -507,6 +521,7 @@ async def test_snapshot_then_events():
                 "sequence": 2,
                 "instance": snapshot["instance"],
                 "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
+                "cycles": {"default": {}, "gpu": {}},
             }
             await rm.ask({"type": "ApplicationRequest", "new": [APP]})
             events = await follower.receive()
@@ -871,7 +886,7 @@ async def test_a_failed_session_is_no_predicate_service_any_more(monkeypatch):
     async with running_daemon() as daemon, registered(daemon, answersPredicates=True) as rm:
         await rm.send({"type": "NodeRequest"})
         await rm.closed()
-        while daemon.doubles["default"].received[-1] != messages.SetPredicateService(False):
+        while daemon.doubles["default"].received[-2:] != NOBODY:
             await trio.lowlevel.checkpoint()
 
 

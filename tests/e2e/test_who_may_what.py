@@ -15,11 +15,17 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.operator_requests import OperatorRequests
 from ykactor.wire.si import messages as si
 
 REQUESTS = sorted(get_args(si.Request), key=lambda kind: kind.__name__)
-#: Of the role rm, with every right of it.
-MANAGER = {**IDENTITIES, "rm": "roles: [rm], rmIDs: [rm-1], configure: true"}
+OPERATOR_REQUESTS = sorted(get_args(si.OperatorRequest), key=lambda kind: kind.__name__)
+#: Of the roles rm and operator, with every right of these.
+MANAGER = {
+    **IDENTITIES,
+    "rm": "roles: [rm], rmIDs: [rm-1], configure: true",
+    "operator": "roles: [operator], configure: true",
+}
 
 
 class Door:
@@ -144,15 +150,18 @@ async def test_what_is_refused_has_no_effect(kind: type[Any]) -> None:
         assert (await rm.ask(example(kind, 99))).get("code") != "NOT_PERMITTED"
 
 
-@pytest.mark.parametrize("kind", [*REQUESTS, si.Subscribe])
+ANSWERS = {si.Subscribe: "Bookmark", si.ReadConfiguration: "Configuration", si.CheckHealth: "Health", si.ReadUsage: "Usage"}
+
+
+@pytest.mark.parametrize("kind", [*REQUESTS, *ANSWERS])
 @pytest.mark.parametrize("way", [*WAYS, "no file"])
 async def test_what_a_follower_may_send(kind: type[Any], way: str) -> None:
-    """SE-20: ``Subscribe``, and nothing else: the path has no other message."""
+    """SE-20: ``Subscribe`` and three questions, and nothing else: the path has no other message."""
     door = Door(None if way == "no file" else "reader", way)
     async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/feed") as follower:
         before = await settled(daemon)
-        answer = await follower.ask({"type": "Subscribe", "from": "now"} if kind is si.Subscribe else example(kind))
-        assert answer["type"] == ("Bookmark" if kind is si.Subscribe else "ErrorResponse")
+        answer = await follower.ask({"type": kind.__name__} if kind in ANSWERS else example(kind))
+        assert answer["type"] == ANSWERS.get(kind, "ErrorResponse")
         assert await settled(daemon) == before
 
 
@@ -163,8 +172,10 @@ async def test_followers_of_other_roles(role: Role) -> None:
     async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/feed") as follower:
         await settled(daemon)
         door.caller.identity = structs.replace(FULL, roles=frozenset([role]))
-        for wanted in ({"from": "now"}, {"from": "snapshot"}, {"from": 0}, {"from": "now", "queues": ["nowhere"]}):
-            answer = await follower.ask({"type": "Subscribe", **wanted})
+        wanted = ({"from": "now"}, {"from": "snapshot"}, {"from": 0}, {"from": "now", "queues": ["nowhere"]})
+        subscriptions = [{"type": "Subscribe", **each} for each in wanted]
+        for message in [*subscriptions, {"type": "ReadConfiguration"}, {"type": "CheckHealth"}, {"type": "ReadUsage"}]:
+            answer = await follower.ask(message)
             assert (answer["code"], answer["message"]) == ("NOT_PERMITTED", "ci does not have the role reader")
 
 
@@ -205,3 +216,56 @@ async def test_nothing_is_submitted_for_others() -> None:
             ("app-eve", "rm may not submit for user 'eve'"),
             ("app-rm2", "rm may not submit for user 'rm2'"),
         ]
+
+
+def of_operator(kind: type[Any], number: int = 0) -> dict[str, Any]:
+    """A message of an operator that is as it should be."""
+    texts: dict[type[Any], dict[str, Any]] = {
+        si.NodeRequest: {"nodes": [{"nodeID": "n1", "action": "DRAIN_NODE"}]},
+        si.SetPriority: {"priority": 1},
+    }
+    return example(kind, number) | texts.get(kind, {})
+
+
+@pytest.fixture
+def carried_out(monkeypatch: pytest.MonkeyPatch) -> list[type[Any]]:
+    """The types of what operators have requested and may."""
+    found: list[type[Any]] = []
+
+    async def carry_out(_: OperatorRequests, request: si.OperatorRequest) -> str:
+        found.append(type(request))
+        return ""
+
+    monkeypatch.setattr(OperatorRequests, "carry_out", carry_out)
+    return found
+
+
+@pytest.mark.parametrize("way", [*WAYS, "no file"])
+async def test_an_operator_may_what_is_in_its_table(way: str, carried_out: list[type[Any]]) -> None:
+    """SE-20, SE-71: by every way of proof all of it is carried out; what is not in it is no message."""
+    door = Door(None if way == "no file" else "operator", way)
+    async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/operator") as operator:
+        assert {(await operator.ask(of_operator(kind)))["type"] for kind in OPERATOR_REQUESTS} == {"Ack"}
+        assert carried_out == OPERATOR_REQUESTS
+        others = {*REQUESTS} - {*OPERATOR_REQUESTS}
+        assert {(await operator.ask(example(kind)))["code"] for kind in others} == {"UNKNOWN_TYPE"}
+        assert carried_out == OPERATOR_REQUESTS
+
+
+@pytest.mark.parametrize("kind", OPERATOR_REQUESTS)
+async def test_operators_without_a_right(kind: type[Any], carried_out: list[type[Any]]) -> None:
+    """SE-63: who is no operator any more, or may not what the message needs, is refused; then the next one passes."""
+    lacking = [structs.replace(FULL, roles=frozenset(Role) - {Role.OPERATOR})]
+    if kind is si.UpdateConfigurationRequest:
+        lacking.append(structs.replace(FULL, configure=False))
+    door = Door(None, "")
+    async with running_daemon(admit=door.admit) as daemon, line_to(daemon, "/v1/operator") as operator:
+        for number, identity in enumerate(lacking):
+            await trio.testing.wait_all_tasks_blocked()
+            door.caller.identity = identity
+            answer = await operator.ask(of_operator(kind, number))
+            assert (answer["code"], answer["id"]) == ("NOT_PERMITTED", f"{kind.__name__}-{number}")
+        assert carried_out == []
+        door.caller.identity = ANYBODY
+        assert (await operator.ask(of_operator(kind, 99)))["type"] == "Ack"
+        assert carried_out == [kind]

@@ -46,15 +46,16 @@ def story(directory: Path, key: str, *options: str, expect: int = 0) -> list[str
 
 def causes(lines: list[str]) -> list[tuple[str, str]]:
     """Second, detail and cause of each event."""
-    return [(f"{line[17:19]} {line.split()[4]}", line.partition("  because of ")[2]) for line in lines if line[:3] != "now"]
+    events = [line for line in lines if line[:3] != "now"]
+    return [(f"{line[17:19]} {line.split()[4]}", line.rpartition("  ")[2].removeprefix("because of ")) for line in events]
 
 
 def test_each_event_has_its_cause(directory: Path) -> None:
     """The entry of the input that is about the same, the cycle, the timer, or the administrator."""
     assert causes(story(directory, "t1")) == [
         ("02 APP_REQUEST", "the request for ask t1 of app-1"),
-        ("02 NODE_ALLOC", "a cycle"),
-        ("02 APP_ALLOC", "a cycle"),
+        ("02 NODE_ALLOC", "in the scheduling cycle of turn 8"),
+        ("02 APP_ALLOC", "in the scheduling cycle of turn 8"),
         ("04 ALLOC_CANCEL", "the request to release t1 of app-1 (STOPPED_BY_RM)"),
         ("04 NODE_ALLOC", "the request to release t1 of app-1 (STOPPED_BY_RM)"),
         ("04 REQUEST_CANCEL", "the request to release t1 of app-1 (STOPPED_BY_RM)"),

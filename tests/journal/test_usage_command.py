@@ -58,12 +58,14 @@ def table(directory: Path, *options: str) -> list[str]:
 
 
 def test_a_table(directory: Path) -> None:
-    """AP-141: in hours, a row for each user and type; what runs and waits counts up to now."""
+    """AP-141: in hours, a row for each user and type, and the total; what runs and waits counts up to now."""
     assert table(directory) == [
         "alice memory 2.00 0.00 0.00 GiB h",
         "alice vcore 3.00 0.00 0.00 core h",
         "bob vcore 1.50 0.00 0.00 core h",
         "carol vcore 0.00 27.00 0.00 core h",
+        "total memory 2.00 0.00 0.00 GiB h",
+        "total vcore 4.50 27.00 0.00 core h",
     ]
 
 
@@ -88,6 +90,14 @@ def test_csv(directory: Path) -> None:
     ]
 
 
+def test_up_to_a_day(directory: Path) -> None:
+    """AP-141: the day of ``--until`` counts as a whole; an empty name takes its place in the line of the total."""
+    assert table(directory, "--by", "group,user", "--until", "1970-01-01T00:30:00")[-2:] == [
+        "total  memory 1.00 0.00 0.00 GiB h",
+        "total  vcore 2.00 9.00 0.00 core h",
+    ]
+
+
 def test_json_since_a_day(directory: Path) -> None:
     """AP-141: the day of ``--since`` counts as a whole."""
     found = json.loads(shown(directory, "--by", "application", "--since", "1970-01-02T00:30:00", "-o", "json"))
@@ -104,6 +114,7 @@ def test_json_since_a_day(directory: Path) -> None:
         (("--by", "user,colour"), "found 'user,colour', expected some of day, queue, user, group, application"),
         (("--by", "user,user"), "found 'user,user', expected some of"),
         (("--since", "soon"), "found 'soon', expected a time in UTC"),
+        (("--since", "2026-02-01", "--until", "2026-01-31"), "found --until before --since"),
         (("--partition", "gpu"), "--partition: found 'gpu', expected one of default"),
     ],
 )

@@ -127,7 +127,7 @@ class ResourceManager:
 
     def _release(self) -> Submission:
         name, key = self.task()
-        return release(key, name, self.rng.choice(TERMINATIONS))
+        return release(key, name, self.rng.choice((*TERMINATIONS, "SCHEDULING_FAILED_ON_RM")))
 
     def _answer(self) -> Submission:
         """Mostly as it should be; the answer may come again, or another one instead."""
@@ -136,7 +136,9 @@ class ResourceManager:
             return self._release() if rng.random() < 0.2 else self._real()
         place = rng.randrange(len(self.told))
         name, key, termination_type = self.told[place] if rng.random() < 0.1 else self.told.pop(place)
-        return release(key, name, termination_type if rng.random() < 0.9 else rng.choice(TERMINATIONS))
+        return release(
+            key, name, termination_type if rng.random() < 0.9 else rng.choice((*TERMINATIONS, "SCHEDULING_FAILED_ON_RM"))
+        )
 
     def _node(self) -> Submission:
         name = self.rng.choice(NODES)

@@ -43,6 +43,7 @@ PRIORITIES = (0, 0, 0, 1, 1, -1, 5, LOWEST, HIGHEST)
 OFFSETS = (0, 0, 0, 1, -1, LOWEST, HIGHEST)
 #: Nearly always at once or soon; sometimes past the timers of draining queues, Completing and Starting.
 GAPS_S, GAP_WEIGHTS = (0.0, 0.5, 1.0, 10.0, 31.0, 301.0), (40, 40, 10, 5, 5, 8)
+TERMINATIONS = (TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT, TerminationType.SCHEDULING_FAILED_ON_RM)
 USERS, GROUPS = ("alice", "bob", "carol"), ("dev", "ops", "test")
 #: The groups that applications come with; () is "not named".
 MEMBERSHIPS = ((), ("dev",), ("ops", "dev"), ("test", "none"), ("none",))
@@ -316,7 +317,7 @@ class Drawer:
         """One of the newest asks or allocations, which may be gone already; or all of an application."""
         if self.rng.random() < 0.1 or not self.submitted:
             return ReleaseAllocations(self.application_id(), None, TerminationType.STOPPED_BY_RM)
-        return ReleaseAllocations(*self.recent(), self.rng.choice((TerminationType.STOPPED_BY_RM, TerminationType.TIMEOUT)))
+        return ReleaseAllocations(*self.recent(), self.rng.choice(TERMINATIONS))
 
     def add_application(self) -> Submission:
         rng = self.rng
@@ -357,7 +358,9 @@ class Drawer:
     def change_node(self) -> Submission:
         actions = ("UPDATE", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION")
         action = self.rng.choice(actions)
-        return UpdateNode(self.node_id(), NodeAction(action), self.capacity() if action == "UPDATE" else None)
+        number = len(self.submitted)  # not from the generator: what else is drawn stays the same
+        attributes = {"zone": "abc"[number % 3]} if action == "UPDATE" and number % 2 else {}
+        return UpdateNode(self.node_id(), NodeAction(action), self.capacity() if action == "UPDATE" else None, attributes)
 
     def reload(self) -> Submission:
         return ApplyConfig(self.vary_config())

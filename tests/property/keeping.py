@@ -21,10 +21,13 @@ from ykactor.core.messages.facts import (
     ApplicationMoved,
     AskAdded,
     AskPriorityChanged,
+    AskReadmitted,
     AskRemoved,
     AskResized,
+    AskReturned,
     Fact,
     NodeAdded,
+    NodeAttributesChanged,
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
@@ -34,6 +37,7 @@ from ykactor.core.messages.facts import (
     TaskGroupChanged,
     Unreserved,
 )
+from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 
 S_NS = 10**9
@@ -132,6 +136,10 @@ class Keeping:
                 self.slots.discard(application_id)
             case AskAdded(at_ns, ask):
                 self.since[name_of(ask)] = min(ask.created_ns, at_ns)
+            case AskReturned(_, ask):  # with its age, also if it was never pending (AP-144)
+                self.since.setdefault(name_of(ask), ask.since_ns)
+            case AskReadmitted(_, _, after) if name_of(after) in self.kept:
+                self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
             case AskRemoved(_, ask, _, True):
                 leaves = any(
                     type(decision) is ApplicationLeft and decision.application_id == ask.spec.application_id for decision in facts
@@ -160,7 +168,7 @@ class Keeping:
                 specs = {name: kept.ask.spec for name, kept in self.kept.items() if name[0] == application_id}
                 waiting = {name for name, spec in specs.items() if spec.task_group_name == group and not spec.placeholder}
                 self.end(waiting, "placeholder came")
-            case NodeAdded() | NodeSchedulable() | NodeCapacityChanged() | NodeRemoved():
+            case NodeAdded() | NodeSchedulable() | NodeCapacityChanged() | NodeAttributesChanged() | NodeRemoved():
                 self.hear_of_node(fact, facts)
             case Reserved(_, ask, _, node_id):
                 self.told[name_of(ask)] = node_id
@@ -178,6 +186,10 @@ class Keeping:
             case NodeCapacityChanged(_, node_id, capacity):  # SC-104
                 self.capacity[node_id] = capacity
                 self.end_what_does_not_fit(node_id, "node shrunk")
+            case NodeAttributesChanged(_, node_id, attributes):  # SC-159
+                tags = {name: self.kept[name].ask.spec.tags for name in self.on(node_id)}
+                wanted = {name: selector.parse(each.get(selector.TAG, "")) for name, each in tags.items()}
+                self.end({name for name, each in wanted.items() if not selector.selects(each, attributes)}, "node not selected")
             case NodeRemoved(_, node_id):
                 self.end(self.on(node_id), "node removed")
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from ykactor.core.accounting.account import ALL_DAYS
 from ykactor.core.inspection.accounting import Column, sums
 from ykactor.core.messages.facts import (
     Allocated,
@@ -21,6 +22,7 @@ from ykactor.core.messages.facts import (
     AskResized,
     Fact,
     NodeAdded,
+    NodeAttributesChanged,
     Released,
     ReleaseStarted,
 )
@@ -79,7 +81,7 @@ class NaiveAccounts:
 
     def hear_one(self, fact: Fact) -> None:
         match fact:
-            case NodeAdded(_, node_id, _, _, attributes):
+            case NodeAdded(_, node_id, _, _, attributes) | NodeAttributesChanged(_, node_id, attributes):
                 self.types[node_id] = attributes.get("si/instance-type", "UNKNOWN")
             case ApplicationAdded(at_ns, name, queue, user):
                 group = fact.groups[0] if fact.groups else ""
@@ -110,6 +112,8 @@ class NaiveAccounts:
             case Released(at_ns, ask):
                 self.end(at_ns, task_of(ask))
                 self.preempted.discard(task_of(ask))
+                if fact.termination_type == "SCHEDULING_FAILED_ON_RM":  # AP-144
+                    self.waiting[task_of(ask)] = dict(ask.spec.resource), at_ns
 
     def of(self, task: Task) -> Known:
         return self.applications[task[0]]
@@ -197,7 +201,7 @@ def task_of(ask: object) -> Task:
 def found_sums(registry: Registry, now_ns: int, columns: Iterable[Column] = tuple(Column)) -> dict[tuple[object, ...], Amounts]:
     """The same as the partition has it."""
     found: dict[tuple[object, ...], Amounts] = {}
-    for values, account in finished(sums(registry, now_ns, [*columns], first_day=0)).items():
+    for values, account in finished(sums(registry, now_ns, [*columns], ALL_DAYS)).items():
         for name in ("allocated", "waited", "lost"):
             if getattr(account, name):
                 found[name, *values] = getattr(account, name)

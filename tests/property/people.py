@@ -43,6 +43,10 @@ class People:
                     self.asks[number].discard(ask.spec.allocation_key)
                     self.allocations[number].add(ask.spec.allocation_key)
                     self.counted_as_running.add(number)
+                case Released(_, ask, _, _, "SCHEDULING_FAILED_ON_RM"):  # it waits again (AP-144)
+                    number = self.numbers[ask.spec.application_id]
+                    self.allocations[number].remove(ask.spec.allocation_key)
+                    self.asks[number].add(ask.spec.allocation_key)
                 case Released(_, ask):
                     self.lose(self.allocations, ask)
         self.heard = len(facts)

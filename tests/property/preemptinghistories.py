@@ -30,4 +30,6 @@ class Preempting(ResourceManager):
         size, group = self.rng.choice((1, 2, 3, 5)), self.rng.choice(("", "", "x", "y"))
         needs = self.rng.choice(NODES) if self.rng.random() < 0.1 else None
         priority = self.rng.choice((0, 0, 5))
-        return ask(key, name, group=group, vcore=size, priority=priority, on=on, requires=needs, preempt_other=True)
+        ends = on is not None and int(key[1:]) % 5 == 0  # not from the generator: what else is drawn stays the same
+        flags = {"requires": needs, "preempt_other": True, "releasing": ends}
+        return ask(key, name, group=group, vcore=size, priority=priority, on=on, **flags)  # type: ignore[arg-type]

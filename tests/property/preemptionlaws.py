@@ -6,7 +6,9 @@ are sums made anew for each question.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import cache, cached_property
 
 from msgspec import Struct
 
@@ -75,6 +77,9 @@ class Watch:
                         self._end(decision.at_ns, ask_id(ask), "reservation lost")
                 case Allocated(ask=ask):
                     self._end(decision.at_ns, ask_id(ask), "placed")
+                    if ask.spec.releasing:  # AP-145
+                        self.leaving.add(ask_id(ask))
+                        self.preempting.add(ask_id(ask))
                 case AskRemoved(ask=ask):
                     self._end(decision.at_ns, ask_id(ask), "ask gone")
                 case AskResized(before=ask):
@@ -122,10 +127,11 @@ def requires(ask: Ask) -> str:
     return ask.spec.tags.get(REQUIRED, "")
 
 
-def path_up(path: str) -> list[str]:
+@cache
+def path_up(path: str) -> tuple[str, ...]:
     """The queue and all above it."""
     parts = path.split(".")
-    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return tuple(".".join(parts[:n]) for n in range(len(parts), 0, -1))
 
 
 class State:
@@ -148,23 +154,26 @@ class State:
         self.capacity = {node_id: dict(node.capacity) for node_id, node in registry.nodes.items()}
         self.schedulable = {node_id for node_id, node in registry.nodes.items() if node.schedulable}
         self.occupied = {node_id: [spec.resource for spec in node.foreign.values()] for node_id, node in registry.nodes.items()}
-        self._use: dict[tuple[str, str], int] = {}
-        for task in self.running:
-            if task.id not in watch.preempting:
-                self._add(task)
-        for identity in self.contests:
-            if not requires(self.waiting[identity].ask):  # node focused: it follows no guarantees, and claims nothing
-                self._add(self.waiting[identity])
+        self.preempting = set(watch.preempting)
+        self.claiming = [self.waiting[identity] for identity in self.contests]
 
-    def _add(self, task: Task) -> None:
-        for queue in path_up(task.leaf):
-            for name, amount in task.ask.spec.resource.items():
-                self._use[queue, name] = self._use.get((queue, name), 0) + amount
+    @cached_property
+    def _use(self) -> Counter[tuple[str, str]]:
+        """By queue and resource; summed only when it is asked for, because most moments bring no preemption."""
+        counted = [task for task in self.running if task.id not in self.preempting]
+        # one that requires its node follows no guarantees, and claims nothing
+        counted += [task for task in self.claiming if not requires(task.ask)]
+        use: Counter[tuple[str, str]] = Counter()
+        for task in counted:
+            for queue in path_up(task.leaf):
+                for name, amount in task.ask.spec.resource.items():
+                    use[queue, name] += amount
+        return use
 
     # ---- terms
 
     def use(self, queue: str, name: str) -> int:
-        return self._use.get((queue, name), 0)
+        return self._use[queue, name]
 
     def guarantee(self, queue: str, name: str) -> int:
         return (self.queues[queue].guaranteed or {}).get(name, 0)

@@ -272,6 +272,8 @@ class Step:
         """Rows 1 and 2."""
         holders = [pair for pair in application.allocations.values() if pair[0].spec.placeholder]
         for holder, node_id in sorted(holders, key=lambda item: (item[0].created_ns, item[0].spec.allocation_key)):
+            if is_left_out(node_id, ask.spec):
+                continue
             key, event = holder.spec.allocation_key, ("ended", *name_of(holder), node_id)
             is_free = key not in application.gang.released and event not in self.cancelled
             if holder.spec.task_group_name == ask.spec.task_group_name and is_free:
@@ -381,7 +383,14 @@ def waits_for_placeholders(application: Application, ask: Ask) -> bool:
 def could_run(node: NodeCore, spec: AllocationSpec) -> bool:
     """SC-41: if nothing else ran there."""
     wanted = selector.parse(spec.tags.get(selector.TAG, ""))
-    return fits(node.capacity, spec.resource) and selector.selects(wanted, node.attributes)
+    return (
+        fits(node.capacity, spec.resource) and selector.selects(wanted, node.attributes) and not is_left_out(node.node_id, spec)
+    )
+
+
+def is_left_out(node_id: NodeID, spec: AllocationSpec) -> bool:
+    """AP-144."""
+    return any(failure.node_id == node_id and failure.until_ns for failure in spec.failures)
 
 
 def shortfall(node: NodeCore, spec: AllocationSpec) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import cache
 
 import pytest
 from checked import World
@@ -66,21 +67,34 @@ class CountedWorld(World):
         assert past.states == expected.states[-64:]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", seeds(25))
-def test_histories_with_administrators(seed: int) -> None:
-    """Moves, resizes, recovered tasks, creation times in the past, lost nodes, restarts: the sums are the naive ones."""
+@cache
+def administered(seed: int) -> Counter[str]:
+    """What was compared in one history."""
     history = draw_history(seed)
     world = CountedWorld(history.config, seed)
     now_ns = 0
     for batch in history.batches:
         now_ns = int(batch.at_ns * SLOWER)
+        world.advance(now_ns)
         world.intake(now_ns, batch.submissions)
         world.look(now_ns)
         if world.rng.random() < 0.5:
             world.administer(now_ns, draw_request(world.rng, world.rng.choice(list(world.core.registry.queues)), NO_TASK))
             world.schedule(now_ns)
             world.look(now_ns)
-    assert world.check_all(now_ns + 10**14)["allocated"]
+    return world.check_all(now_ns + 10**14)
+
+
+@pytest.mark.parametrize("seed", seeds(25))
+def test_histories_with_administrators(seed: int) -> None:
+    """Moves, resizes, recovered tasks, creation times in the past, lost nodes, restarts: the sums are the naive ones."""
+    administered(seed)
+
+
+def test_the_histories_use_and_wait() -> None:
+    """A history in which all is held uses nothing; most of those above do."""
+    counts = [administered(seed) for seed in seeds(25)]
+    assert sum(count["allocated"] > 0 < count["waited"] for count in counts) > scaled(20)
 
 
 def test_gangs_and_preemption() -> None:

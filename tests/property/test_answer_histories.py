@@ -1,6 +1,7 @@
 """Histories with a resource manager that answers, late, never, one way and then the other: what must hold whatever it says."""
 
 from itertools import product
+from math import inf
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from ykactor.core.messages.asks import PREDICATE_TAG
 from ykactor.core.messages.facts import (
     Allocated,
     AskCondition,
+    NodeAttributesChanged,
     NodeCapacityChanged,
     NodeRemoved,
     PredicateAnswered,
@@ -67,7 +69,8 @@ class Talk:
                 return [self.ask("gang", group="g") for _ in range(2)]
             case 6 | 7 | 8 | 9:
                 verdict = rng.choice(("", "", "no"))
-                return answer(predicate, *rng.sample(NODES, 4), no=verdict, allocate=rng.random() < 0.6)
+                uses = None if verdict else rng.choice((None, 1, 2))
+                return answer(predicate, *rng.sample(NODES, 4), no=verdict, allocate=rng.random() < 0.6, uses=uses)
             case 10:
                 return [forget(rng.choice(("", *CLASSES)), rng.choice(("", name)))]
             case 11:
@@ -87,11 +90,12 @@ class Talk:
 
 
 class Law:
-    """A task of a class begins only where the last word on its class is that it may."""
+    """A task of a class begins only where the last word on its class is that it may, and that so many more may."""
 
     def __init__(self):
         self.facts = []
-        self.allowed = set()
+        #: By class, ``allocate`` and node: how many placements.
+        self.allowed = {}
 
     def see(self, facts):
         self.facts += facts
@@ -99,15 +103,26 @@ class Law:
             match decision:
                 case PredicateAnswered():
                     place = decision.predicate, decision.allocate, decision.node_id
-                    self.allowed -= {place}
-                    self.allowed |= set() if decision.error else {place}
+                    self.allowed.pop(place, None)
+                    if not decision.error:
+                        self.allowed[place] = inf if decision.uses is None else decision.uses
                 case PredicatesForgotten(_, predicate, node_id):
-                    covered = {p for p in self.allowed if predicate in ("", p[0]) and node_id in ("", p[2])}
-                    self.allowed -= covered
-                case NodeRemoved(_, node_id) | NodeCapacityChanged(_, node_id):
-                    self.allowed -= {place for place in self.allowed if place[2] == node_id}
+                    self.forget(lambda place: predicate in ("", place[0]) and node_id in ("", place[2]))
+                case NodeRemoved(_, node_id) | NodeCapacityChanged(_, node_id) | NodeAttributesChanged(_, node_id):
+                    self.forget(lambda place: place[2] == node_id)
                 case Allocated(_, ask_, _, node_id, False) if ask_.spec.tags.get(PREDICATE_TAG) and not ask_.spec.task_group_name:
-                    assert (ask_.spec.tags[PREDICATE_TAG], True, node_id) in self.allowed, ask_.spec.allocation_key
+                    self.use(ask_.spec.tags[PREDICATE_TAG], node_id)
+
+    def forget(self, is_covered):
+        self.allowed = {place: uses for place, uses in self.allowed.items() if not is_covered(place)}
+
+    def use(self, predicate, node_id):
+        assert (predicate, True, node_id) in self.allowed
+        for place in product([predicate], (True, False), [node_id]):
+            if place in self.allowed:
+                self.allowed[place] -= 1
+                if not self.allowed[place]:
+                    del self.allowed[place]
 
 
 def checked(core, scheduler):

@@ -14,7 +14,7 @@ from world import app, ask, configure, limit, load, node, queue, release, remove
 from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.submissions import Submission
 
-SEEDS = seeds(150)
+SEEDS = seeds(260)
 #: Every way in which a reservation is made or ends and a placeholder is used, and how often the histories below must get there.
 WAYS = {
     "normal made": 200,

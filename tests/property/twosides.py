@@ -49,7 +49,10 @@ class Tenant:
 
     def answers(self, node_id: str) -> list[Submission]:
         """At times, what the resource manager says of its asks that have a predicate class."""
-        return answer(f"{self.name}class", node_id, no=self.rng.choice(("", "full"))) if self.rng.random() < 0.2 else []
+        if self.rng.random() >= 0.2:
+            return []
+        uses, no = self.rng.choice(((None, ""), (2, ""), (None, "full"), (None, "full")))
+        return answer(f"{self.name}class", node_id, no=no, uses=uses)
 
     def leaf(self) -> str:
         return f"root.{self.name}.{self.name}{self.rng.choice('ab')}"

@@ -46,3 +46,41 @@ def test_slow_half_and_dead_answerers(run, tmp_path):
     ]
     assert outcome.waiting == [("dead", "root.a", f"no node that has room for it may run it: {NO_ANSWER} (2x)")]
     assert outcome.refused == []
+
+
+HOST_PORT = """\
+name: uses
+config: |
+  partitions: [{name: default, nodesortpolicy: {type: binpacking}, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]
+until: 100
+messages:
+  - {at: 0, type: NodeRequest, nodes: [
+      {nodeID: n1, action: CREATE, schedulableResource: {vcore: "4"}},
+      {nodeID: n2, action: CREATE, schedulableResource: {vcore: "4"}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: app-1, queueName: root.a, ugi: {user: alice}}]}
+  - {at: 1, type: PredicatesResponse, answers: [{predicate: port, nodeID: n1, uses: 2}]}
+  - {at: 2, type: AllocationRequest, allocations: [
+      {allocationKey: a, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: port}},
+      {allocationKey: b, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: port}},
+      {allocationKey: c, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: port}},
+      {allocationKey: d, applicationID: app-1, resourcePerAlloc: {vcore: "1"}, allocationTags: {ykactor.io/predicate: port}}]}
+  - {at: 3, type: AllocationRequest, releases: {allocationsToRelease: [
+      {applicationID: app-1, allocationKey: a, terminationType: STOPPED_BY_RM}]}}
+  - {at: 4, type: PredicatesResponse, answers: [
+      {predicate: port, nodeID: n1, error: in use}, {predicate: port, nodeID: n2, uses: 1}]}
+  - {at: 5, type: PredicatesResponse, answers: [{predicate: port, nodeID: n1, uses: 9}]}
+"""
+
+
+@pytest.mark.parametrize("run", [simulate, simulate_directly])
+def test_an_answer_for_some_placements(run, tmp_path):
+    """SC-160: two tasks use up an answer for two; a release gives nothing back; what is left waits for another answer."""
+    (tmp_path / "uses.yaml").write_text(HOST_PORT)
+    outcome = run(load(tmp_path / "uses.yaml"))
+    lines = [line for fact in outcome.facts for line in decision_lines(fact) if line["decision"] == "allocated"]
+    assert [(line["at"], line["allocationKey"], line["nodeID"]) for line in lines] == [
+        (2.0, "a", "n1"),
+        (2.0, "b", "n1"),
+        (4.0, "c", "n2"),
+        (5.0, "d", "n1"),
+    ]

@@ -34,8 +34,9 @@ from world import (
 
 import ykactor
 from ykactor.core.messages.facts import Audited, PartitionFailed
-from ykactor.core.messages.kinds import Act, Consequence
-from ykactor.core.messages.submissions import Administration, RefuseConfig, RemovePartition, Submission
+from ykactor.core.messages.kinds import Act, Consequence, NodeAction
+from ykactor.core.messages.submissions import Administration, RefuseConfig, RemovePartition, Submission, UpdateNode
+from ykactor.core.values.ids import NodeID
 from ykactor.wire.si.kinds import EVENT_KINDS
 
 PAGE = Path(ykactor.__file__).parent / "rules" / "events.md"
@@ -56,6 +57,11 @@ Case = tuple[Scenario, list[Row]]
 PLAIN = tree(queue("a"))
 N1 = node("n1", vcore=4)
 ONE, TWO, FOUR = {"vcore": 1}, {"vcore": 2}, {"vcore": 4}
+
+
+def attributes(**replaced: str) -> Submission:
+    """Other attributes of n1."""
+    return UpdateNode(NodeID("n1"), NodeAction.UPDATE, None, replaced)
 
 
 def of_app(change: str, detail: str, key: str = "", resource: dict[str, int] | None = None, *, message: str = "") -> Row:
@@ -443,6 +449,12 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ("NODE", "capacity changed"): [
         (on_plain(node("n1", "UPDATE", vcore=2), node("n1", "UPDATE", vcore=2)), [of_node("SET", "NODE_CAPACITY", resource=TWO)]),
     ],
+    ("NODE", "attributes replaced (SC-159)"): [
+        (
+            on_plain(attributes(zone="b", disk="ssd"), attributes(disk="ssd", zone="b"), attributes(zone="c")),
+            [of_node("SET", "NODE_ATTRIBUTES", message=message) for message in ("disk=ssd, zone=b", "zone=c")],
+        ),
+    ],
     ("NODE", "foreign usage changed"): [
         (
             on_plain(foreign("f1", "n1", vcore=1), foreign("f1", "n1", vcore=2), release("f1", "")),
@@ -515,7 +527,7 @@ ROWS: dict[tuple[str, str], list[Case]] = {
         (failed(Consequence.STOPPED), [of_queue("root", "SET", "PARTITION_STOPPED", message="ValueError: a bug")])
     ],
     ("AUDIT", "somebody has administered the daemon"): [
-        (audited(act, before="a", after="b"), [of_audit("SET", act, "b" if act is Act.ACCESS else "a -> b")])
+        (audited(act, before="a", after="b"), [of_audit("SET", act, "b" if act in (Act.ACCESS, Act.CERTIFICATE) else "a -> b")])
         for act in Act
         if act not in REFUSED
     ],

@@ -49,7 +49,7 @@ def test_all_keys() -> None:
         CertificateProof("URI:spiffe://corp/ci", january),
         JwtProof((("env", "prod"), ("sub", "system:ci")), january + 11 * 3600 * 10**9),
     )
-    assert ci.roles == {Role.RM, Role.READER}
+    assert (ci.roles, ops.roles) == ({Role.RM, Role.READER}, {Role.OPERATOR, Role.READER})
     assert (ci.rm_ids, ci.users, ci.groups) == (Names.of(["ci"]), Names.of(["alice", "bob"]), Names.of(["dev"]))
     assert ci.partitions == Names.of(["default", "gpu"])
     assert (ci.may_force, ci.configure, ops.configure) == (True, False, True)
@@ -185,8 +185,9 @@ ISSUER = "\njwt: {jwks: keys.json, issuer: x, audience: y}"
         ),
         ("jwt: {jwks: no.json, issuer: x, audience: y}", "jwt.jwks: 'no.json' cannot be read: No such file or directory (SE-46)"),
         ("limits: {sesions: 1}", "limits.sesions: found 'sesions', expected one of totalSessions, handshakeSeconds,"),
-        ("limits: {asks: 0}", "limits.asks: found 0, expected 1 to 9007199254740991 (SE-48)"),
-        ("limits: {asks: many}", "limits.asks: found 'many', expected a whole number from 0 to 2**64 - 1, without quotes (P6)"),
+        ("limits: {asks: 0}", "limits.asks: found '0', expected a whole number from 1 to 1000000000000000 (SE-48)"),
+        ("limits: {asks: many}", "limits.asks: found 'many', expected a whole number from 1 to 1000000000000000 (SE-48)"),
+        ("limits: {tags: -1}", "limits.tags: found '-1', expected a whole number from 1 to 4096 (SE-48)"),
         (
             identity("roles: [reader], limits: {totalSessions: 1}"),
             "limits.totalSessions: found 'totalSessions', expected one of sess",
@@ -212,6 +213,14 @@ def test_all_mistakes_at_once() -> None:
     files = {"keys.json": jwks_text(private_jwk("RSA")), "tokens.json": b"{}"}
     lines = mistakes_of(text, files)
     assert [line.rpartition("(")[2] for line in lines] == ["P2)", "SE-41)", "SE-42)", "SE-42)", "SE-5)", "SE-8)", "SE-46)"]
+
+
+def test_all_mistakes_of_limits_at_once() -> None:
+    """SE-40: one that is no number hides no other one."""
+    lines = mistakes_of("limits: {asks: [1], nodes: many, tags: 5000, totalSessions: 32, x: 1, queues: 0, sessions: 4}")
+    assert [line.partition(": limits.")[2].partition(":")[0] for line in lines] == [
+        "asks", "nodes", "tags", "totalSessions", "x", "queues",
+    ]  # fmt: skip
 
 
 def test_a_private_key_is_named_and_not_shown() -> None:

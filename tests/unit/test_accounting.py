@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections import Counter
+from itertools import combinations_with_replacement, pairwise
 
 import pytest
 from msgspec import structs
-from world import S_NS, app, ask, make_world, node, queue, release, remove, tree
+from parttimes import longest_part_s
+from world import S_NS, app, ask, make_world, move, node, queue, release, remove, tree
 
 from ykactor.core.accounting import accounts as accounts_module
-from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times, by_day
+from ykactor.core.accounting.account import ALL_DAYS, DAY_S, TYPES_MAX, Account, AccountKey, add_times, by_day, told
 from ykactor.core.accounting.accounts import DAYS_MAX, Accounts
 from ykactor.core.accounting.past import INSTANCE_TYPES_MAX, LOG_MAX, Past
+from ykactor.core.accounting.spans import Spans
+from ykactor.core.inspection.accounting import Column, sums
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.partition import timers
@@ -49,6 +53,62 @@ def test_amounts_are_exact_at_any_size() -> None:
     ((_, row),) = encode(PartitionName("default"), [(("account", 0, *whose("alice")), expected)])
     assert row is not None
     assert decode(b'["default","account",0,"","","",""]', row)[2] == expected
+
+
+def test_what_lasts_is_divided_among_days() -> None:
+    """Spans of any length: the same seconds of each day as one by one; none of an empty span."""
+    ends = (0, 5, DAY_S - 1, DAY_S, DAY_S + 7, 3 * DAY_S, 5 * DAY_S + 1, 9 * DAY_S)
+    found, expected, spans = Counter[int](), Counter[int](), Spans()
+    for number, (since_s, until_s) in enumerate(combinations_with_replacement(ends, 2), 1):
+        spans.add({"vcore": number, "none": 0}, since_s, until_s)
+        for day, seconds in by_day(since_s, until_s):
+            expected[day] += number * seconds
+    for day, amounts in spans.by_day():
+        assert amounts.keys() == {"vcore"}
+        found[day] += amounts["vcore"]
+    assert found == expected
+
+
+def test_days_between_two_spans_are_empty() -> None:
+    """Nothing is counted for them, not even 0."""
+    spans = Spans()
+    for day in (1, 9):
+        spans.add(ONE, day * DAY_S - 1, (day + 2) * DAY_S)
+    whole = {"vcore": DAY_S}
+    assert sorted(spans.by_day()) == [(0, ONE), (1, whole), (2, whole), (8, ONE), (9, whole), (10, whole)]
+
+
+def test_resource_types_are_bounded() -> None:
+    """AP-140, AP-142: clients choose their names; those that came first are counted on."""
+    account, past = Account(), Past()
+    for number in (*range(TYPES_MAX + 5), 0):
+        resource = {f"type-{number}": 2}
+        account.add(Account(resource, resource, resource))
+        past.reach(resource)
+    for amounts in (account.allocated, account.waited, account.lost, past.max_used):
+        assert [*amounts] == [f"type-{number}" for number in range(TYPES_MAX)]
+    assert account.allocated["type-0"] == 4
+
+
+def test_what_lasts_for_long_is_counted_in_parts() -> None:
+    """AP-141: 3,000 tasks that last for most of a year: no part takes 10 ms of CPU time; the best of three."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=2000)])
+    world.given(app("app-1"), *(ask(f"k{number}", "app-1", vcore=1) for number in range(3000)))
+
+    def once_s() -> float:
+        work = sums(world.direct.core.registry, 300 * DAY_S * S_NS, [*Column], ALL_DAYS)
+        return longest_part_s(work)
+
+    assert min(once_s() for _ in range(3)) < 0.010
+
+
+def test_what_lasted_before_the_oldest_day_is_not_counted() -> None:
+    """AP-142: also when an application moves after more days than are kept."""
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=4)])
+    world.given(app("app-1"), ask("k1", "app-1", vcore=1))
+    world.administer(move("app-1", "root.b"), at=(DAYS_MAX + 5) * DAY_S)
+    days = world.direct.core.registry.books.accounts.days
+    assert (min(days), max(days)) == (5, DAYS_MAX + 4)
 
 
 def test_days_that_are_too_old() -> None:
@@ -89,7 +149,7 @@ def test_the_past_of_an_application_is_bounded() -> None:
     for number, (before, state) in enumerate(pairwise(states)):
         past.enter(number, before, state)
     assert [at_ns for at_ns, _ in past.states] == list(range(LOG_MAX - 1, 2 * LOG_MAX - 1))
-    assert past.started_ns == 2 * LOG_MAX - 3
+    assert (past.started_ns, past.first_start_ns()) == (2 * LOG_MAX - 3, None)
     for number in range(INSTANCE_TYPES_MAX + 5):
         add_times(past.amounts(past.used, f"type-{number}"), ONE, 2)
     assert len(past.used) == INSTANCE_TYPES_MAX + 1
@@ -160,3 +220,17 @@ def test_a_node_that_leaves_is_still_known() -> None:
     application = world.direct.core.registry.leaf_of(ApplicationID("app-1")).applications[ApplicationID("app-1")]
     assert application.past.used == {"m5": {"vcore": 8}}
     assert application.books.instance_type("n1") == "UNKNOWN"  # type: ignore[arg-type]
+
+
+def test_resource_seconds_in_messages() -> None:
+    """AP-141: exact at any size: msgpack has integers of 64 bits, so larger ones are text; nothing is left out."""
+    assert told({"vcore": 2**63 - 1, "memory": 2**63, "gpu": 0}) == {"vcore": 2**63 - 1, "memory": "9223372036854775808"}
+
+
+def test_the_first_start() -> None:
+    """Of several."""
+    past, state = Past(), ApplicationState
+    assert past.first_start_ns() is None
+    for at_ns, (before, after) in enumerate(pairwise([state.ACCEPTED, state.RUNNING, state.COMPLETING, state.RUNNING])):
+        past.enter(at_ns, before, after)
+    assert (past.first_start_ns(), past.started_ns) == (0, 2)

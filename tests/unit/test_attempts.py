@@ -9,6 +9,7 @@ from world import app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.kinds import PreemptionKind
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
 from ykactor.sim.summary import Preemptions, Summary
 from ykactor.sim.summary_tables import print_report
@@ -49,7 +50,7 @@ def waiting(world) -> dict[str, Any]:
 
 
 def test_an_entry_of_the_ledger() -> None:
-    """Who preempts where, by which law, who goes, shares before and after, what was rejected and why, and what is lost."""
+    """Who preempts where, why it may, who goes, shares before and after, what was rejected and why, and what is lost."""
     world = starving(confirms=False)
     world.wait(40)
     (entry,) = entries(world)
@@ -75,6 +76,7 @@ def test_the_event_of_an_entry() -> None:
     )
     assert record.preemption == si.Preemption(
         node_id="n2",
+        kind=PreemptionKind.GENERIC,
         why="its queue is 0.04 vcore below its guarantee (law 4)",
         victims=[si.PreemptionVictim(queue_name="root.test", application_id="test", allocation_key="u0")],
         shares_before={"root.prod": 0.0},

@@ -106,7 +106,7 @@ def test_the_user_of_nobody(access: Access) -> None:
 
 
 BAD = {
-    "": "the bearer is neither a token nor a JWT",
+    "": "the bearer is empty, or the header Authorization has none",
     "secret": "the bearer is neither a token nor a JWT",
     CI[:-1]: "the bearer is neither a token nor a JWT",
     "yk_" + "z" * 43: "the token is unknown: it was revoked, or never made",

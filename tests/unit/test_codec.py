@@ -113,6 +113,13 @@ def test_responses_and_feed_messages_survive_both_encodings():
     responses = [
         si.RegisterResourceManagerResponse(sequence=1),
         si.NodeResponse(sequence=2, accepted=[si.AcceptedNode(node_id="n1")]),
+        si.SchedulingStateResponse(
+            entries=[
+                si.SchedulingStateEntry(
+                    allocation_key="t", application_id="a", state="FAILED", cause="nodes", nodes={"drained": 1}
+                )
+            ]
+        ),
         si.Ack(sequence=3, id="r-1"),
         si.ErrorResponse(sequence=4, code="WRONG_TYPE", message="m", path="nodes", id="r-2"),
         si.JournalStatus(writable=False, since_nano=5, reason="full"),
@@ -135,8 +142,8 @@ def test_responses_and_feed_messages_survive_both_encodings():
 
 def test_subscribe():
     """``from`` is a word or a sequence number; typos are refused as in requests."""
-    assert JSON.decode_subscribe('{"type":"Subscribe","from":12}') == si.Subscribe(from_=12)
-    assert JSON.decode_subscribe('{"type":"Subscribe"}').from_ == "now"
+    assert JSON.decode_feed_request('{"type":"Subscribe","from":12}') == si.Subscribe(from_=12)
+    assert JSON.decode_feed_request('{"type":"Subscribe"}').from_ == "now"
     for text, code in (
         ('{"type":"Subscribe","queue":["root"]}', "UNKNOWN_FIELD"),
         ('{"type":"Subscribe","kinds":["APP"],"kinds":[]}', "DUPLICATE_KEY"),
@@ -145,7 +152,7 @@ def test_subscribe():
         ('{"from":"snapshot"}', "MISSING_FIELD"),
     ):
         with pytest.raises(ProtocolError) as caught:
-            JSON.decode_subscribe(text)
+            JSON.decode_feed_request(text)
         assert caught.value.code == code
 
 
@@ -228,13 +235,13 @@ def test_a_mistake_in_the_first_value_of_a_repeated_key(text, path):
 
 @pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=lambda encoding: encoding.name)
 @pytest.mark.parametrize(
-    ("value", "code"),
-    [([[]] * 500_000, "WRONG_TYPE"), ({str(number): [] for number in range(200_000)}, "OUT_OF_RANGE")],
+    ("make", "code"),
+    [(lambda: [[]] * 500_000, "WRONG_TYPE"), (lambda: {str(number): [] for number in range(200_000)}, "OUT_OF_RANGE")],
     ids=["lists", "mapping"],
 )
-def test_a_mistake_in_a_long_message_costs_little(encoding, value, code):
+def test_a_mistake_in_a_long_message_costs_little(encoding, make, code):
     """It is not decoded as a whole for the error, which would keep all others waiting for seconds; its id is told."""
-    data = encoding._library.encode({"type": "NodeRequest", "id": "r-9", "nodes": value})
+    data = encoding._library.encode({"type": "NodeRequest", "id": "r-9", "nodes": make()})
     tracemalloc.start()
     error = mistake(data, encoding)
     _, peak = tracemalloc.get_traced_memory()

@@ -26,7 +26,8 @@ from world import (
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import RemovePartition
+from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.submissions import RemovePartition, UpdateNode
 from ykactor.core.objects.commands import Adopt, Command, Decommission, NodeCommand, QueueCommand, TakeOver
 from ykactor.core.objects.exchange import Owner
 from ykactor.core.objects.leaf import LeafCore
@@ -75,7 +76,8 @@ def test_every_reply_is_what_its_command_promises(monkeypatch: pytest.MonkeyPatc
     world.send(
         app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("t2", "app-2", vcore=1), app("app-3", "root.p.dynamic")
     )
-    world.send(node("n2", "DRAIN_NODE"), node("n1", "UPDATE", vcore=20), foreign("f1", "n1", vcore=1), release("f1", ""))
+    relabel = UpdateNode(NodeID("n1"), NodeAction.UPDATE, attributes={"zone": "b"})
+    world.send(node("n2", "DRAIN_NODE"), node("n1", "UPDATE", vcore=20), relabel, foreign("f1", "n1", vcore=1), release("f1", ""))
     assert world.administer(move("app-1", "root.b")) == ""
     world.send(ask("t3", "app-3", vcore=99))
     for request in (hold("root.b"), hold("app-1"), prioritise("app-3", 1), cancel("app-3", "t3"), terminate("app-2")):

@@ -5,6 +5,7 @@ from typing import Any, get_args
 from msgspec import NODEFAULT, Struct, structs
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.records.rows import ROWS
 
@@ -29,10 +30,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "originator": False,
         "allow_preempt_self": True,
         "allow_preempt_other": False,
+        "releasing": False,
+        "failures": (),
     },
+    "ReleaseAllocations": {"node_id": None},
+    "AllocationRejected": {"code": RejectionCode.UNKNOWN},
     "ApplicationAdded": {"submission_ns": 0, "arrival": 0, "stateaware": True, "groups": (), "placeholder_ask": {}},
     "ApplicationChanged": {"why": ""},
     "ApplicationLeft": {"is_removed": False},
+    "ApplicationRejected": {"code": RejectionCode.UNKNOWN},
     "ApplicationRow": {
         "group": None,
         "enrolled": False,
@@ -42,6 +48,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "backoff_ns": 0,
         "counted_ns": 0,
         "states": (),
+        "failure": "",
         "started_ns": None,
         "hold": None,
     },
@@ -50,11 +57,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
-    "Past": {"states": [], "started_ns": None, "max_used": {}, "used": {}, "preempted": {}, "placeholders": {}},
+    "NodeRejected": {"code": RejectionCode.UNKNOWN},
+    "PartitionRow": {"states_wanted": False},
+    "PredicateAnswered": {"uses": None},
+    "Past": {"states": [], "failure": "", "started_ns": None, "max_used": {}, "used": {}, "preempted": {}, "placeholders": {}},
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
     "QueueRow": {"hold": None},
     "Released": {"with_node": False},
+    "SchedulingStateChanged": {"available": None, "nodes": {}, "reason": ""},
     "TaskRow": {
         "began_ns": None,
         "node_id": None,

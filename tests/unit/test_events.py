@@ -36,6 +36,10 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
             [("NODE", "n1", "REMOVE", "NODE_DECOMISSION", "", "Node removed from the scheduler", None)],
         ),
         (facts.NodeSchedulable(S, "n1", True), [("NODE", "n1", "SET", "NODE_SCHEDULABLE", "", "schedulable: true", None)]),
+        (
+            facts.NodeAttributesChanged(S, "n1", {"zone": "b", "disk": "ssd"}),
+            [("NODE", "n1", "SET", "NODE_ATTRIBUTES", "", "disk=ssd, zone=b", None)],
+        ),
         (facts.NodeCapacityChanged(S, "n1", RES), [("NODE", "n1", "SET", "NODE_CAPACITY", "", "", RES)]),
         (
             facts.ForeignChanged(S, "n1", "f1", Change.ADD, RES, {"vcore": 9}),

@@ -28,12 +28,12 @@ def preempted(ask: Ask, *victims: str) -> fact.Preempted:
     return fact.Preempted(S, ask, "root.a", "n1", "", entries, {}, {}, (), {})
 
 
-def test_preemptions_by_law() -> None:
+def test_preemptions_by_kind() -> None:
     """By what the ask is, not by the sentence; an attempt without victims is none."""
     quota = [fact.QuotaPreempted(S, "root.a", {}, {}, 5, victims, {}) for victims in (0, 3)]
     counts = counted(preempted(ASK, "v1", "v2"), preempted(PINNED, "v3"), *quota, fact.PreemptionRefused(S, ASK, "root.a", ""))
-    assert counts.preemptions == {"guarantee": 1, "required_node": 1, "quota": 1}
-    assert counts.victims == {"guarantee": 2, "required_node": 1, "quota": 3}
+    assert counts.preemptions == {"generic": 1, "required_node": 1, "quota": 1}
+    assert counts.victims == {"generic": 2, "required_node": 1, "quota": 3}
     assert counts.refused_preemptions == 1
 
 

@@ -1,4 +1,4 @@
-"""``sim/generate.py``: workloads from a seed; and the demonstration that is packaged beside it."""
+"""``sim/generate.py``: workloads from a seed; and the sample that is packaged beside it."""
 
 from collections import Counter
 from importlib import resources
@@ -104,9 +104,9 @@ def test_scenarios_survive_a_file(tmp_path: Path) -> None:
         assert load(tmp_path / "scenario.jsonl") == scenario
 
 
-def test_the_demonstration_is_valid() -> None:
-    """The packaged demonstration is a scenario whose configuration has neither mistakes nor warnings."""
-    with resources.as_file(resources.files("ykactor.sim") / "demo.yaml") as path:
+def test_the_sample_is_valid() -> None:
+    """The packaged sample is a scenario whose configuration has neither mistakes nor warnings."""
+    with resources.as_file(resources.files("ykactor.sim") / "sample.yaml") as path:
         scenario = load(path)
     assert queuefile.load(scenario.config).warnings == ()
     assert scenario.messages[-1].at < scenario.until

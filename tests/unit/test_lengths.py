@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server.peer import error_response
 from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary
@@ -21,6 +22,7 @@ LONG = "x" * (TEXT_MAX + 1)
 FOUND = f"found {TEXT_MAX + 1} bytes, expected at most {TEXT_MAX}"
 FOUND_KEY = f"found a key of {TEXT_MAX + 1} bytes, expected at most {TEXT_MAX}"
 CUT = "x" * TEXT_MAX + "..."
+TOO_LONG = RejectionCode.OUT_OF_RANGE
 
 
 def allocation(**fields: object) -> si.Allocation:
@@ -62,7 +64,7 @@ def of(entry: si.Allocation | si.AddApplicationRequest | si.NodeInfo) -> tuple[P
 )
 def test_a_long_text_of_an_allocation(fields: dict[str, object], mistake: str) -> None:
     """AP-138: the allocation is rejected; the reason has the path, the bytes found and the bytes allowed."""
-    rejected = facts.AllocationRejected(0, "t1", "app-1", f"allocations[0].{mistake}")  # type: ignore[arg-type]
+    rejected = facts.AllocationRejected(0, "t1", "app-1", f"allocations[0].{mistake}", TOO_LONG)  # type: ignore[arg-type]
     assert of(allocation(**fields)) == ("default", messages.RefuseEntry(rejected))
 
 
@@ -79,7 +81,7 @@ def test_a_long_text_of_an_allocation(fields: dict[str, object], mistake: str) -
 )
 def test_a_long_text_of_an_application(fields: dict[str, object], mistake: str) -> None:
     """AP-138: the application is rejected; a path of queues may be longer than other texts."""
-    rejected = facts.ApplicationRejected(0, "app-1", f"new[0].{mistake}")  # type: ignore[arg-type]
+    rejected = facts.ApplicationRejected(0, "app-1", f"new[0].{mistake}", TOO_LONG)  # type: ignore[arg-type]
     assert of(application(**fields)) == ("default", messages.RefuseEntry(rejected))
 
 
@@ -94,19 +96,19 @@ def test_a_long_text_of_an_application(fields: dict[str, object], mistake: str) 
 )
 def test_a_long_text_of_a_node(action: str, fields: dict[str, object], mistake: str) -> None:
     """AP-138, SC-153: the entry is rejected, whatever its action."""
-    rejected = facts.NodeRejected(0, "n1", f"nodes[0].{mistake}")  # type: ignore[arg-type]
+    rejected = facts.NodeRejected(0, "n1", f"nodes[0].{mistake}", TOO_LONG)  # type: ignore[arg-type]
     assert of(node(action=action, **fields)) == ("default", messages.RefuseEntry(rejected))
 
 
 def test_long_identifiers_are_cut() -> None:
     """AP-138: what is reported is short, and is no identifier that another entry could have."""
-    key = facts.AllocationRejected(0, CUT, "app-1", f"allocations[0].allocationKey: {FOUND}")  # type: ignore[arg-type]
+    key = facts.AllocationRejected(0, CUT, "app-1", f"allocations[0].allocationKey: {FOUND}", TOO_LONG)  # type: ignore[arg-type]
     assert of(allocation(allocation_key=LONG)) == ("default", messages.RefuseEntry(key))
-    owner = facts.AllocationRejected(0, "t1", CUT, f"allocations[0].applicationID: {FOUND}")  # type: ignore[arg-type]
+    owner = facts.AllocationRejected(0, "t1", CUT, f"allocations[0].applicationID: {FOUND}", TOO_LONG)  # type: ignore[arg-type]
     assert of(allocation(application_id=LONG)) == ("default", messages.RefuseEntry(owner))
-    new = facts.ApplicationRejected(0, CUT, f"new[0].applicationID: {FOUND}")  # type: ignore[arg-type]
+    new = facts.ApplicationRejected(0, CUT, f"new[0].applicationID: {FOUND}", TOO_LONG)  # type: ignore[arg-type]
     assert of(application(application_id=LONG)) == ("default", messages.RefuseEntry(new))
-    created = facts.NodeRejected(0, CUT, f"nodes[0].nodeID: {FOUND}")  # type: ignore[arg-type]
+    created = facts.NodeRejected(0, CUT, f"nodes[0].nodeID: {FOUND}", TOO_LONG)  # type: ignore[arg-type]
     assert of(node(node_id=LONG)) == ("default", messages.RefuseEntry(created))
 
 
@@ -262,9 +264,9 @@ def test_a_long_text_of_a_request(encoding: Encoding, request_: si.Request, path
 @pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=["json", "msgpack"])
 def test_a_subscription_has_few_items(encoding: Encoding, field: str) -> None:
     """AP-138: every event is compared with the lists of every subscription, so 64 items are taken and 65 refused."""
-    encoding.decode_subscribe(encoding.encode(si.Subscribe(**{field: ["x"] * 64})))
+    encoding.decode_feed_request(encoding.encode(si.Subscribe(**{field: ["x"] * 64})))
     with pytest.raises(ProtocolError, match=f"^{field}: found 65 items, expected at most 64$") as refused:
-        encoding.decode_subscribe(encoding.encode(si.Subscribe(**{field: ["x"] * 65})))
+        encoding.decode_feed_request(encoding.encode(si.Subscribe(**{field: ["x"] * 65})))
     assert refused.value.code == "OUT_OF_RANGE"
 
 
@@ -334,7 +336,7 @@ def outcome(kind: type, message: object) -> object:
     data = msgspec.msgpack.encode(message)
     try:
         if kind is si.Subscribe:
-            return MSGPACK.decode_subscribe(data)
+            return MSGPACK.decode_feed_request(data)
         request = MSGPACK.decode_request(data)
         return submissions(request) if isinstance(request, PartitionRequest) else request
     except ProtocolError as error:
@@ -377,7 +379,7 @@ def test_every_integer_has_a_limit(kind: type) -> None:
         assert found.le is not None, f"{kind.__name__}{path} has no limit"
         data = msgspec.json.encode(message)
         with pytest.raises(ProtocolError) as refused:
-            JSON.decode_subscribe(data) if kind is si.Subscribe else JSON.decode_request(data)
+            JSON.decode_feed_request(data) if kind is si.Subscribe else JSON.decode_request(data)
         assert refused.value.path == path.removeprefix(".")
 
 

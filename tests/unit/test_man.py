@@ -1,6 +1,7 @@
 """The manual page."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import click
@@ -8,18 +9,23 @@ import click
 from ykactor.surfaces.cli.main import COMMANDS, main
 from ykactor.surfaces.cli.man import page
 
-LINES = [line.replace("\\-", "-").replace("\\&", "") for line in page(main)]
 ROOT = Path(__file__).parents[2]
+
+
+@cache
+def lines() -> list[str]:
+    """Of the page, without its marks."""
+    return [line.replace("\\-", "-").replace("\\&", "") for line in page(main)]
 
 
 def test_every_command_is_described() -> None:
     """With its options, those of subcommands too; the options of connections come once, but ``serve`` has its own."""
-    titles = [line for line in LINES if line.startswith(".SS")]
+    titles = [line for line in lines() if line.startswith(".SS")]
     for name in COMMANDS:
         assert any(line.startswith(f'.SS "ykactor {name} ') for line in titles)
     assert '.SS "ykactor token create [OPTIONS] IDENTITY"' in titles
-    assert LINES.count(r"\fB--url URL\fR") == 1
-    assert LINES.count(r"\fB--insecure\fR") == 2
+    assert lines().count(r"\fB--url URL\fR") == 1
+    assert lines().count(r"\fB--insecure\fR") == 2
 
 
 def test_codes_and_variables_are_those_of_the_readme() -> None:
@@ -27,16 +33,17 @@ def test_codes_and_variables_are_those_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## Exit codes\n")[2].partition("\n## ")[0]
     codes = re.findall(r"^\| (\d+) \|", section, re.MULTILINE)
-    status = LINES[LINES.index(".SH EXIT STATUS") :]
+    text = lines()
+    status = text[text.index(".SH EXIT STATUS") :]
     assert [line for line in codes if rf"\fB{line}\fR" in status] == codes
-    environment = LINES[LINES.index(".SH ENVIRONMENT") : LINES.index(".SH EXIT STATUS")]
+    environment = text[text.index(".SH ENVIRONMENT") : text.index(".SH EXIT STATUS")]
     names = [re.sub(r"\\f[BR]", "", line) for line in environment if line.startswith(r"\fB")]
     assert all(f"`{name}`" in readme or f"`{name}=" in readme for name in names)
 
 
 def test_no_text_is_taken_for_a_command() -> None:
     """Lines that begin with a full stop are macros of man pages; quotes and backslashes of texts are escaped."""
-    macros = {line.split()[0] for line in LINES if line.startswith((".", "'"))}
+    macros = {line.split()[0] for line in lines() if line.startswith((".", "'"))}
     assert macros == {".TH", ".SH", ".SS", ".PP", ".TP", ".B"}
     odd = click.Group("odd", commands={"x": click.Command("x", help='.so /etc/passwd\n\n\'a \\fB "b"')})
     assert r"\&.so /etc/passwd" in list(page(odd))

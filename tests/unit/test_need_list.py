@@ -13,7 +13,7 @@ def test_it_finds_what_a_look_at_all_items_finds() -> None:
     """Whatever was added and removed, the first item behind a key that fits is found, and no other."""
     random = Random(7)
     items, there = NeedList[str](), dict[tuple[int, ...], Needs]()
-    for step in range(4_000):
+    for step in range(2_000):
         key = (random.randrange(1_000), random.randrange(3))
         if key in there:
             items.remove(key)

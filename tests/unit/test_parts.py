@@ -7,19 +7,32 @@ from world import PLENTY, app, ask, configure, limit, make_world, node, queue, r
 
 from ykactor.core.config.model import Limit
 from ykactor.core.messages.facts import LimitChanged
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.objects.commands import Entry, SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK, Budget
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
-from ykactor.core.values.parts import Pace, in_parts
+from ykactor.core.values.parts import Pace, finished, in_parts, sorted_in_parts
 
 
 def test_parts_have_the_same_number_of_items(monkeypatch):
     monkeypatch.setattr(parts, "PART_MAX", 3)
     assert list(in_parts(range(8))) == [[0, 1, 2], [3, 4, 5], [6, 7]]
     assert list(in_parts([])) == []
+
+
+def test_parts_are_sorted_one_by_one(monkeypatch):
+    """A pause between them; the order is that of all items, and equal ones keep theirs."""
+    monkeypatch.setattr(parts, "PART_MAX", 3)
+    items = [5, 1, 4, 1.0, 9, True, 0, 7]
+    sorting = sorted_in_parts(items)
+    assert [next(sorting) for _ in range(2)] == [()] * 2
+    with pytest.raises(StopIteration) as end:
+        next(sorting)
+    assert [*map(repr, end.value.value)] == [*map(repr, sorted(items))]
+    assert list(finished(sorted_in_parts([]))) == []
 
 
 def test_a_pause_is_due_after_as_many_items(monkeypatch):
@@ -107,6 +120,40 @@ def test_reports_pause(monkeypatch):
     monkeypatch.setattr(parts, "PART_MAX", 10)
     world = wide(30)
     assert list(world.direct.scheduler.planner.plan(0, Budget(100, PLENTY))) == [()] * 3
+
+
+@pytest.mark.parametrize("end", ["remove", "terminate", "release"])
+def test_the_end_of_many_asks_pauses(end, monkeypatch):
+    """Between two pauses the waits of one part of them are counted (AP-141)."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=1)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=2) for number in range(60)))
+    application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]
+    ends = {
+        "remove": lambda now_ns: application.remove(now_ns),
+        "terminate": lambda now_ns: application.terminate(now_ns),
+        "release": lambda now_ns: application.release_all(now_ns, TerminationType.STOPPED_BY_RM),
+    }
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    assert [waited_count(application) for _ in ends[end](world.now_ns + 10**9)] == [10, 20, 30, 40, 50, 60]
+
+
+def waited_count(application):
+    """Of how many asks of size 2 the wait of a second is counted."""
+    return application.account.waited.get("vcore", 0) // 2
+
+
+@pytest.mark.parametrize("end", ["remove", "release"])
+def test_the_end_of_tasks_that_have_lasted_for_days_pauses_more_often(end, monkeypatch):
+    """Each day is counted for itself (AP-141): 9 days of a task are as much as 9 more tasks."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=9)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=1, on="n1") for number in range(6)))
+    application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]
+    ends = {
+        "remove": lambda now_ns: application.remove(now_ns),
+        "release": lambda now_ns: application.release_all(now_ns, TerminationType.STOPPED_BY_RM),
+    }
+    monkeypatch.setattr(parts, "PART_MAX", 10)
+    assert sum(1 for _ in ends[end](world.now_ns + 9 * 86_400 * 10**9 + 10**9)) == 6
 
 
 # ---- a configuration with many queues

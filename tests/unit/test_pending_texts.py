@@ -1,4 +1,4 @@
-"""Why asks are pending, in words and present numbers (``inspection.pending``, ``messages.reasons``)."""
+"""Why asks are pending, in words and present numbers (``state.pending_causes``, ``messages.reasons``)."""
 
 import pytest
 from world import World, app, ask, make_world, node, queue, release, tree

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from ykactor.access import permissions
 from ykactor.access.model import ANY, ANYBODY, Identity, Names, Role
-from ykactor.access.permissions import Asked, Each, EachPartition, Refusal, Unlimited, check, check_application
+from ykactor.access.permissions import Asked, Each, EachPartition, Gate, Refusal, check, check_application
 from ykactor.core.config.access import UserGroups
 from ykactor.wire.si import messages as si
 
 #: Whatever a client can send.
-MESSAGES = {*get_args(si.Request), *get_args(si.OperatorRequest), si.Subscribe}
+MESSAGES = {*get_args(si.Request), *get_args(si.OperatorRequest), *get_args(si.FeedRequest)}
 RM, OPERATOR, READER = Role.RM, Role.OPERATOR, Role.READER
 
 
@@ -35,7 +35,7 @@ def asked(need: Any) -> Iterator[Asked]:
                 yield from asked(inner)
         case EachPartition():
             yield from asked(need.asked)
-        case Each() | Unlimited():
+        case Each() | Gate():
             yield from asked(need.need)
 
 
@@ -88,8 +88,41 @@ def test_what_has_no_entry() -> None:
     """SE-20: what only the daemon sends, for example."""
     assert check(ANYBODY, RM, si.Ack(id="1")) == Refusal("", "Ack is not a message for the role rm")
     assert check(ANYBODY, Role.METRICS, si.Subscribe()) == Refusal("", "Subscribe is not a message for the role metrics")
-    assert permissions.messages_of(Role.METRICS) == []
-    assert permissions.messages_of(READER) == ["Subscribe"]
+
+
+#: Who may send less than others of the same role.
+LESS = [
+    identity(*Role, rm_ids=ANY, queues=frozenset(["root.a"])),
+    identity(*Role, rm_ids=ANY, partitions=Names.of(["default"])),
+    identity(*Role, rm_ids=ANY),
+    identity(RM, OPERATOR, rm_ids=ANY),
+    ANYBODY,
+]
+
+
+@pytest.mark.parametrize("who", LESS)
+@pytest.mark.parametrize("role", Role)
+def test_what_is_listed_is_what_passes(who: Identity, role: Role) -> None:
+    """SE-20: the messages of an identity are those that ``check`` does not refuse it with content that it may name."""
+    named = [kind.__name__ for kind in permissions.TABLE if check(who, role, harmless(kind)) is None]
+    assert permissions.messages_of(who, role) == named
+
+
+def harmless(kind: type[Any]) -> Any:
+    """A message with content that everybody in ``LESS`` may name."""
+    message = example(kind)
+    if kind is si.RegisterResourceManagerRequest:
+        return structs.replace(message, rm_id="ci")
+    return structs.replace(message, queue_name="root.a") if kind in (si.HoldQueue, si.MoveApplication) else message
+
+
+@pytest.mark.parametrize("question", [si.ReadConfiguration(), si.CheckHealth()])
+def test_answers_about_everything(question: Any) -> None:
+    """SE-88: only for readers that are limited neither to partitions nor to queues."""
+    assert check(identity(READER), READER, question) is None
+    for limited in (identity(READER, queues=frozenset(["root.a"])), identity(READER, partitions=Names.of(["default"]))):
+        refusal = check(limited, READER, question)
+        assert refusal == Refusal("", "ci is limited to partitions or queues, and the answer is about all of them")
 
 
 def test_registering() -> None:
@@ -188,6 +221,7 @@ OPERATIONS = [
     si.HoldQueue(queue_name="root.a", held=False),
     si.CancelAllocation(application_id="a", allocation_key="t"),
     si.SetPriority(application_id="a", priority=1),
+    si.ExpectNoAllocations(allocation_keys=["t"]),
 ]
 
 

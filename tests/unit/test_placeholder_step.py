@@ -64,6 +64,15 @@ def test_the_same_node_first(world):
     assert world.node("n1")["allocations"] == ["t2"]
 
 
+def test_a_replacement_uses_up_an_answer():
+    """SC-160: an answer for one more task lets one real task take the place of a placeholder; then it is asked anew."""
+    world = room(*answer("gpu", "n1", allocate=False, uses=1), *answer("gpu", "n1", "n2", no="no gpu"), confirms=True)
+    world.send(real("t1"), real("t2"))
+    assert [line for line in world.heard() if " on " in line] == ["t1 on n1", "gpu instead on n1?"]
+    world.send(*answer("gpu", "n1", allocate=False, uses=1))
+    assert [line for line in world.heard() if " on " in line] == ["t2 on n1"]
+
+
 def test_one_after_the_other():
     """Each confirmation is followed by the next replacement; the last one frees the group."""
     world = refused_on_n1(confirms=True)

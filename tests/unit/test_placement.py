@@ -10,6 +10,7 @@ from world import app, configure, make_world, queue, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import AccessList, NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
+from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
@@ -100,7 +101,7 @@ def where(known: Registry, application: AddApplication, by: UserGroups | None = 
     placed = place(known, application, by or who(application.user))
     if isinstance(placed, Placed):
         return placed.path + "+" * placed.creates
-    return "rejected" if placed.startswith(NO_MATCH) else "error"
+    return "rejected" if placed.reason.startswith(NO_MATCH) else "error"
 
 
 # ---- what all rules share
@@ -477,16 +478,18 @@ def test_reasons() -> None:
         fixed("root.drains"),
     )
     known = registry("root.p/", "root.closed", "root.leaf", "root.drains!", rules=rules, root="", drains="*", leaf="*")
-    assert place(known, submission("x"), who()) == (
+    assert place(known, submission("x"), who()) == Rejection(
+        RejectionCode.ACL,
         "application rejected: no placement rule matched (provided: queue root.x does not exist; "
         "tag namespace: the application has no such tag; user: user bob may not submit to root.p; "
         "provided: its filter refuses user bob; fixed root.closed: user bob may not submit to root.closed; "
         "fixed root.leaf.x: queue root.leaf is a leaf, it cannot have queue root.leaf.x below it; "
-        "fixed root.drains: queue root.drains is draining; root.default: does not exist)"
+        "fixed root.drains: queue root.drains is draining; root.default: does not exist)",
     )
-    assert place(registry("root.default/"), submission(), who()) == (
+    assert place(registry("root.default/"), submission(), who()) == Rejection(
+        RejectionCode.NO_QUEUE,
         "application rejected: no placement rule matched "
-        "(provided: the application names no queue; root.default: queue root.default is a parent)"
+        "(provided: the application names no queue; root.default: queue root.default is a parent)",
     )
 
 
@@ -503,7 +506,7 @@ def test_reasons() -> None:
 def test_mistakes(asked: PlacementRule, application: AddApplication, text: str) -> None:
     """An error names what is wrong and the rule that found it, on one line of readable length."""
     placed = place(registry("root.leaf", rules=(asked,)), application, who(application.user))
-    assert placed == f"application rejected: {text}"
+    assert placed == Rejection(RejectionCode.NO_QUEUE, f"application rejected: {text}")
 
 
 # ---- properties
@@ -554,9 +557,9 @@ def test_whatever_the_names(
     assert place(known, application, by) == placed
     assert [(path, queue_core.state, queue_core.config) for path, queue_core in known.queues.items()] == before
     assert msgspec.json.encode(application) == said
-    if isinstance(placed, str):
-        assert placed.startswith("application rejected: ")
-        assert len(placed.splitlines()) == 1
+    if isinstance(placed, Rejection):
+        assert placed.reason.startswith("application rejected: ")
+        assert len(placed.reason.splitlines()) == 1
         return
     root, *parts = placed.path.split(".")
     assert root == "root"

@@ -6,6 +6,7 @@ from world import S_NS, answer, answering, app, ask, configure, forget, make_wor
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
 from ykactor.core.messages.facts import Allocated, PredicatesAsked, Preempted
 from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
+from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.predicates import NO_ANSWER
 
 TEXT = tree(queue("a"), queue("b"))
@@ -43,6 +44,21 @@ def test_an_ask_preempts_when_its_queue_is_filled_while_it_waits():
     world.given(ask("t4", "app-2", vcore=1), ask("t5", "app-2", vcore=1), at=2)
     world.run(4)
     assert [(fact.at_ns // S_NS, fact.node_id) for fact in world.facts if isinstance(fact, Preempted)] == [(3, "n2")]
+
+
+def test_where_it_could_preempt_is_asked():
+    """SC-160, PE-45: nobody preempts on a full node of which nothing is known, or not any more, before the answer."""
+    leaves = queue("a", guaranteed={"vcore": 4}, p={"preemption.delay": "1s"}), queue("b")
+    world = make_world(tree(*leaves), [answering(True), node("n1", vcore=4), app("app-1"), app("app-2", "root.b")])
+    world.given(*(ask(f"t{number}", "app-2", vcore=1, on="n1") for number in range(4)))
+    world.given(gpu("w1", vcore=1, preempt_other=True), gpu("w2", vcore=1, preempt_other=True))
+    for asked in ("w1", "w2"):
+        world.run(world.now_ns // S_NS + 30)
+        assert [fact.ask.spec.allocation_key for fact in world.facts if isinstance(fact, PredicatesAsked)][-1] == asked
+        world.given(*answer("gpu", "n1", uses=1))
+    world.run(world.now_ns // S_NS + 30)
+    assert [fact.ask.spec.allocation_key for fact in world.facts if isinstance(fact, Preempted)] == ["w1", "w2"]
+    assert world.node("n1")["allocations"] == ["t0", "t1", "w1", "w2"]
 
 
 def test_asks_of_one_class_share_answers(world):
@@ -109,12 +125,11 @@ def test_refused_everywhere(world):
     assert len(world.remarks()) == 2
 
 
-def test_nodes_are_looked_at_only_for_a_report_that_is_due(world):
+def test_nodes_are_looked_at_only_for_a_report_that_is_due(world, monkeypatch):
     """While an ask was reported lately, another try of it does not look for the nodes that refuse it (SC-45)."""
-    index = world.direct.scheduler.state.nodes
     world.given(gpu("t1"), *answer("gpu", "n1", "n2", no="no gpu"))
-    looked_at, candidates = [], index.candidates
-    index.candidates = lambda shape: looked_at.append(shape) or candidates(shape)
+    looked_at, refusals = [], PredicateClient._refusals
+    monkeypatch.setattr(PredicateClient, "_refusals", lambda *asked: looked_at.append(asked) or refusals(*asked))
     world.send(node("n3", vcore=100), at=14)
     assert looked_at == []
     world.send(node("n4", vcore=100), at=15)
@@ -285,6 +300,15 @@ def test_many_nodes_behind_refused_ones():
     world.expect("t5 on n145")
     world.send(answering(True), gpu("t6"))
     world.expect("gpu on n144?")
+
+
+def test_an_unasked_answer_without_a_service():
+    """SC-155, SC-156: a node that was passed over as unknown is taken as soon as it is known to pass, also among many nodes."""
+    small = [node(f"n{number}", vcore=1) for number in range(100)]
+    world = make_world(TEXT, [*small, node("large", vcore=2), answering(False), app("app-1")])
+    world.given(gpu("t1", vcore=2))
+    world.send(*answer("gpu", "large"))
+    assert world.placed() == ["t1"]
 
 
 def test_a_class_is_not_endless(world):

@@ -2,7 +2,7 @@
 
 from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes import predicates as module
-from ykactor.core.nodes.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Predicates
+from ykactor.core.nodes.predicates import LOOKS_MAX, NO_ANSWER, OPEN_MAX, PATIENCE_NS, REASON_MAX, Answer, Predicates
 
 GPU = ("gpu", True)
 GPU_INSTEAD = ("gpu", False)
@@ -23,6 +23,40 @@ def test_verdicts():
     assert predicates.verdict(GPU, "n1") is False
     assert predicates.refusals(GPU) == {"n1": "still no"}
     assert predicates.counts() == [(GPU, 0, 0, 1)]
+
+
+def test_a_pass_for_some_placements():
+    """SC-160: each placement uses up one of both answers of the class about the node; after the last it is unknown."""
+    predicates = Predicates(Changed())
+    predicates.answer(GPU, "n1", "", 2)
+    predicates.answer(GPU_INSTEAD, "n1", "", 3)
+    predicates.answer(GPU, "n2", "", 1)
+    predicates.answer(("disk", True), "n1", "", 1)
+    assert not predicates.answer(GPU, "n1", "", 2)
+    predicates.place("gpu", "n1")
+    assert predicates.answer_about(GPU, "n1") == Answer(has_passed=True, uses=1)
+    changes = predicates.changes
+    predicates.place("gpu", "n1")
+    assert predicates.changes == changes + 1, "whoever keeps the nodes that pass hears that one does not any more"
+    assert [predicates.verdict(question, "n1") for question in (GPU, GPU_INSTEAD, ("disk", True))] == [None, True, True]
+    assert predicates.verdict(GPU, "n2") is True
+    assert predicates.counted == 3
+    predicates.answer(GPU_INSTEAD, "n1", "")
+    for _ in range(5):
+        predicates.place("gpu", "n1")
+    assert predicates.verdict(GPU_INSTEAD, "n1") is True
+    predicates.forget("", "")
+    assert predicates.counted == 0
+
+
+def test_what_is_left_is_restored():
+    """The number of placements left is kept with the answer."""
+    before, after = Predicates(Changed()), Predicates(Changed())
+    before.answer(GPU, "n1", "", 2)
+    before.place("gpu", "n1")
+    after.restore(GPU, "n1", before.answer_about(GPU, "n1"))
+    after.place("gpu", "n1")
+    assert after.answer_about(GPU, "n1") is None
 
 
 def test_an_answer_in_time_is_not_overdue():

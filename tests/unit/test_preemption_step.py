@@ -170,7 +170,7 @@ def test_what_is_told() -> None:
 
 
 def test_the_entry_in_the_ledger() -> None:
-    """PE-95: the decision says which law allows it, what it does to guarantees, and what work is lost."""
+    """PE-95: the decision says what allows it, what it does to guarantees, and what work is lost."""
     world = begun()
     (entry,) = [fact for fact in world.facts if isinstance(fact, Preempted)]
     assert (entry.why, entry.node_id) == ("its queue is 0.01 vcore below its guarantee (law 4)", "n1")

@@ -88,11 +88,12 @@ def test_rows_without_the_past() -> None:
     rows = {key: without_past(row) for key, row in kept(world).items() if not key.startswith(COUNTED)}
     restart(world, rows)
     world.given(release("k1"), at=5)
+    world.given(release("k2"), at=6)
     application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
-    assert application.past.used == {"UNKNOWN": {"vcore": 15}}
+    assert application.past.used == {"UNKNOWN": {"vcore": 18}}
     (ended,) = world.direct.core.timers.ended.values()
     assert (ended.state, ended.user, ended.past.states) == ("Failed", "", [])
-    assert application.account == Account({"vcore": 15}, {"vcore": 15})
+    assert application.account == Account({"vcore": 18}, {"vcore": 15})
 
 
 def without_past(row: bytes) -> bytes:

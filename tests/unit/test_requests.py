@@ -6,6 +6,8 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.rejections import RejectionCode as Code
+from ykactor.core.messages.submissions import RefuseEntry
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
@@ -46,6 +48,12 @@ def test_every_field_of_an_ask_arrives():
         originator=True,
     )
     assert spec_of(allocation()).node_id is None
+
+
+@pytest.mark.parametrize(("node_id", "expected"), [("n1", True), ("", False)])
+def test_only_what_runs_can_be_ending(node_id, expected):
+    """AP-145: without a node it has no effect."""
+    assert spec_of(allocation(node_id=node_id, releasing=True)).releasing is expected
 
 
 @pytest.mark.parametrize(
@@ -148,6 +156,13 @@ def test_releases_follow_allocations():
     ]
 
 
+def test_a_task_that_is_handed_back():
+    """AP-144: the node where it could not start arrives."""
+    request = releases(application_id="a", allocation_key="t", termination_type="SCHEDULING_FAILED_ON_RM", node_id="n1")
+    (release,) = submissions(request)["default"]
+    assert release == messages.ReleaseAllocations("a", "t", TerminationType.SCHEDULING_FAILED_ON_RM, "n1")
+
+
 @pytest.mark.parametrize(
     ("name", "expected"), [("", "default"), ("default", "default"), ("DeFault", "default"), ("gpu", "gpu"), ("GPU", "GPU")]
 )
@@ -187,44 +202,64 @@ def releases(**fields: object) -> si.AllocationRequest:
     )
 
 
+def rejected_in(request: requests.PartitionRequest) -> list[facts.Fact]:
+    """The rejections among the submissions of a request."""
+    return [entry.rejected for entries in submissions(request).values() for entry in entries if type(entry) is RefuseEntry]
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "path"),
     [
-        ({"node_id": "", "action": "CREATE"}, "EMPTY_ID", "nodes[1].nodeID"),
-        ({"node_id": "n", "action": "create"}, "UNKNOWN_NAME", "nodes[1].action"),
-        ({"node_id": "n", "action": "DECOMMISSION"}, "UNKNOWN_NAME", "nodes[1].action"),
-        (
-            {"node_id": "n", "action": "CREATE", "schedulable_resource": {"memory": "1Qi"}},
-            "BAD_QUANTITY",
-            "nodes[1].schedulableResource.memory",
-        ),
+        ({"action": "create"}, Code.UNKNOWN_NAME, "action: found 'create', expected one of CREATE, "),
+        ({"action": "DECOMMISSION"}, Code.UNKNOWN_NAME, "action: "),
+        ({"schedulable_resource": {"memory": "1Qi"}}, Code.BAD_QUANTITY, "schedulableResource.memory: "),
     ],
 )
-def test_mistakes_in_nodes(fields, code, path):
-    """A mistake in any entry refuses the whole request; the error has the path with the entry's index, and the request's id."""
-    good = si.NodeInfo(node_id="n1", action="CREATE")
-    with pytest.raises(ProtocolError) as caught:
-        submissions(si.NodeRequest(id="r", nodes=[good, si.NodeInfo(**fields)]))
-    assert (caught.value.code, caught.value.path, caught.value.request_id) == (code, path, "r")
+def test_a_wrong_node_is_rejected_alone(fields, code, path):
+    """AP-143: the reason has the path with the entry's index; its neighbours, and those of other partitions, take effect."""
+    good, gpu = si.NodeInfo(node_id="n1", action="CREATE"), {"si/node-partition": "gpu"}
+    wrong = si.NodeInfo(**{"node_id": "n", "action": "CREATE", "attributes": gpu, **fields})
+    routed = submissions(si.NodeRequest(id="r", nodes=[good, wrong, good]))
+    assert routed["default"] == [messages.UpdateNode("n1", NodeAction.CREATE)] * 2
+    ((rejection,),) = (routed["gpu"],)
+    assert (rejection.rejected.node_id, rejection.rejected.code) == ("n", code)
+    assert rejection.rejected.reason.startswith(f"nodes[1].{path}")
+
+
+def test_a_wrong_ask_or_application_is_rejected_alone():
+    """AP-143: in its place; the others take effect."""
+    huge = allocation(allocation_key="t2", resource_per_alloc={"vcore": "9223372036854775807"})
+    routed = submissions(si.AllocationRequest(allocations=[allocation(), huge, allocation()]))["default"]
+    assert [type(entry) for entry in routed] == [messages.SubmitAllocation, RefuseEntry, messages.SubmitAllocation]
+    assert (routed[1].rejected.allocation_key, routed[1].rejected.application_id) == ("t2", "app-1")
+    assert routed[1].rejected.reason.startswith("allocations[1].resourcePerAlloc.vcore: ")
+    gang = si.AddApplicationRequest(application_id="a", placeholder_ask={"vcore": "-1"})
+    (rejection,) = rejected_in(si.ApplicationRequest(new=[gang]))
+    assert (rejection.application_id, rejection.code) == ("a", Code.BAD_QUANTITY)
+    assert rejection.reason.startswith("new[0].placeholderAsk.vcore: ")
+
+
+def test_what_is_too_long_is_told_first():
+    """AP-138 before AP-143, so that no reason repeats a text without a limit."""
+    name = "x" * 5000
+    (rejection,) = rejected_in(si.AllocationRequest(allocations=[allocation(resource_per_alloc={name: "1Qi"})]))
+    assert (rejection.code, len(rejection.reason) < 200) == (Code.OUT_OF_RANGE, True)
 
 
 @pytest.mark.parametrize(
     ("request_", "code", "path"),
     [
+        (si.NodeRequest(nodes=[si.NodeInfo(node_id="", action="CREATE")]), "EMPTY_ID", "nodes[0].nodeID"),
+        (si.NodeRequest(nodes=[si.NodeInfo(node_id="", action="x")]), "EMPTY_ID", "nodes[0].nodeID"),
         (si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="")]), "EMPTY_ID", "new[0].applicationID"),
-        (
-            si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="a", placeholder_ask={"vcore": "-1"})]),
-            "BAD_QUANTITY",
-            "new[0].placeholderAsk.vcore",
-        ),
         (si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id="")]), "EMPTY_ID", "remove[0].applicationID"),
-        (si.AllocationRequest(allocations=[allocation(allocation_key="")]), "EMPTY_ID", "allocations[0].allocationKey"),
-        (
-            si.AllocationRequest(allocations=[allocation(), allocation(resource_per_alloc={"vcore": "9223372036854775807"})]),
-            "BAD_QUANTITY",
-            "allocations[1].resourcePerAlloc.vcore",
-        ),
+        (si.AllocationRequest(id="r", allocations=[allocation(allocation_key="")]), "EMPTY_ID", "allocations[0].allocationKey"),
         (releases(), "EMPTY_ID", "releases.allocationsToRelease[0].applicationID"),
+        (
+            releases(application_id="a", termination_type="SCHEDULING_FAILED_ON_RM"),
+            "EMPTY_ID",
+            "releases.allocationsToRelease[0].allocationKey",
+        ),
         (
             releases(application_id="a", termination_type="KILLED"),
             "UNKNOWN_NAME",
@@ -232,11 +267,11 @@ def test_mistakes_in_nodes(fields, code, path):
         ),
     ],
 )
-def test_mistakes_in_applications_and_allocations(request_, code, path):
-    """Empty identifiers, unknown names and invalid quantities are refused with their path."""
+def test_what_cannot_be_told_in_a_rejection_refuses_the_request(request_, code, path):
+    """AP-143: the error has the path with the entry's index, and the request's id."""
     with pytest.raises(ProtocolError) as caught:
         submissions(request_)
-    assert (caught.value.code, caught.value.path) == (code, path)
+    assert (caught.value.code, caught.value.path, caught.value.request_id) == (code, path, request_.id)
 
 
 def test_other_requests_are_not_submissions():
@@ -250,14 +285,14 @@ def test_unknown_partition():
     """AP-10, AP-100, SC-153: a submission to an unknown partition is refused with the SI's text, or ignored (AP-132)."""
     spec = messages.AllocationSpec("t1", "app-1", {"vcore": 1})
     assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == facts.AllocationRejected(
-        5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1"
+        5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1", Code.NO_PARTITION
     )
     assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == facts.ApplicationRejected(
-        5, "app-1", "Failed to add application app-1 to partition gpu, partition doesn't exist"
+        5, "app-1", "Failed to add application app-1 to partition gpu, partition doesn't exist", Code.NO_PARTITION
     )
     for action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
         assert unknown_partition(messages.UpdateNode("n1", action), "gpu", 5) == facts.NodeRejected(
-            5, "n1", "failed to find partition gpu for new node n1"
+            5, "n1", "failed to find partition gpu for new node n1", Code.NO_PARTITION
         )
     for ignored in (
         messages.UpdateNode("n1", NodeAction.UPDATE),
@@ -283,7 +318,7 @@ def test_predicates_are_forgotten_before_new_answers():
     request = si.PredicatesResponse(
         partition_name="gpu",
         answers=[
-            si.PredicateAnswer(predicate="a", node_id="n1"),
+            si.PredicateAnswer(predicate="a", node_id="n1", uses=3),
             si.PredicateAnswer(predicate="a", node_id="n2", allocate=False, error="no"),
         ],
         forget=[si.PredicateScope(node_id="n3")],
@@ -291,7 +326,7 @@ def test_predicates_are_forgotten_before_new_answers():
     assert submissions(request) == {
         PartitionName("gpu"): [
             messages.ForgetPredicates("", "n3"),
-            messages.AnswerPredicate("a", "n1", True, ""),
+            messages.AnswerPredicate("a", "n1", True, "", 3),
             messages.AnswerPredicate("a", "n2", False, "no"),
         ]
     }
@@ -303,6 +338,7 @@ def test_predicates_are_forgotten_before_new_answers():
         ({"predicate": "", "node_id": "n1"}, "EMPTY_ID", "answers[0].predicate"),
         ({"predicate": "a", "node_id": ""}, "EMPTY_ID", "answers[0].nodeID"),
         ({"predicate": "a" * 254, "node_id": "n1"}, "OUT_OF_RANGE", "answers[0].predicate"),
+        ({"predicate": "a", "node_id": "n1", "uses": 0}, "OUT_OF_RANGE", "answers[0].uses"),
     ],
 )
 def test_mistakes_in_predicate_answers(fields, code, path):

@@ -9,6 +9,8 @@ from seeds import seeds
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.kinds import SchedulingState, WaitingCause
+from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import responses
@@ -58,7 +60,7 @@ def test_updated_entries():
     message = responses(
         [
             facts.ApplicationAdded(S, "app-1", "root.a", "alice"),
-            facts.ApplicationRejected(S, "app-2", "why"),
+            facts.ApplicationRejected(S, "app-2", "why", Code.ACL),
             facts.ApplicationChanged(S + 7, "app-1", "root.a", ApplicationState.ACCEPTED, ApplicationEvent.RUN),
         ],
         "default",
@@ -66,7 +68,7 @@ def test_updated_entries():
     assert message == [
         si.ApplicationResponse(
             accepted=[si.AcceptedApplication(application_id="app-1", queue_name="root.a")],
-            rejected=[si.RejectedApplication(application_id="app-2", reason="why")],
+            rejected=[si.RejectedApplication(application_id="app-2", reason="why", code="ACL")],
             updated=[
                 si.UpdatedApplication(
                     application_id="app-1", state="Accepted", state_transition_timestamp=S + 7, message="runApplication"
@@ -98,13 +100,17 @@ def test_nodes_and_rejections():
     """SC-100, AP-115: accepted and rejected nodes share a message, so do all rejected allocations."""
     reported = [
         facts.NodeAdded(S, "n1", {}, True, {}),
-        facts.NodeRejected(S, "n2", "why"),
-        facts.AllocationRejected(S, "t1", "app-1", "why"),
-        facts.AllocationRejected(S, "t2", "app-1", "why"),
+        facts.NodeRejected(S, "n2", "why", Code.DUPLICATE),
+        facts.AllocationRejected(S, "t1", "app-1", "why", Code.NO_NODE),
+        facts.AllocationRejected(S, "t2", "app-1", "why", Code.NO_NODE),
     ]
-    rejected = [si.RejectedAllocation(allocation_key=key, application_id="app-1", reason="why") for key in ("t1", "t2")]
+    keys = ("t1", "t2")
+    rejected = [si.RejectedAllocation(allocation_key=key, application_id="app-1", reason="why", code="NO_NODE") for key in keys]
     assert responses(reported, "default") == [
-        si.NodeResponse(accepted=[si.AcceptedNode(node_id="n1")], rejected=[si.RejectedNode(node_id="n2", reason="why")]),
+        si.NodeResponse(
+            accepted=[si.AcceptedNode(node_id="n1")],
+            rejected=[si.RejectedNode(node_id="n2", reason="why", code="DUPLICATE")],
+        ),
         si.AllocationResponse(rejected_allocations=rejected),
     ]
 
@@ -199,3 +205,42 @@ def test_predicate_checks_are_a_message_of_their_own():
             for name in ("n1", "n2")
         ],
     )
+
+
+def waiting(*keys: str, name: str = "app-1") -> facts.SchedulingStateChanged:
+    state, cause = SchedulingState.SKIPPED, WaitingCause.QUEUE
+    return facts.SchedulingStateChanged(S, name, keys, state, cause, "root.a", {"vcore": 2}, {"vcore": 1}, {}, "why")
+
+
+def test_an_entry_for_each_ask_that_waits():
+    """AP-146, AP-147: what is told of several asks of an application is told of each."""
+    (message,) = responses([waiting("t1", "t2")], "gpu")
+    assert message.partition_name == "gpu"
+    assert message.entries == [
+        si.SchedulingStateEntry(
+            allocation_key=key,
+            application_id="app-1",
+            state="SKIPPED",
+            cause="queue",
+            queue_name="root.a",
+            requested={"vcore": 2},
+            available={"vcore": 1},
+            reason="why",
+        )
+        for key in ("t1", "t2")
+    ]
+
+
+def test_waiting_asks_share_messages_and_keep_the_order():
+    """AP-148: neighbours are in one message of up to 500 entries, and what was decided between them comes between them."""
+    many = [waiting(*(f"t{number}-{key}" for key in range(100)), name=f"app-{number}") for number in range(7)]
+    found = responses([ALLOCATED, *many, ALLOCATED, waiting("t9"), ALLOCATED], "default")
+    assert [type(message) for message in found] == [
+        si.AllocationResponse,
+        si.SchedulingStateResponse,
+        si.SchedulingStateResponse,
+        si.AllocationResponse,
+        si.SchedulingStateResponse,
+        si.AllocationResponse,
+    ]
+    assert [len(message.entries) for message in found if isinstance(message, si.SchedulingStateResponse)] == [500, 200, 1]

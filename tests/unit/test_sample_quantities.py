@@ -21,7 +21,7 @@ BARE = re.compile(r"(?:vcore|memory|gpu): *[0-9]+ *(?=[,}`\n])")
 def test_there_are_samples() -> None:
     """The list below is not empty by accident."""
     names = {path.relative_to(ROOT).as_posix() for path in SAMPLES}
-    assert names >= {"README.md", "config/queues.yaml", "ykactor/sim/demo.yaml", "ykactor/sim/README.md"}
+    assert names >= {"README.md", "config/queues.yaml", "ykactor/sim/sample.yaml", "ykactor/sim/README.md"}
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -24,6 +24,7 @@ messages:
      resourcePerAlloc: {vcore: 500, memory: 010, gpu: "2"}, priority: 10}]}
 until: 60
 confirmReleases: false
+wantsSchedulingStates: true
 """
 
 
@@ -36,7 +37,8 @@ def write(folder: Path, name: str, text: str) -> Path:
 def test_a_yaml_scenario(tmp_path):
     """A scenario in YAML loads; quantities are integers in base units or text, quoted or not."""
     scenario = load(write(tmp_path, "s.yaml", YAML))
-    assert (scenario.name, scenario.until, scenario.confirm_releases) == ("two-queues", 60.0, False)
+    assert (scenario.name, scenario.until) == ("two-queues", 60.0)
+    assert (scenario.confirm_releases, scenario.wants_scheduling_states) == (False, True)
     assert scenario.config == "partitions:\n  - name: default\n"
     node, application, allocation = scenario.messages
     assert [message.at for message in scenario.messages] == [0.0, 0.0, 1.5]

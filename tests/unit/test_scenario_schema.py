@@ -46,8 +46,8 @@ def test_the_page_has_every_key() -> None:
 
 
 def test_the_samples_pass() -> None:
-    """The demonstration, and the scenarios of the documents."""
-    assert complaints_of((resources.files("ykactor.sim") / "demo.yaml").read_text()) == []
+    """The packaged sample, and the scenarios of the documents."""
+    assert complaints_of((resources.files("ykactor.sim") / "sample.yaml").read_text()) == []
     page = (ROOT / "ykactor" / "sim" / "README.md").read_text()
     assert complaints_of(page.partition("```yaml\n")[2].partition("```")[0]) == []
     readme = (ROOT / "README.md").read_text()

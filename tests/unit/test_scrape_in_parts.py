@@ -1,7 +1,8 @@
 """A scrape of a large cluster lets other tasks run in between."""
 
 from collections import Counter
-from time import thread_time
+
+from parttimes import longest_part_s
 
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pausing
@@ -22,14 +23,6 @@ def figures() -> PartitionFigures:
     paths = [QueuePath(f"root.p{number % 50}.q{number}") for number in range(QUEUES)]
     queues = {path: QueueFigures(0, dict(amounts), Counter(running=2, accepted=1)) for path in paths}
     return PartitionFigures(HERE, queues)
-
-
-def longest_part_s(work: Pausing[object]) -> float:
-    longest_s, since_s = 0.0, thread_time()
-    for _ in work:
-        longest_s = max(longest_s, thread_time() - since_s)
-        since_s = thread_time()
-    return max(longest_s, thread_time() - since_s)
 
 
 def once() -> float:

@@ -1,6 +1,6 @@
 """Series of queues: bounded, and gone with their queue."""
 
-from ykactor.surfaces.metrics.series import OTHER, SeriesOfQueues
+from ykactor.surfaces.metrics.series import NAMES_MAX, OTHER, SeriesOfQueues
 
 
 def test_queues_beyond_the_bound_share_one_series() -> None:
@@ -39,3 +39,12 @@ def test_what_was_shown_once_becomes_zero() -> None:
     assert series.with_zeros("allocated", {"vcore": 5}) == {"vcore": 5}
     assert series.with_zeros("allocated", {"gpu": 1}) == {"vcore": 0, "gpu": 1}
     assert series.with_zeros("pending", {}) == {}
+
+
+def test_what_is_shown_although_it_is_zero_is_bounded() -> None:
+    """Resource types are chosen by clients: if there were too many, only those that are there are shown."""
+    series = SeriesOfQueues().of("root.a")
+    for number in range(NAMES_MAX):
+        series.with_zeros("pending", {f"type-{number}": 1})
+    assert len(series.with_zeros("pending", {})) == NAMES_MAX
+    assert series.with_zeros("pending", {"vcore": 5}) == {"vcore": 5}

@@ -1,7 +1,10 @@
 """Scenarios of several partitions: reloads that are refused, that add and that remove; the oracle and the actors agree."""
 
+import json
+
 import pytest
 import trio
+from msgspec import structs
 from partitiontexts import several
 from world import queue, spoken
 
@@ -122,6 +125,37 @@ def test_a_reload_that_adds_a_partition() -> None:
     accepted = [line for line in heard(outcome.facts, 4) if line[1].startswith("configuration")]
     assert accepted == [(5, "configuration accepted")] * 3
     assert set(outcome.final["partitions"]) == {"default", "gpu", "arm"}
+
+
+def test_why_asks_wait() -> None:
+    """AP-146: each partition tells it if the scenario wants to know, also one that comes later; else none does."""
+    text = several(default=LEAVES, gpu=LEAVES, arm=LEAVES)
+    told = story(
+        *OPENING,
+        (0, ask("d2", "d", "default")),
+        (0, ask("d3", "d", "default")),
+        (20, config(text)),
+        (20, app("x", "arm")),
+        (20.5, ask("x1", "x", "arm")),
+    )
+    assert "waiting" not in decision_log(play(told).facts).decode()
+    lines = map(json.loads, decision_log(play(structs.replace(told, wants_scheduling_states=True)).facts).splitlines())
+    assert [line for line in lines if line["decision"] == "waiting"] == [
+        {
+            "at": at,
+            "decision": "waiting",
+            "allocationKey": key,
+            "applicationID": application,
+            "queueName": "root.a",
+            "state": "FAILED",
+            "cause": "nodes",
+            "reason": reason,
+        }
+        for at, key, application, reason in [
+            (1, "d3", "d", "wants 1, has 0 of 2 vcore in the cluster"),
+            (21, "x1", "x", "there is no node"),
+        ]
+    ]
 
 
 def test_a_reload_that_removes_a_partition() -> None:
@@ -309,3 +343,11 @@ def test_an_end_in_the_first_microsecond() -> None:
     """A time below the resolution of the clock is one tick."""
     outcome = play(timed(*run_for(1e-9, ask("d1", "d", "default"))))
     assert tasks(outcome) == [(0, "d1 on n1"), (1e-6, "d1 released STOPPED_BY_RM")]
+
+
+def test_a_task_that_is_handed_back_runs_again_as_long() -> None:
+    """AP-144: its time begins anew with its next placement, and the time before ends nothing."""
+    release = si.AllocationRelease(application_id="d", allocation_key="d1", termination_type="SCHEDULING_FAILED_ON_RM")
+    back = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
+    outcome = play(timed(*run_for(5, ask("d1", "d", "default")), TimedRequest(2, back)))
+    assert tasks(outcome) == [(0, "d1 on n1"), (32, "d1 on n1"), (37, "d1 released STOPPED_BY_RM")]

@@ -3,7 +3,7 @@
 import json
 
 from gangs import gang, real, room, three
-from world import app, ask, foreign, make_world, node, queue, release, remove, tree
+from world import S_NS, app, ask, foreign, make_world, node, queue, release, remove, terminate, tree
 
 from ykactor.core.inspection.snapshot import partition_state, waiting_asks
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -77,6 +77,8 @@ def test_what_a_follower_sees() -> None:
     assert state["applications"]["app-1"]["pending"] == [
         {
             "reason": "wants 0.002, has 0.001 of 0.004 vcore in queue root.a",
+            "code": "QUOTA",
+            "place": {"queueName": "root.a", "resource": "vcore", "used": 3, "max": 4},
             "count": 5,
             "priority": 0,
             "resource": {"vcore": 2},
@@ -185,3 +187,26 @@ def test_a_snapshot_pauses(monkeypatch) -> None:
     assert pauses == [()] * len(pauses)
     assert len(pauses) > 10
     assert world.state() == whole
+
+
+def test_an_application_that_has_ended() -> None:
+    """AP-140: whose it was, when it was submitted, started and ended, what it has used and lost, and why it failed."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    world.given(app("app-1", user="alice", groups=("dev",)), at=1)
+    world.given(ask("k1", "app-1", vcore=3), ask("k2", "app-1", vcore=1), at=5)
+    world.given(app("app-2"), ask("d1", "app-2", vcore=3, requires="n1"), at=7)  # k1 is preempted
+    assert world.administer(terminate("app-1"), at=9) == ""
+    world.given(at=10)
+    assert world.state()["applications"]["app-1"] == {
+        "state": "Failed",
+        "queueName": "root.a",
+        "user": "alice",
+        "groups": ["dev"],
+        "submissionTime": 1 * S_NS,
+        "startTime": 5 * S_NS,
+        "finishedTime": 9 * S_NS,
+        "reason": "Terminated",
+        "usedSeconds": {"vcore": 3 * 2 + 1 * 4},
+        "lostSeconds": {"vcore": 6},
+    }
+    assert world.final()["applications"]["app-1"] == {"state": "Failed", "queueName": "root.a"}

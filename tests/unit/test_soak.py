@@ -26,7 +26,7 @@ def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Daemons that end or are killed, a resource manager that is away: invariants hold, history is trimmed, rows do not grow."""
     monkeypatch.setattr(timers, "TERMINAL_TIMEOUT_NS", 1800 * S_NS)
     trio._core._run._r.seed(1)  # type: ignore[attr-defined]
-    result = soak.run(Plan(hours=6, busy=3, life=2, absence=4, registration=5, keep_bytes=2**15))
+    result = soak.run(Plan(hours=6, busy=3, life=2, absence=4, registration=5, keep_bytes=30_000))
     assert result.violations == []
     assert result.placed > 30
     assert result.trimmed > 80

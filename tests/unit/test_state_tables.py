@@ -10,14 +10,16 @@ import pytest
 import yaml
 from gangs import gang, real, room, three
 from test_view import view as view_of_reader
-from world import app, ask, foreign, limit, make_world, node, queue, tree
+from world import app, ask, foreign, hold, limit, make_world, node, queue, tree
 
 from ykactor.core.values.parts import finished
+from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.views import app as one_app
 from ykactor.surfaces.cli.views import apps, asks, nodes, partitions, priorities, queues, stats, users
 from ykactor.surfaces.cli.views import node as one_node
+from ykactor.surfaces.cli.views.filters import Choice
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
-from ykactor.surfaces.cli.views.view import FILTERS, View
+from ykactor.surfaces.cli.views.view import View
 from ykactor.wire.si import messages as si
 
 NOW_NS = 400 * 10**9
@@ -61,9 +63,7 @@ def snapshot(*states: dict[str, Any]) -> si.Snapshot:
 
 def rows_of(view: View, snapshot: si.Snapshot, order: str = "", **chosen: tuple[str, ...]) -> Printout:
     first, *_ = view.orders
-    return view.of(
-        snapshot, lambda row: all(FILTERS[name][0](values, row) for name, values in chosen.items()), order or first, NOW_NS
-    )
+    return view.of(snapshot, Choice.of(**chosen), order or first, NOW_NS)
 
 
 def printed(printout: Printout, output: str = "table") -> list[str]:
@@ -79,17 +79,17 @@ def test_tables(small: si.Snapshot, name: str) -> None:
 
 TABLES = {
     "queues": """
-QUEUE          STATE   USED                GUARANTEED  MAX                 PENDING              RUNNING  PRIORITY
-root           Active  vcore=2,memory=2Gi  -           vcore=8,memory=8Gi  vcore=12,memory=3Gi        1       100
-root.prod      Active  0                   -           -                   vcore=9                    0       100
-root.prod.web  Active  0                   -           -                   vcore=9                    0        12
-root.team      Active  vcore=2,memory=2Gi  vcore=2     vcore=3             vcore=3,memory=3Gi       1/4         0
+QUEUE          STATE   USED                GUARANTEED  MAX                 PENDING              RUNNING  QUEUE-PRIO
+root           Active  vcore=2,memory=2Gi  -           vcore=8,memory=8Gi  vcore=12,memory=3Gi        1         100
+root.prod      Active  0                   -           -                   vcore=9                    0         100
+root.prod.web  Active  0                   -           -                   vcore=9                    0          12
+root.team      Active  vcore=2,memory=2Gi  vcore=2     vcore=3             vcore=3,memory=3Gi       1/4           0
 """,
     "apps": """
 APPLICATION  STATE     QUEUE          USER   PRIORITY  USED                RUNNING  PENDING    AGE
 batch        Running   root.team      bob           0  vcore=2,memory=2Gi        2        3     5m
-shop         Accepted  root.prod.web  alice         7  0                         0        1  3m20s
-lost         Rejected  root.nowhere   -             -  -                         -        -      -
+shop         Accepted  root.prod.web  alice       100  0                         0        1  3m20s
+lost         Rejected  root.nowhere   alice         -  -                         -        -      -
 """,
     "asks": """
 ASK  COUNT  APPLICATION  QUEUE          PRIORITY    AGE  EACH                REASON
@@ -108,9 +108,9 @@ alice  -      root.prod.web  0                   -              0
 bob    -      root.team      vcore=2,memory=2Gi  vcore=2      1/2
 """,
     "priorities": """
-ASK  COUNT  APPLICATION  QUEUE          EFFECTIVE  REQUEST  APP-PRIO  QUEUE-PRIO  OFFSETS                          FENCES
-s1       1  shop         root.prod.web        100        7         7          12  root.prod.web=+5,root.prod=+100  root.prod
-b2       3  batch        root.team              0        0         0           0  -                                -
+ASK  COUNT  APPLICATION  QUEUE          PRIORITY  REQUEST  APP-PRIO  QUEUE-PRIO  OFFSETS                          FENCES
+s1       1  shop         root.prod.web       100        7         7          12  root.prod.web=+5,root.prod=+100  root.prod
+b2       3  batch        root.team             0        0         0           0  -                                -
 """,
     "partitions": """
 PARTITION  QUEUES  NODES  APPLICATIONS  RUNNING  PENDING  USED                CAPACITY
@@ -121,12 +121,12 @@ default         4    1/2             3        2        4  vcore=2,memory=2Gi  vc
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_format_has_every_row(small: si.Snapshot, name: str) -> None:
-    """JSON and YAML are the same list of objects; names are one of their fields; a wide table begins with the partition."""
+    """JSON and YAML are the same list of objects; names are made of their fields; a wide table begins with the partition."""
     printout = rows_of(VIEWS[name], small)
     document = json.loads("\n".join(printed(printout, "json")))
     assert document == printout.document
     assert document == yaml.safe_load("\n".join(printed(printout, "yaml")))
-    assert printed(printout, "name") == [row[VIEWS[name].name] for row in document]
+    assert printed(printout, "name") == [VIEWS[name].name(row) for row in document]
     narrow, wide = printed(printout), printed(printout, "wide")
     assert len(document) == len(narrow) - 1 == len(wide) - 1
     assert all(line.split()[0] == "default" for line in wide[1:])
@@ -138,7 +138,9 @@ def test_every_format_has_every_row(small: si.Snapshot, name: str) -> None:
     [
         ("queues", "root.prod", {"OFFSET": "100", "FENCE": "yes", "SHARE": "0.00", "SORT": "fifo", "DYNAMIC": "no"}),
         ("apps", "batch", {"GROUPS": "dev"}),
+        ("apps", "shop", {"PRIORITY": "100", "APP-PRIO": "7"}),
         ("asks", "b2", {"USER": "bob", "ASKS": "b2,b3,b4", "MAY-PREEMPT": "-"}),
+        ("asks", "s1", {"PRIORITY": "100", "REQUEST": "7"}),
         ("nodes", "n1", {"FOREIGN": "vcore=500m", "RESERVED-FOR": "-"}),
         ("priorities", "s1", {"USER": "alice"}),
         ("partitions", "1/2", {"RESERVED": "0", "WANTED": "vcore=12,memory=3Gi"}),
@@ -164,20 +166,21 @@ def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
 README = (Path(__file__).parents[2] / "README.md").read_text()
 KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
-SOMETIMES = {"held", "replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime"}
+OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
+SOMETIMES = {"held", "replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
 
 
 def test_rows_are_chosen(small: si.Snapshot) -> None:
-    """A queue has those below it; names of states and partitions are compared without case; several values are "one of them"."""
+    """A queue has those below it; names of partitions are compared without case; several values are "one of them"."""
     chosen = lambda view, **by: rows_of(view, small, **by).names  # noqa: E731
     assert chosen(queues.VIEW, queue=("Root.Prod",)) == ["root.prod", "root.prod.web"]
     assert chosen(queues.VIEW, queue=("root.pro",)) == []
     assert chosen(apps.VIEW, queue=("root.prod",)) == ["shop"]
-    assert chosen(apps.VIEW, state=("running", "REJECTED")) == ["batch", "lost"]
-    assert chosen(apps.VIEW, state=("running",), user=("alice",)) == []
-    assert chosen(asks.VIEW, user=("bob",)) == ["b2"]
+    assert chosen(apps.VIEW, states=("Running", "Rejected")) == ["batch", "lost"]
+    assert chosen(apps.VIEW, states=("Running",), user=("alice",)) == []
+    assert chosen(asks.VIEW, user=("bob",)) == ["batch/b2"]
     assert chosen(users.VIEW, user=("Bob",)) == []
-    assert chosen(nodes.VIEW, state=("drained",), partition=("Default",)) == ["n2"]
+    assert chosen(nodes.VIEW, states=("Drained",), partition=("Default",)) == ["n2"]
     assert chosen(nodes.VIEW, partition=("other",)) == []
 
 
@@ -186,10 +189,10 @@ def test_rows_are_chosen(small: si.Snapshot) -> None:
     [
         (queues.VIEW, {"share": "root.team", "priority": "root"}),
         (apps.VIEW, {"age": "batch", "name": "batch", "priority": "shop", "pending": "batch"}),
-        (asks.VIEW, {"priority": "s1", "age": "b2", "count": "b2", "queue": "s1"}),
+        (asks.VIEW, {"priority": "shop/s1", "age": "batch/b2", "count": "batch/b2", "queue": "shop/s1"}),
         (nodes.VIEW, {"use": "n1", "tasks": "n1", "name": "n1"}),
-        (priorities.VIEW, {"effective": "s1", "request": "s1", "queue": "s1"}),
-        (users.VIEW, {"name": "user alice", "queue": "user alice"}),
+        (priorities.VIEW, {"priority": "shop/s1", "request": "shop/s1", "queue": "shop/s1"}),
+        (users.VIEW, {"name": "alice", "queue": "alice"}),
     ],
 )
 def test_orders(small: si.Snapshot, view: View, orders: dict[str, str]) -> None:
@@ -223,8 +226,17 @@ def test_one_application(small: si.Snapshot) -> None:
     assert lines == BATCH.strip("\n").split("\n")
     document = one_app.described(small, "batch", None, NOW_NS).document
     assert document["allocations"] == {"b0": "n1", "b1": "n1"}
-    lost = [click.unstyle(line).split() for line in printed(one_app.described(small, "lost", None, NOW_NS))]
-    assert lost == [["Application", "lost"], ["Partition", "default"], ["State", "Rejected"], ["Queue", "root.nowhere"]]
+    *lost, reason = [click.unstyle(line).split() for line in printed(one_app.described(small, "lost", None, NOW_NS))]
+    assert lost == [
+        ["Application", "lost"],
+        ["Partition", "default"],
+        ["State", "Rejected"],
+        ["Queue", "root.nowhere"],
+        ["User", "alice"],
+        ["Submitted", "1970-01-01T00:03:20.000Z"],
+        ["Ended", "1970-01-01T00:03:20.000Z"],
+    ]
+    assert reason[:5] == ["Reason", "failed", "to", "place", "application"]
     with pytest.raises(click.ClickException, match="has no application none, or does not show it; ykactor apps lists them"):
         one_app.described(small, "none", None, NOW_NS)
 
@@ -250,6 +262,46 @@ Pending:
   ASK  COUNT  PRIORITY    AGE  EACH                REASON
   b2       3         0  4m59s  vcore=1,memory=1Gi  wants 1, has 0 of 2 vcore in the limit of user bob in queue root.team
 """
+
+
+def test_an_application_that_is_held() -> None:
+    """Also if nothing of it is pending, so that no reason says it."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=1)])
+    world.given(app("app-1"))
+    world.administer(hold("app-1"), at=60)
+    lines = [click.unstyle(line) for line in printed(one_app.described(snapshot(world.state()), "app-1", None, NOW_NS))]
+    assert "Held by      ops since 1970-01-01T00:01:00.000Z" in lines
+    assert "State        New,Held" in lines
+
+
+def test_a_queue_that_is_held() -> None:
+    """OP-2: with all queues below it and what is in them, but not what has ended; they keep their state and can be chosen."""
+    world = make_world(tree(queue("a", queue("x"), queue("y")), queue("b")), [node("n1", vcore=1)])
+    world.given(app("app-1", "root.a.x"), ask("t1", "app-1", vcore=1), app("app-2", "root.b"), app("app-3", "root.a"))
+    world.administer(hold("root.a"), at=60)
+    held = snapshot(world.state())
+    assert rows_of(queues.VIEW, held, states=("Held",)).names == ["root.a", "root.a.x", "root.a.y"]
+    (row,) = rows_of(apps.VIEW, held, states=("Held",)).document
+    assert (row["applicationID"], row["state"], "held" in row) == ("app-1", "Starting", False)
+    assert "now: application app-1 is Starting in root.a.x, held with queue root.a" in present("app-1", held.partitions[0])
+    assert "Held with    root.a, by ops since 1970-01-01T00:01:00.000Z" in printed(one_app.described(held, "app-1", None, NOW_NS))
+    assert [line.split()[1] for line in printed(rows_of(queues.VIEW, held))[1:3]] == ["Active", "Active,Held"]
+    assert "root.a" in rows_of(queues.VIEW, held, states=("Active",)).names
+
+
+def test_tables_of_asks_begin_alike() -> None:
+    """Who knows one of them can read the other."""
+    asked, explained = ([column.header for column in view.columns][:7] for view in (asks.VIEW, priorities.VIEW))
+    assert asked == explained == ["ASK", "COUNT", "APPLICATION", "QUEUE", "USER", "PRIORITY", "REQUEST"]
+
+
+def test_a_user_of_several_queues_is_named_once() -> None:
+    """As the next command takes the name; users and groups."""
+    amounts = {"allocated": {}, "max": None, "maxApplications": 0, "applications": []}
+    rows = [("user alice", "root.a"), ("user alice", "root.b"), ("group dev", "root.a")]
+    limits = [{"whose": whose, "queue": path, **amounts} for whose, path in rows]
+    state = {"name": "default", "applications": {}, "limits": limits}
+    assert rows_of(users.VIEW, snapshot(state)).names == ["dev", "alice"]
 
 
 def test_a_placeholder_that_is_replaced() -> None:
@@ -294,14 +346,15 @@ def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
 
 
 def test_what_a_limited_reader_sees(small: si.Snapshot) -> None:
-    """Every command works on the part of a state that such a reader gets, and says nothing about the rest."""
+    """Every command but that of the nodes works on the part of a state that such a reader gets, and says nothing of the rest."""
     part = snapshot(finished(view_of_reader("root.team").of_state(small.partitions[0])))
-    for name, view in VIEWS.items():
+    with pytest.raises(click.ClickException, match="nodes are not shown to you"):
+        rows_of(nodes.VIEW, part)
+    for name in VIEWS.keys() - {"nodes"}:
         for output in FORMATS:
-            text = "\n".join(printed(rows_of(view, part), output))
+            text = "\n".join(printed(rows_of(VIEWS[name], part), output))
             assert not re.search(r"shop|alice|prod|s1", text), name
-    assert rows_of(asks.VIEW, part).names == ["b2"]
-    assert rows_of(priorities.VIEW, part).document[0]["effective"] == 0
-    assert rows_of(nodes.VIEW, part).names == []
+    assert rows_of(asks.VIEW, part).names == ["batch/b2"]
+    assert rows_of(priorities.VIEW, part).document[0]["effectivePriority"] == 0
     assert "shop" not in "\n".join(printed(stats.described(part)))
     assert printed(one_app.described(part, "batch", None, NOW_NS))[0] == "Application  batch"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from test_view import ALL_QUEUES, ONE_PARTITION, view
-from world import app, ask, limit, make_world, node, queue, tree
+from world import app, ask, limit, make_world, node, queue, terminate, tree
 
 from ykactor.access import state_cut
 from ykactor.access.view import View
@@ -16,10 +16,13 @@ TEXT = tree(TEAM, queue("other"), limits=[limit("alice", vcore=9)], preemption={
 
 
 def small_state() -> dict[str, Any]:
-    """An own application with a pending and a running ask, one that was rejected, and another team."""
+    """An own application with a pending and a running ask, one that has failed, one that was rejected, and another team."""
     w = make_world(TEXT, [node("n1", vcore=6)])
     w.send(app("app-1", "root.team.x"), ask("t1", "app-1", vcore=2), ask("t2", "app-1", vcore=9))
     w.send(app("app-2", "root.other"), ask("t3", "app-2", vcore=3), app("app-3", "root.team.none"))
+    w.given(app("app-4", "root.team.y"), ask("t4", "app-4", vcore=1), at=1)
+    assert w.administer(terminate("app-4")) == ""
+    w.given(at=3)
     return w.state()
 
 
@@ -28,15 +31,16 @@ def seen(state: dict[str, Any], by: View) -> dict[str, Any]:
 
 
 def test_the_own_part_of_a_state() -> None:
-    """SE-84: own queues, applications and limits; nothing of nodes, predicates and preemption, and no reasons."""
+    """SE-84: own queues, applications and limits, and why asks wait; nothing of nodes, predicates and preemption."""
     shown = seen(small_state(), view("root.team"))
-    assert shown.keys() == {"name", "queues", "applications", "nodes", "limits"}
+    assert shown.keys() == {"name", "queues", "applications", "limits"}
     assert list(shown["queues"]) == ["root.team", "root.team.x", "root.team.y"]
-    assert list(shown["applications"]) == ["app-1"]
+    assert list(shown["applications"]) == ["app-1", "app-4"]
+    assert shown["applications"]["app-4"]["reason"] == "Terminated"
     assert [(entry["queue"], entry["allocated"]) for entry in shown["limits"]] == [("root.team", {"vcore": 2})]
-    assert shown["nodes"] == {}
     (pending,) = shown["applications"]["app-1"]["pending"]
-    assert (pending["reason"], pending["count"], pending["allocationKeys"]) == ("", 1, ["t2"])
+    assert pending["reason"] == "wants 0.009, has 0.001 of 0.003 vcore in the limit of user alice in queue root.team"
+    assert (pending["count"], pending["allocationKeys"]) == (1, ["t2"])
 
 
 def test_amounts_are_those_below_the_highest_queue_in_view() -> None:
@@ -56,9 +60,10 @@ def test_every_field_is_either_listed_or_hidden() -> None:
     decided = {*state_cut.QUEUE_FIELDS, "headroom", "actualGuaranteed", "share"}
     assert set().union(*whole["queues"].values()) <= decided
     live = [entry for entry in whole["applications"].values() if "pending" in entry]
-    assert set().union(*live) == {*state_cut.APPLICATION_FIELDS, "submissionTime", "pending"} - {"replacing"}
+    of_applications = {*state_cut.APPLICATION_FIELDS, *state_cut.APPLICATION_TIMES, "reason", "pending"}
+    assert set().union(*whole["applications"].values()) == of_applications - {"replacing", "usedSeconds", "lostSeconds"}
     groups = [group for entry in live for group in entry["pending"]]
-    assert set().union(*groups) <= {*state_cut.PENDING_FIELDS, *state_cut.ATTEMPT_FIELDS, "reason", "creationTimes"}
+    assert set().union(*groups) <= {*state_cut.PENDING_FIELDS, *state_cut.ATTEMPT_FIELDS, "reason", "place", "creationTimes"}
     assert set().union(*whole["limits"]) == set(state_cut.LIMIT_FIELDS)
 
 
@@ -68,8 +73,8 @@ def test_all_queues_are_not_everything() -> None:
     shown = seen(whole, ALL_QUEUES)
     assert list(shown["queues"]) == list(whole["queues"])
     assert [queue["headroom"] for queue in shown["queues"].values()] == [queue["headroom"] for queue in whole["queues"].values()]
-    assert list(shown["applications"]) == ["app-1", "app-2"]
-    assert shown["nodes"] == {}
+    assert list(shown["applications"]) == ["app-1", "app-2", "app-4"]
+    assert "nodes" not in shown
     assert seen(whole, ONE_PARTITION) is whole
 
 

@@ -1,6 +1,7 @@
 """Bearer tokens: how they are made, what is kept of them, and how one is found."""
 
 import hashlib
+import hmac
 
 import pytest
 
@@ -39,6 +40,20 @@ def test_finding() -> None:
     assert kept.find(secret) is kept.all[0]
     assert kept.find("yk_other") is kept.all[1]
     assert [kept.find(text) for text in ("", secret[:-1], secret + "x", secret.upper(), kept.all[0].sha256)] == [None] * 5
+
+
+def test_something_is_always_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-4: in constant time, and as many digits for a token that nobody has as for one that is kept."""
+    compared = []
+
+    def compare(one: str, other: str) -> bool:
+        compared.append((len(one), len(other)))
+        return one == other
+
+    kept = one("yk_a")
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    assert (kept.find("yk_a"), kept.find("yk_b")) == (kept.all[0], None)
+    assert compared == [(64, 64)] * 2
 
 
 def test_an_id_is_unique() -> None:

@@ -2,6 +2,7 @@
 
 import click
 import pytest
+from msgspec import structs
 from world import app, ask, make_world, node, queue, tree
 
 from ykactor.surfaces.cli.views.top import bar, frame
@@ -40,6 +41,13 @@ def test_a_small_tree() -> None:
     assert lines[4].split()[1:4] == ["50%", "[######|#####............]", "0"]
     assert [line.split()[-5] for line in lines[2:4]] == ["2", "2"]
     assert lines[6:8] == ["ASKS  REASON", "   2  wants 1, has 0.1 of 0.1 vcore in queue root.y"]
+
+
+def test_the_last_cycle() -> None:
+    """A live daemon tells how long it took."""
+    cycles = {"count": 3, "lastSeconds": 0.00123, "meanSeconds": 0.001, "maxSeconds": 0.002}
+    first, *_ = frame(structs.replace(small(2), cycles={"default": cycles, "gpu": {}}), 20)
+    assert click.unstyle(first).endswith("1 node, last cycle 1.23 ms")
 
 
 def test_the_busiest_of_many_queues() -> None:

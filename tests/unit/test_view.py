@@ -9,7 +9,7 @@ from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.access.view import View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import facts, reasons
-from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, QueueLimit
+from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, PreemptionKind, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
@@ -179,6 +179,18 @@ def test_only_known_causes_are_shown() -> None:
     assert (event.event_change_detail, event.message) == ("APP_FAILING", "")
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_hold_says_what_happened(is_held: bool) -> None:
+    """SE-82: held, or no longer; the name of the operator is in the audit."""
+    for fact in (
+        facts.ApplicationHeld(S, "app-1", "root.a", "secret", is_held),
+        facts.QueueHeld(S, "root.a", "secret", is_held),
+    ):
+        (event,) = of(fact)
+        assert event.message == ("held by an operator" if is_held else "hold ended by an operator")
+        assert is_whole(fact, ONE_PARTITION)
+
+
 BEGINNINGS = [
     (reasons.of_request("t1", reasons.over_quota("root.a", RES, {"vcore": 7})), "Request 't1' does not fit in queue 'root.a'"),
     (reasons.of_request("t1", reasons.over_limit(RES, {"vcore": 7})), "Request 't1' exceeds the available user quota"),
@@ -200,7 +212,7 @@ def test_texts_about_asks(text: str, shown: str) -> None:
 
 
 def test_a_preemption_shows_the_own_side_only() -> None:
-    """SE-83: the node and the victims in view; no sum, no share, no text and no other node."""
+    """SE-83: the kind, the node and the victims in view; no sum, no share, no text and no other node."""
     victims = (("root.a.x", "app-2", "t2"), ("root.secret", "secret", "secret"))
     shares = {"root.secret": 1.5, "root.a": 0.5}
     rejected = (("n9", "root.secret"),)
@@ -208,6 +220,6 @@ def test_a_preemption_shows_the_own_side_only() -> None:
     (event,) = of(fact)
     assert event.message == "Request 't1' preempts"
     own = si.PreemptionVictim(queue_name="root.a.x", application_id="app-2", allocation_key="t2")
-    assert event.preemption == si.Preemption(node_id="n1", why="", victims=[own])
+    assert event.preemption == si.Preemption(node_id="n1", kind=PreemptionKind.GENERIC, why="", victims=[own])
     (refused,) = of(facts.PreemptionRefused(S, ASK, "root.a", "it would take from root.secret"))
     assert refused.message == "Request 't1' may not preempt"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gangs import gang, real, room, three
-from world import World, answer, answering, app, ask, limit, make_world, node, queue, tree
+from world import World, answer, answering, app, ask, hold, limit, make_world, node, queue, tree
 
 from ykactor.core.inspection.snapshot import waiting_asks
 from ykactor.core.values.parts import finished
@@ -68,6 +68,21 @@ def test_gangs() -> None:
     world = room(confirms=False)
     world.given(gang(), *three(), real("t1"), real("t2"), real("t3"), real("t4"))
     assert reasons_of(world) == {"placeholder": 1}
+
+
+def test_what_is_held() -> None:
+    """OP-7: a hold comes first, of the application as of a queue above it, also for what waits for a placeholder."""
+    world = room(confirms=False)
+    world.given(
+        gang(), *three(), *(real(f"t{number}") for number in range(1, 5)), app("two", "root.g"), ask("u1", "two", vcore=99)
+    )
+    world.administer(hold("gang"))
+    assert reasons_of(world) == {"held": 1, "nodes": 1}
+    world.administer(hold("root"))
+    assert reasons_of(world) == {"held": 2}
+    world.administer(hold("gang", ends=True))
+    world.administer(hold("root", ends=True))
+    assert reasons_of(world) == {"placeholder": 1, "nodes": 1}
 
 
 def test_back_off() -> None:

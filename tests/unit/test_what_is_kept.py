@@ -22,7 +22,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Books": ("accounts", "_instance_types", "changed"),
     "Accounts": ("days", "_count", "_changed _tidied_day"),
     "Account": ("allocated lost waited", "", ""),
-    "Past": ("max_used placeholders preempted started_ns states used", "", ""),
+    "Past": ("failure max_used placeholders preempted started_ns states used", "", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
     "Cluster": ("", "_books _capacities _nodes _partition _total foreign", "_changed"),
@@ -34,7 +34,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
             "account allocations application_id arrival asks began_ns counted_ns day ending execution_timeout_ns gang hold past "
             "preempted queue replaced_ns sized_ns state submission_ns tags timers who"
         ),
-        "account_key armed has_grown placeholder_count real_count stateaware used",
+        "account_key armed handed_back has_grown placeholder_count real_count stateaware used",
         "books changed",
     ),
     "Gang": ("allocated_ever groups is_hard is_over released replacing timeout_ns total", "_placeholders", ""),
@@ -53,32 +53,43 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Counts": ("evictions in_vain preemptions refused work_lost", "", ""),
     "CycleGuard": ("taken", "", "_changed"),
     "QuotaClocks": ("starts", "", "_changed"),
-    "Predicates": ("_answers is_answered", "_due _known_count _open_count", "_changed changes readmissions"),
+    "Predicates": ("_answers is_answered", "_due _known_count _open_count counted", "_changed changes readmissions"),
     "PredicateClient": ("", "_nodes _predicates", "_reported asked"),
     "SchedulerState": (
         "",
         (
-            "applications backoffs clocks ledger nodes pairs pending_reasons preemptions registry reservations reserves tasks "
-            "trackers tree"
+            "applications backoffs clocks ledger nodes pairs pending_reasons preemptions registry reservations reserves "
+            "scheduling_states tasks trackers tree"
         ),
         "generation next_eligible_ns",
     ),
-    "Planner": ("", "_placeholders _predicate_client _quotas _reserved _state _unschedulable preemptor", "_search_work"),
+    "SchedulingStates": (
+        "is_wanted",
+        "",
+        "_ahead _began_ns _early_ns _kept _next_ns _told has_changed is_restored items queue_number",
+    ),
+    "Planner": (
+        "",
+        "_placeholders _predicate_client _quotas _reserved _scheduling_states _state _unschedulable preemptor",
+        "_search_work",
+    ),
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
     AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
     Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor
     PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes
-    RunningTasks SchedulerCore SchedulingQueue SortedList Stamp Tasks Tracker Trackers UnschedulableStep WaitingClasses
+    RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker Trackers
+    UnschedulableStep WaitingClasses
     WaitingGroup Worklist
-    _Answers _Group _Heap _Silence
+    _Answers _Group _Heap _Look _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
 
 
 def attributes(thing: Any) -> set[str]:
-    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    listed = ("__slots__", "__mypyc_attrs__")  # of a class of Python, and of a compiled one
+    slots = [name for kind in type(thing).__mro__ for names in listed for name in vars(kind).get(names, ())]
     return {*slots, *getattr(thing, "__dict__", ()), *getattr(thing, "__struct_fields__", ())} - {"__weakref__", "__dict__"}
 
 
@@ -130,9 +141,9 @@ def test_every_class_has_its_place(found: dict[str, set[str]]) -> None:
 def test_what_is_kept_is_in_a_row() -> None:
     """The names in the table are those of the rows, where a row describes an object of two classes."""
     of_tasks = {"allocations", "asks", "began_ns", "preempted", "replaced_ns", "sized_ns"}
-    of_account, of_states = {"account", "day"}, {"states", "started_ns"}
+    of_account, of_states = {"account", "day"}, {"failure", "states", "started_ns"}
     of_owner = set(KEPT["Application"][0].split()) - of_tasks - of_account - {"application_id", "past"}
     assert set(ApplicationRow.__struct_fields__) == of_owner | of_states | set(KEPT["PendingApplication"][0].split())
     assert set(UseRow.__struct_fields__) == of_account | (set(KEPT["Past"][0].split()) - of_states)
-    kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered"}
+    kept = {"turns", "arrivals", "last_arrival_ns", "cleaning_ns", "counts", "is_answered", "states_wanted"}
     assert set(PartitionRow.__struct_fields__) == kept

@@ -59,6 +59,8 @@ def _by_bearer(access: Access, credentials: Credentials, now_ns: int) -> list[Au
     """What the bearer proves; a bearer that proves nothing is an error, whatever else is shown (SE-2)."""
     if credentials.bearer is None:
         return []
+    if not credentials.bearer:
+        raise NotAuthenticatedError("the bearer is empty, or the header Authorization has none")
     if tokens.is_token(credentials.bearer):
         found = [_by_token(access, credentials.bearer)]
     elif jwts.is_jwt(credentials.bearer):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import structs
 
+from ykactor.core.messages.reasons import AN_OPERATOR
 from ykactor.wire.si.kinds import EVENT_KINDS
 from ykactor.wire.si.messages import EventRecord, Preemption
 
@@ -66,6 +67,12 @@ def _of_state(view: Shown, event: EventRecord) -> EventRecord:
     return event if event.message in STATE_CAUSES else _with_text(event, "")
 
 
+def _of_hold(view: Shown, event: EventRecord) -> EventRecord:
+    """Held, or no longer; the audit tells by whom."""
+    texts = (beginning for beginning in ("held by ", "hold ended by ") if event.message.startswith(beginning))
+    return _with_text(event, "".join(f"{beginning}{AN_OPERATOR}" for beginning in texts))
+
+
 def _of_queue_type(view: Shown, event: EventRecord) -> EventRecord:
     return event if event.message in ("leaf queue: true", "leaf queue: false") else _with_text(event, "")
 
@@ -89,9 +96,9 @@ def _of_ask(view: Shown, event: EventRecord) -> EventRecord:
 
 
 def _of_preemption(view: Shown, entry: Preemption) -> Preemption:
-    """The node, and the victims that are shown. All else tells of others: it is summed up over all victims, or names them."""
+    """The kind, the node, and the victims that are shown. All else tells of others: it sums up all victims, or names them."""
     victims = [victim for victim in entry.victims if view.shows_queue(victim.queue_name)]
-    return Preemption(node_id=entry.node_id, why="", victims=victims)
+    return Preemption(node_id=entry.node_id, kind=entry.kind, why="", victims=victims)
 
 
 def _rules(kind: str, rule: Rule, details: str) -> dict[tuple[str, str], Rule]:
@@ -110,17 +117,18 @@ IN_QUEUE: Rules = {
     **_rules("APP", _whole, "DETAILS_NONE APP_NEW APP_REQUEST APP_ALLOC"),
     **_rules("APP", _of_state, "APP_ACCEPTED APP_STARTING APP_RUNNING APP_COMPLETING APP_COMPLETED APP_FAILING APP_FAILED"),
     **_rules("APP", _of_state, "APP_RESUMING APP_EXPIRED"),
-    **_rules("APP", _without_text, "APP_REJECT APP_HOLD"),
+    **_rules("APP", _without_text, "APP_REJECT"),
+    **_rules("APP", _of_hold, "APP_HOLD"),
     **_rules("APP", _whole, "APP_PRIORITY"),
     **_rules("APP", _whole, "APP_CANNOTRUN_QUEUE APP_CANNOTRUN_QUOTA APP_RUNNABLE_QUEUE APP_RUNNABLE_QUOTA"),
     **_rules("APP", _whole, "ALLOC_CANCEL ALLOC_NODEREMOVED ALLOC_PREEMPT ALLOC_REPLACED ALLOC_TIMEOUT"),
     **_rules("APP", _whole, "REQUEST_CANCEL REQUEST_TIMEOUT"),
     **_rules("NODE", _whole, "NODE_ALLOC NODE_RESERVATION"),
-    **_rules("NODE", _hidden, "DETAILS_NONE NODE_CAPACITY NODE_DECOMISSION NODE_OCCUPIED NODE_SCHEDULABLE"),
+    **_rules("NODE", _hidden, "DETAILS_NONE NODE_ATTRIBUTES NODE_CAPACITY NODE_DECOMISSION NODE_OCCUPIED NODE_SCHEDULABLE"),
     **_rules("QUEUE", _whole, "DETAILS_NONE QUEUE_DYNAMIC QUEUE_GUARANTEED QUEUE_MAX QUEUE_PREEMPTION"),
     **_rules("QUEUE", _of_queue_type, "QUEUE_TYPE"),
     **_rules("QUEUE", _of_application_in_queue, "QUEUE_APP"),
-    **_rules("QUEUE", _without_text, "QUEUE_HOLD"),
+    **_rules("QUEUE", _of_hold, "QUEUE_HOLD"),
     **_rules("QUEUE", _hidden, "QUEUE_CONFIG"),
     **_rules("REQUEST", _of_ask, "DETAILS_NONE"),
     **AUDIT,

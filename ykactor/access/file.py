@@ -12,7 +12,7 @@ from msgspec import Struct
 from ykactor.access import jwks, moments, rules, tokens
 from ykactor.access.access import Access
 from ykactor.access.jwts import LIFETIME_MAX_S, JwtSettings
-from ykactor.access.limits import FOR_EACH, IdentityLimits, Limits, replaced
+from ykactor.access.limits import FOR_EACH, IdentityLimits, Limits, number, replaced
 from ykactor.access.model import (
     ANY,
     OVERFLOW_UID,
@@ -24,6 +24,7 @@ from ykactor.access.model import (
     Role,
     UserProof,
     normal_queue,
+    with_implied,
 )
 from ykactor.access.schema import FileText, IdentityText, JwtText, ProofText
 from ykactor.access.tokens import Tokens
@@ -80,7 +81,7 @@ class _Builder:
         self.shown_by: dict[tuple[str, object], ProofText] = {}
 
     def access(self) -> Access:
-        limits = Limits().with_numbers(self.file.limits)
+        limits = Limits().with_numbers(_numbers(self.file.limits))
         identities = tuple(self.identity(text, limits.each) for text in self.file.identities)
         tokens_file = self.file.tokens or TOKENS_FILE
         found = self.tokens(tokens_file)
@@ -97,9 +98,9 @@ class _Builder:
 
     def identity(self, text: IdentityText, limits: IdentityLimits) -> Identity:
         queues = None if text.queues is None else frozenset(map(normal_queue, text.queues))
-        roles = frozenset(role for role in Role if role in text.roles)
+        roles = with_implied(role for role in Role if role in text.roles)
         own_name = [text.name] if Role.RM in roles else []
-        numbers = {name: number for name, number in text.limits.items() if name in FOR_EACH}
+        numbers = {name: value for name, value in _numbers(text.limits).items() if name in FOR_EACH}
         return Identity(
             name=text.name,
             roles=roles,
@@ -182,6 +183,11 @@ class _Builder:
         except tokens.TokensError as error:
             note(self.mistakes, "SE-5", self.file, ("tokens",), f"{name}: {error}")
         return Tokens()
+
+
+def _numbers(limits: dict[str, str]) -> dict[str, int]:
+    """Without those that are mistakes."""
+    return {name: found for name, text in limits.items() if (found := number(name, text)) is not None}
 
 
 def _warnings(identities: Iterable[Identity], found: Tokens, tokens_file: str) -> Iterable[str]:

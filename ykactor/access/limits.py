@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.values.quantities import parse_uint64
 from ykactor.wire.si.lengths import ITEMS_MAX
 
 _MIB = 2**20
@@ -20,6 +21,7 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
     Attributes:
         sessions: open at the same time, of all kinds.
         subscriptions: of these, followers.
+        connections: to the REST API, open at the same time.
         messages_per_second, bytes_per_second: received, of one session; more has to wait.
         message_bytes: of one message. There is room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
         outstanding: requests that partitions have not finished, of one session; more has to wait.
@@ -29,6 +31,7 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
 
     sessions: int = 1_000 + 2 * RESERVED_SESSIONS
     subscriptions: int = 1_000
+    connections: int = 250
     messages_per_second: int = 10_000
     bytes_per_second: int = 64 * _MIB
     message_bytes: int = 24 * _MIB
@@ -69,9 +72,21 @@ def replaced(limits: IdentityLimits, numbers: Mapping[str, int]) -> IdentityLimi
     return structs.replace(limits, **{FOR_EACH[key]: value for key, value in numbers.items()})
 
 
-#: By their names in the access file, the smallest and the largest number of limits for which it is not 1, or not 2**53 - 1.
-SMALLEST = {"totalSessions": 2 * RESERVED_SESSIONS + 1}
-LARGEST = {"tags": ITEMS_MAX}
+#: By their names in the access file, the smallest and the largest number of limits that have another one than the others.
+_SMALLEST = {"totalSessions": 2 * RESERVED_SESSIONS + 1}
+_LARGEST = {"tags": ITEMS_MAX}
+
+
+def range_of(name: str) -> tuple[int, int]:
+    """The smallest and the largest number of a limit."""
+    return _SMALLEST.get(name, 1), _LARGEST.get(name, 10**15)
+
+
+def number(name: str, text: str) -> int | None:
+    """The number of a limit, from its text; None if it may not have this one."""
+    found, (smallest, largest) = parse_uint64(text), range_of(name)
+    return found if found is not None and smallest <= found <= largest else None
+
 
 #: Names in the access file, and those of the attributes.
 FOR_EACH = {field.encode_name: field.name for field in structs.fields(IdentityLimits)}

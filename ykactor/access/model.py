@@ -28,6 +28,12 @@ class Role(StrEnum):
     METRICS = "metrics"
 
 
+def with_implied(roles: Iterable[Role]) -> frozenset[Role]:
+    """The roles that the access file gives, and those that come with them: who operates sees what it acts on (SE-20)."""
+    given = frozenset(roles)
+    return given | {Role.READER} if Role.OPERATOR in given else given
+
+
 class Names(Struct, frozen=True):
     """Some names, or any. Names are compared exactly."""
 

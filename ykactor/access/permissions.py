@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 from ykactor.access.model import Identity, Role, normal_queue
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.quantities import shown
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.requests import PARTITION_ATTRIBUTE
 
 #: What a role operator may do with a node.
 DRAINS = (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE)
@@ -95,15 +95,21 @@ class EachPartition(Struct, frozen=True):
         return None if refusal is None else _at(index, refusal)
 
 
-class Unlimited(Struct, frozen=True):
-    """Only for identities that are not limited to queues, then as ``need`` says: a node is in no queue, but serves all."""
+class Gate(Struct, frozen=True):
+    """Asked of the identity whatever the value is, then of the value as ``need`` says.
 
-    need: Need
+    Attributes:
+        why: why the identity is refused, as it goes on behind its name; "" if it is not.
+    """
+
+    why: Callable[[Identity], str]
+    need: Need | None = None
 
     def __call__(self, identity: Identity, value: Any) -> Refusal | None:
-        if identity.queues is not None:
-            return Refusal("", f"{identity.name} is limited to queues, and this affects others too")
-        return self.need(identity, value)
+        why = self.why(identity)
+        if why:
+            return Refusal("", f"{identity.name} {why}")
+        return None if self.need is None else self.need(identity, value)
 
 
 def check(identity: Identity, role: Role, message: Struct) -> Refusal | None:
@@ -129,9 +135,22 @@ def check_application(identity: Identity, who: UserGroups, tags: dict[str, str])
     return f"{identity.name} may not submit for user {shown(who.user)} with groups {', '.join(refused)}" if refused else None
 
 
-def messages_of(role: Role) -> list[str]:
-    """The names of the messages that the role may send."""
-    return [kind.__name__ for kind, by_role in TABLE.items() if role in by_role]
+def messages_of(identity: Identity, role: Role) -> list[str]:
+    """The names of the messages that the identity may send as ``role``, at least with some content."""
+    if role not in identity.roles:
+        return []
+    return [kind.__name__ for kind, by_role in TABLE.items() if role in by_role and _may_pass(identity, by_role[role])]
+
+
+def _may_pass(identity: Identity, need: Need) -> bool:
+    """Whether no gate refuses the identity."""
+    match need:
+        case Gate():
+            return not need.why(identity)
+        case Asked():
+            return all(_may_pass(identity, inner) for inner in need.needs.values())
+        case _:
+            return True
 
 
 def _registers(identity: Identity, rm_id: str) -> Refusal | None:
@@ -140,12 +159,11 @@ def _registers(identity: Identity, rm_id: str) -> Refusal | None:
     return Refusal("", f"{identity.name} may not register as {shown(rm_id)}, expected one of: {identity.rm_ids}")
 
 
-def _configures(identity: Identity, value: object) -> Refusal | None:
-    return None if identity.configure else Refusal("", f"{identity.name} may not change the configuration")
+_CONFIGURES = Gate(lambda identity: "" if identity.configure else "may not change the configuration")
 
 
 def _configures_if_set(identity: Identity, value: object) -> Refusal | None:
-    return _configures(identity, value) if value else None
+    return _CONFIGURES(identity, value) if value else None
 
 
 def _acts_in(identity: Identity, partition: str) -> Refusal | None:
@@ -180,11 +198,15 @@ def _operates(identity: Identity, queue: str) -> Refusal | None:
     return Refusal("", f"{identity.name} may not operate queue {shown(queue)}")
 
 
-def _acts_everywhere(identity: Identity, rm_id: str) -> Refusal | None:
-    """A registration is for all partitions."""
-    if identity.partitions.is_any:
-        return None
-    return Refusal("", f"{identity.name} is limited to partitions, and this affects others too")
+def _limit_of_queues(identity: Identity) -> str:
+    """A node is in no queue, but serves all."""
+    return "" if identity.queues is None else "is limited to queues, and this affects others too"
+
+
+def _limit_of_all(identity: Identity) -> str:
+    """A registration is for all partitions too."""
+    limited = "" if identity.partitions.is_any else "is limited to partitions, and this affects others too"
+    return _limit_of_queues(identity) or limited
 
 
 def _drains(identity: Identity, action: str) -> Refusal | None:
@@ -199,6 +221,13 @@ def _sees_partition(identity: Identity, partition: str) -> Refusal | None:
 
 def _sees_queue(identity: Identity, queue: str) -> Refusal | None:
     return None if identity.sees(normal_queue(queue)) else Refusal("", _UNSEEN)
+
+
+def _limit_of_sight(identity: Identity) -> str:
+    """The answer is about all partitions and queues (SE-88)."""
+    if identity.partitions.is_any and identity.queues is None:
+        return ""
+    return "is limited to partitions or queues, and the answer is about all of them"
 
 
 def _asked(kind: type[Struct], free: str = "", **needs: Need) -> Asked:
@@ -218,21 +247,21 @@ _NEW_APPLICATION = _asked(
 _ASK = _asked(
     si.Allocation,
     "allocation_key application_id resource_per_alloc priority allocation_tags task_group_name placeholder originator "
-    "preemption_policy node_id",
+    "preemption_policy node_id releasing",
     partition_name=_acts_in,
 )
-_RELEASE = _asked(si.AllocationRelease, "application_id allocation_key termination_type message", partition_name=_acts_in)
+_RELEASE = _asked(si.AllocationRelease, "application_id allocation_key termination_type message node_id", partition_name=_acts_in)
 _REMOVAL = _asked(si.RemoveApplicationRequest, "application_id", partition_name=_acts_in)
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
-_CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_configures)
+_CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)
 
 #: By message and role of the door, what is asked.
-TABLE: dict[type[Struct], dict[Role, Asked]] = {
+TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.RegisterResourceManagerRequest: {
         Role.RM: _asked(
             si.RegisterResourceManagerRequest,
-            "id version policy_group build_info resume_from answers_predicates",
+            "id version policy_group build_info resume_from answers_predicates wants_scheduling_states epoch",
             rm_id=_registers,
             config=_configures_if_set,
             extra_config=_configures_if_set,
@@ -241,7 +270,7 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
     si.DeregisterResourceManagerRequest: {Role.RM: _asked(si.DeregisterResourceManagerRequest, "id")},
     si.NodeRequest: {
         Role.RM: _asked(si.NodeRequest, "id", nodes=EachPartition(_NODE, _partition_of)),
-        Role.OPERATOR: _asked(si.NodeRequest, "id", nodes=Unlimited(Each(_DRAINED_NODE))),
+        Role.OPERATOR: _asked(si.NodeRequest, "id", nodes=Gate(_limit_of_queues, Each(_DRAINED_NODE))),
     },
     si.ApplicationRequest: {
         Role.RM: _asked(si.ApplicationRequest, "id", new=EachPartition(_NEW_APPLICATION), remove=EachPartition(_REMOVAL))
@@ -276,9 +305,12 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
     si.SetPriority: {
         Role.OPERATOR: _asked(si.SetPriority, "id application_id allocation_key priority", partition_name=_acts_in),
     },
+    si.ExpectNoAllocations: {
+        Role.OPERATOR: _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),
+    },
     si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
     si.ReleaseResourceManager: {
-        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Unlimited(_acts_everywhere)),
+        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Gate(_limit_of_all)),
     },
     si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},
@@ -287,4 +319,7 @@ TABLE: dict[type[Struct], dict[Role, Asked]] = {
             si.Subscribe, "from_ instance applications kinds", partitions=Each(_sees_partition), queues=Each(_sees_queue)
         ),
     },
+    si.ReadConfiguration: {Role.READER: Gate(_limit_of_sight)},
+    si.CheckHealth: {Role.READER: Gate(_limit_of_sight)},
+    si.ReadUsage: {Role.READER: _asked(si.ReadUsage, "by first_day last_day", partitions=Each(_sees_partition))},
 }

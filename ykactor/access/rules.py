@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 
 from ykactor.access import moments
 from ykactor.access.jwts import REQUIRED
-from ykactor.access.limits import FOR_ALL, FOR_EACH, LARGEST, SMALLEST
+from ykactor.access.limits import FOR_ALL, FOR_EACH, number, range_of
 from ykactor.access.model import Role, normal_queue
 from ykactor.access.schema import FileText, IdentityText, ProofText
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
-from ykactor.wire.queuefile.places import Text, note
+from ykactor.wire.queuefile.places import find, join, note
 from ykactor.wire.queuefile.text import Mistakes
 
 #: Keys that only some roles have.
@@ -43,8 +43,8 @@ def check(file: FileText, mistakes: Mistakes) -> None:
         _check_contradictions(identity, mistakes)
         for proof in identity.proofs:
             _check_proof(proof, mistakes)
-        _check_limits(identity, identity.limits, (FOR_EACH,), mistakes)
-    _check_limits(file, file.limits, (FOR_ALL, FOR_EACH), mistakes)
+        _check_limits(identity, (FOR_EACH,), mistakes)
+    _check_limits(file, (FOR_ALL, FOR_EACH), mistakes)
 
 
 def _check_name(identity: IdentityText, first_of_name: dict[str, IdentityText], mistakes: Mistakes) -> None:
@@ -154,13 +154,15 @@ def _check_claims(proof: ProofText, claims: dict[str, str], mistakes: Mistakes) 
             note(mistakes, "SE-45", proof, ("jwt", claim), "found nothing, expected the value that the claim must have")
 
 
-def _check_limits(text: Text, limits: dict[str, int], known: Iterable[dict[str, str]], mistakes: Mistakes) -> None:
-    """SE-48."""
+def _check_limits(text: FileText | IdentityText, known: Iterable[dict[str, str]], mistakes: Mistakes) -> None:
+    """SE-48. Each is looked at, whatever another one is."""
     names = [name for some in known for name in some]
-    for name, number in limits.items():
+    for name, value in text.limits.items():
+        smallest, largest = range_of(name)
         if name not in names:
-            note(mistakes, "SE-48", text, ("limits", name), f"found {shown(name)}, expected one of {', '.join(names)}")
+            message = f"found {shown(name)}, expected one of {', '.join(names)}"
+        elif number(name, value) is None:
+            message = f"found {shown(value)}, expected a whole number from {smallest} to {largest}"
+        else:
             continue
-        smallest, largest = SMALLEST.get(name, 1), LARGEST.get(name, 2**53 - 1)
-        if not smallest <= number <= largest:
-            note(mistakes, "SE-48", text, ("limits", name), f"found {number}, expected {smallest} to {largest}")
+        mistakes.add("SE-48", find(text.place.node, "limits", name), join(text.place.path, "limits", name), message)

@@ -36,7 +36,7 @@ class IdentityText(Text, rename={"rm_ids": "rmIDs", "may_force": "mayForce"}):
     may_force: bool | None = None
     configure: bool | None = None
     queues: list[str] | None = None
-    limits: dict[str, int] = {}
+    limits: dict[str, str] = {}
 
     @classmethod
     def label(cls, node: Mapping, above: str, siblings: int) -> str:
@@ -60,4 +60,4 @@ class FileText(Text):
     identities: list[IdentityText] = []
     tokens: str = ""
     jwt: JwtText | None = None
-    limits: dict[str, int] = {}
+    limits: dict[str, str] = {}

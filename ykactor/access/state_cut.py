@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import convert, structs, to_builtins
+
+from ykactor.access.event_rules import STATE_CAUSES
+from ykactor.core.messages.pending_causes import PendingCode, Place
+from ykactor.core.messages.reasons import AN_OPERATOR, without_others
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.parts import Pace, Pausing
@@ -40,23 +45,30 @@ APPLICATION_FIELDS = (
     "allocated",
     "allocations",
     "replacing",
+    "usedSeconds",
+    "lostSeconds",
 )
-#: Without ``reason``, which may name anything, and without times (``_rough``).
-PENDING_FIELDS = ("count", "priority", "resource", "allocationKeys")
+APPLICATION_TIMES = ("submissionTime", "startTime", "finishedTime")
+#: Without ``reason``, ``place`` and times, which are made anew.
+PENDING_FIELDS = ("code", "count", "priority", "resource", "allocationKeys")
 ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
 LIMIT_FIELDS = ("queue", "whose", "max", "allocated", "maxApplications", "applications")
 
 _MS_NS = 10**6
 #: An entry of an application takes as long as so many others.
 _APPLICATION_ITEMS = 2
+#: A group of its pending asks too, for which a sentence is made.
+_GROUP_ITEMS = 7
 
 #: It is in no queue; its ``queueName`` is the one that it was meant for, by whomever.
 _REJECTED = ApplicationState.REJECTED.value
 
 _Entry = dict[str, Any]
+#: Whether a queue is in view, a path in lower case.
+ShowsQueue = Callable[[str], bool]
 
 
-def cut(state: _Entry, shows_queue: Callable[[str], bool]) -> Pausing[_Entry]:
+def cut(state: _Entry, shows_queue: ShowsQueue) -> Pausing[_Entry]:
     """A new state with the queues that are shown, their applications and their limits. Pauses every few ms."""
     pace = Pace()
     queues: dict[str, _Entry] = {}
@@ -68,8 +80,8 @@ def cut(state: _Entry, shows_queue: Callable[[str], bool]) -> Pausing[_Entry]:
     applications: dict[str, _Entry] = {}
     for name, application in state["applications"].items():
         if application["state"] != _REJECTED and shows_queue(application["queueName"]):
-            applications[name] = _of_application(application)
-        if pace.is_due(_APPLICATION_ITEMS):
+            applications[name] = _of_application(application, shows_queue)
+        if pace.is_due(_APPLICATION_ITEMS + _GROUP_ITEMS * len(application.get("pending", ()))):
             yield ()
     limits = []
     for limit in state["limits"]:
@@ -77,7 +89,7 @@ def cut(state: _Entry, shows_queue: Callable[[str], bool]) -> Pausing[_Entry]:
             limits.append(_only(limit, LIMIT_FIELDS))
         if pace.is_due():
             yield ()
-    return {"name": state["name"], "queues": queues, "applications": applications, "nodes": {}, "limits": limits}
+    return {"name": state["name"], "queues": queues, "applications": applications, "limits": limits}
 
 
 def _of_queue(queue: _Entry, parent: _Entry | None) -> _Entry:
@@ -85,6 +97,7 @@ def _of_queue(queue: _Entry, parent: _Entry | None) -> _Entry:
     left = left_of(queue["max"], queue["allocated"])
     return {
         **_only(queue, QUEUE_FIELDS),
+        **_of_hold(queue),
         "headroom": _smaller(left, parent, "headroom"),
         "actualGuaranteed": _smaller(queue["guaranteed"], parent, "actualGuaranteed"),
     }
@@ -94,17 +107,37 @@ def _smaller(own: Resource | None, parent: _Entry | None, field: str) -> Resourc
     return min_union(own, parent[field] if parent is not None else None)
 
 
-def _of_application(application: _Entry) -> _Entry:
-    shown = _only(application, APPLICATION_FIELDS)
+def _of_application(application: _Entry, shows_queue: ShowsQueue) -> _Entry:
+    shown = _only(application, APPLICATION_FIELDS) | _of_hold(application)
+    shown |= {field: _rough(time_ns) for field, time_ns in _only(application, APPLICATION_TIMES).items()}
+    if application.get("reason") in STATE_CAUSES:
+        shown["reason"] = application["reason"]
     if "pending" in application:  # it has not ended
-        shown["submissionTime"] = _rough(application["submissionTime"])
-        shown["pending"] = [_of_pending(group) for group in application["pending"]]
+        shown["pending"] = [_of_pending(group, shows_queue) for group in application["pending"]]
     return shown
 
 
-def _of_pending(group: _Entry) -> _Entry:
+def _of_hold(holder: _Entry) -> _Entry:
+    """Since when it is held; the audit tells by whom."""
+    return {"held": {"by": AN_OPERATOR, "since": _rough(holder["held"]["since"])}} if "held" in holder else {}
+
+
+def _of_pending(group: _Entry, shows_queue: ShowsQueue) -> _Entry:
+    place = place_in_view(convert(group["place"], Place), shows_queue) if "place" in group else None
+    reason = without_others(PendingCode(group["code"]), place, group["resource"])
     attempts = {field: time and _rough(time) for field, time in _only(group, ATTEMPT_FIELDS).items()}
-    return {"reason": "", **_only(group, PENDING_FIELDS), "creationTimes": [*map(_rough, group["creationTimes"])], **attempts}
+    return {
+        "reason": reason,
+        **_only(group, PENDING_FIELDS),
+        **({} if place is None else {"place": to_builtins(place)}),
+        "creationTimes": [*map(_rough, group["creationTimes"])],
+        **attempts,
+    }
+
+
+def place_in_view(place: Place, shows_queue: ShowsQueue) -> Place:
+    """Where an ask is kept back: its path is known from its own queue, numbers of a queue that is hidden are those of others."""
+    return place if shows_queue(place.queue_name) else structs.replace(place, used=None, max=None)
 
 
 def _rough(time_ns: int) -> int:

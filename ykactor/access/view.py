@@ -13,8 +13,11 @@ from msgspec import Struct
 
 from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, Rules
 from ykactor.access.model import Identity, Names, is_below
-from ykactor.access.state_cut import cut
+from ykactor.access.state_cut import cut, place_in_view
+from ykactor.core.messages.pending_causes import PendingCause
+from ykactor.core.messages.reasons import without_others
 from ykactor.core.values.parts import Pausing
+from ykactor.core.values.resources import Resource
 from ykactor.wire.si.messages import EventRecord
 
 #: Places of which a view remembers what it shows there; more take 1 us for each event.
@@ -46,6 +49,11 @@ class View(Struct, frozen=True, dict=True):
         if self.queues is None:
             return state
         return (yield from cut(state, self.shows_queue))
+
+    def reason(self, cause: PendingCause, wanted: Resource) -> str:
+        """Why an ask is pending that wants so much, base units, as far as it is shown (SE-84)."""
+        place = None if cause.place is None else place_in_view(cause.place, self.shows_queue)
+        return without_others(cause.code, place, wanted)
 
     def shows_partition(self, partition: str) -> bool:
         """Whether anything of the partition is shown."""

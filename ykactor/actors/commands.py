@@ -151,11 +151,17 @@ class Publication(Struct, frozen=True):
 
 
 class PartitionSnapshot(Struct, frozen=True):
-    """A partition's state after all its earlier publications; ``state`` is JSON-like (``inspection.snapshot``)."""
+    """A partition's state after all its earlier publications.
+
+    Attributes:
+        state: JSON-like (``inspection.snapshot``).
+        cycles: how long they take (``TurnTimes.of_cycles``), which is no part of the state.
+    """
 
     partition: PartitionName
     snapshot_id: int
     state: dict[str, Any]
+    cycles: dict[str, float] = {}
 
 
 FeedCommand = Publication | PartitionSnapshot

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ykactor.actors.commands import SwitchConfig
 from ykactor.actors.hand import Culprit, Message
 from ykactor.core.messages.kinds import Consequence
-from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, WantSchedulingStates
 from ykactor.core.turn.causes import Cause, CycleDue, Input, TimersDue
 from ykactor.core.values.ids import PartitionName
 
@@ -17,7 +17,7 @@ from ykactor.core.values.ids import PartitionName
 RESTARTS_MAX = 3
 WITHIN_S = 60.0
 #: A partition that cannot handle one of these is not what others take it for.
-_INDISPENSABLE = (ApplyConfig, RemovePartition, Reset, SetPredicateService)
+_INDISPENSABLE = (ApplyConfig, RemovePartition, Reset, SetPredicateService, WantSchedulingStates)
 
 #: Keys and rows of a partition's state as text.
 Rows = list[tuple[bytes, bytes]]

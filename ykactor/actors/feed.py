@@ -49,12 +49,14 @@ class FeedSnapshot(Struct, frozen=True):
 
     Attributes:
         round_number: counts the snapshots taken.
+        cycles: how long those of each partition take.
         is_shared: whether other callers get the same states; if not, the caller may take them apart.
     """
 
     sequence: int
     partitions: list[dict[str, Any]]
     round_number: int
+    cycles: dict[str, dict[str, float]] = {}
     is_shared: bool = False
     seen: SeenStates = field(default_factory=SeenStates)
 
@@ -80,6 +82,7 @@ class _Round:
         self.number = number
         self.partitions = partitions
         self.states: dict[PartitionName, dict[str, Any]] = {}
+        self.cycles: dict[str, dict[str, float]] = {}
         self.held: list[Publication] = []
         self.held_facts = 0
         self.result: FeedSnapshot | None = None
@@ -315,12 +318,13 @@ class FeedActor:
         if round_ is None or snapshot.snapshot_id != round_.number:
             return  # its round has timed out
         round_.states[snapshot.partition] = snapshot.state
+        round_.cycles[snapshot.partition] = snapshot.cycles
         self._complete_round(round_)
 
     def _complete_round(self, round_: _Round) -> None:
         if len(round_.states) == len(round_.partitions):
             states = [round_.states[name] for name in round_.partitions]
-            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number)
+            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number, round_.cycles)
             round_.complete.set()
             self._end_round(round_)
 

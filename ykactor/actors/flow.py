@@ -109,6 +109,7 @@ _TO_QUEUE = (
 _TO_NODE = (
     commands.Register,
     commands.SetCapacity,
+    commands.SetAttributes,
     commands.SetSchedulable,
     commands.PlaceForeign,
     commands.ReleaseForeign,
@@ -121,7 +122,7 @@ _AUDIT = "surfaces/server/audit.py"
 _DAEMON, _WATCHER = "surfaces/server/daemon.py", "surfaces/server/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
-_OUTBOX, _JOURNAL = "actors/outbox.py", "actors/journal.py"
+_OUTBOX, _JOURNAL, _READING = "actors/outbox.py", "actors/journal.py", "actors/reading.py"
 
 FLOW = (
     # from the edge inwards
@@ -143,10 +144,8 @@ FLOW = (
     ),
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
-    Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot,), (_FEED,), is_answered=True),
-    Edge(
-        _R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), ("surfaces/http/published.py", "surfaces/http/metrics.py"), is_answered=True
-    ),
+    Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _READING), is_answered=True),
+    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_READING, "surfaces/http/metrics.py"), is_answered=True),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Commit, Settle), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from ykactor.actors.commands import PartitionCommand
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
@@ -43,6 +44,10 @@ class Gateway(Protocol):
     @property
     def outboxes(self) -> OutboxRegistry[Any]:
         """The outbox of the registered resource manager (``wire.si`` responses)."""
+
+    @property
+    def health(self) -> HealthChecks:
+        """Whether the daemon is well."""
 
     @property
     def instance(self) -> str:

@@ -56,8 +56,11 @@ class Hand:
         return bool(self._items)
 
     def take(self, commands: Iterable[PartitionCommand]) -> None:
-        """Add commands behind the others. Their submissions are taken out of them, so that few are freed at a time."""
-        for command in commands:
+        """Add commands behind the others; what is read comes last of them, so that readers do not cut input into more turns.
+
+        Their submissions are taken out of them, so that few are freed at a time.
+        """
+        for command in sorted(commands, key=_is_read):
             if isinstance(command, Intake):
                 self._items.extend(command.submissions)
                 self._intakes.append(_Left(command, len(command.submissions)))
@@ -172,3 +175,7 @@ class Hand:
         self._items.clear()
         self._intakes.clear()
         return left
+
+
+def _is_read(command: PartitionCommand) -> bool:
+    return isinstance(command, Read)

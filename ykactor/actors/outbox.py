@@ -7,18 +7,23 @@ protocol).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 from msgspec import Struct, structs
 
+from ykactor.actors.commands import Intake, PartitionCommand
+from ykactor.actors.connected import NOBODY
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
+from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.requests import Requests
 
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
 KEPT_BYTES_MAX = 2**26
+#: Resource managers whose epoch is remembered.
+EPOCHS_MAX = 100
 #: Messages that a session takes at once.
 TAKE_MAX = 256
 
@@ -79,6 +84,8 @@ class Outbox(Generic[E]):
         self.reader: OutboxReader[E] | None = None
         #: The Unix time at which this session began, or without one, at which the last one ended; set by the sessions.
         self.since_ns = 0
+        #: What the resource manager has told of itself; set by the sessions.
+        self.build_info: Mapping[str, str] = {}
         self.grown = trio.lowlevel.ParkingLot()
         self._kept_max = kept_max
         self._bytes_max = bytes_max
@@ -195,7 +202,7 @@ class OutboxReader(Generic[E]):
         raise SessionReplacedError(f"a newer session of {self.outbox.rm_id} has registered")
 
 
-def _ignore(_current: object, _is_changing: bool) -> None:
+def _ignore(*_: object) -> None:
     """Nothing is kept."""
 
 
@@ -205,10 +212,21 @@ class OutboxRegistry(Generic[E]):
     Args:
         journal: as in ``Outbox``.
         changing: called with the present outbox, and whether partitions are about to be reset for another registration.
+        raising: called with ``epochs`` when they have changed.
     """
 
-    def __init__(self, journal: Journal | None = None, changing: Callable[[Any, bool], None] = _ignore) -> None:
+    def __init__(
+        self,
+        journal: Journal | None = None,
+        changing: Callable[[Any, bool], None] = _ignore,
+        raising: Callable[[dict[str, int]], None] = _ignore,
+    ) -> None:
         self._changing = changing
+        self._raising = raising
+        #: By ``rmID`` the highest epoch above 0 with which it has registered (SC-158), of those that registered last.
+        self.epochs: dict[str, int] = {}
+        #: Set before partitions are told.
+        self.connected = NOBODY
         #: The number of the newest message before those of the present registration.
         self._sequence = 0
         self.current: Outbox[E] | None = None
@@ -239,13 +257,23 @@ class OutboxRegistry(Generic[E]):
         """The present registration is valid."""
         self._changing(self.current, False)
 
-    def skip_to(self, sequence: int) -> None:
-        """The number of the newest message of all registrations so far."""
-        self._sequence = sequence
+    def welcome(self, inbox: Mailbox[PartitionCommand]) -> None:
+        """Tell a new partition, whose inbox is empty, who is connected."""
+        if self.connected != NOBODY:
+            inbox.offer(Intake(self.connected.submissions()))
 
-    def restore(self, restored: Outbox[E]) -> None:
-        """Take over a registration of the journal."""
-        self.current = restored
+    def raise_epoch(self, rm_id: str, number: int) -> None:
+        """A resource manager has registered with this epoch, which is not lower than ``epochs`` says."""
+        if number and next(reversed(self.epochs.items()), None) != (rm_id, number):
+            self.epochs.pop(rm_id, None)
+            self.epochs[rm_id] = number  # as the last one
+            if len(self.epochs) > EPOCHS_MAX:
+                del self.epochs[next(iter(self.epochs))]
+            self._raising(self.epochs)
+
+    def restore(self, sequence: int, epochs: dict[str, int], registration: Outbox[E] | None) -> None:
+        """Take over what the journal has: the number of the newest message of all registrations, and the last of these."""
+        self._sequence, self.epochs, self.current = sequence, epochs, registration
 
     def release(self) -> None:
         """End the registration; the session still takes the messages that are left (SC-142)."""

@@ -31,6 +31,7 @@ from ykactor.actors.commands import (
     TakeSnapshot,
     TurnRecord,
 )
+from ykactor.actors.connected import NOBODY
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
@@ -42,7 +43,7 @@ from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, Submission
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.records.base import Restored, new, renewed
@@ -138,9 +139,8 @@ class PartitionActor:
         self.core, self.scheduler_core, self._base = restored or new(config, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
         self.hand = Hand()
-        #: A predicate service that was connected when the state was kept is no longer.
-        first: Submission = ApplyConfig(config) if restored is None else SetPredicateService(is_there=False)
-        self.hand.take([Intake([first])])
+        #: A resource manager that was connected when the state was kept is no longer.
+        self.hand.take([Intake([ApplyConfig(config)] if restored is None else NOBODY.submissions())])
         self.cycles = 0
         self.busy = self.is_renewing = False
         self.begun: tuple[int, Cause] | None = None
@@ -357,7 +357,7 @@ class PartitionActor:
                 done(self.core.name, (await self._observe(Request(request), parts)).refusal)
             case TakeSnapshot(snapshot_id):
                 shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
-                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown))
+                await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown, self.times.of_cycles()))
             case Read():
                 command.done(await self.read(command))
             case RunCycles(count, done):

@@ -28,6 +28,7 @@ class Partitions:
         make: makes a partition that does not run yet.
         forget: called with the name of a partition that has ended because it left the configuration, after all that it published.
         published: waits until the feed has published everything that it was given by a partition.
+        welcome: tells a partition that has come with a configuration who is connected, by its inbox.
 
     Attributes:
         actors, inboxes: by name, in the order of creation.
@@ -38,11 +39,13 @@ class Partitions:
         make: Callable[[PartitionConfig], PartitionActor],
         forget: Callable[[PartitionName], Awaitable[None]] = _at_once,
         published: Callable[[PartitionName], Awaitable[None]] = _at_once,
+        welcome: Callable[[Mailbox[PartitionCommand]], None] = lambda _: None,
     ) -> None:
         self.actors: dict[PartitionName, PartitionActor] = {}
         self.inboxes: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._make = make
         self._published = published
+        self._welcome = welcome
         self._forget = forget
         self._supervisor: Supervisor | None = None
 
@@ -95,6 +98,7 @@ class Partitions:
             return objection
         for partition in change.added:
             await self._start(partition)
+            self._welcome(self.inboxes[partition.name])
         for name in self.actors:
             await self._published(name)
         for name in change.removed:

@@ -70,6 +70,8 @@ class Subscription:
         self._ring = feed.ring
         self._selection = feed.selection(form, wanted, view)
         self._cursor = after
+        #: The last event that was there at the beginning: a bookmark tells at once when the subscriber has all up to it.
+        self._past = feed.ring.durable
         #: The last number that the subscriber was notified of.
         self._announced = after
         self._notices = Notices(feed.journal)
@@ -201,5 +203,7 @@ class Subscription:
     def _bookmark_at(self) -> float:
         if self._is_blocked:
             return inf
+        if self._announced < self._past <= self._cursor:
+            return -inf
         moved = self._cursor > self._announced
         return self._spoke_at + (FILTERED_BOOKMARK_S if moved else BOOKMARK_S)

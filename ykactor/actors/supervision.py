@@ -193,7 +193,7 @@ class Supervisor:
 
     async def _show(self, actor: PartitionActor, snapshot_id: int) -> None:
         shown = await drive(partition_state(actor.core, actor.scheduler_core.state), pause)
-        await self._publish(PartitionSnapshot(actor.core.name, snapshot_id, shown))
+        await self._publish(PartitionSnapshot(actor.core.name, snapshot_id, shown, actor.times.of_cycles()))
 
 
 async def _quarantine(name: PartitionName, command: PartitionCommand, failure: Failure) -> None:

@@ -40,6 +40,7 @@ class TurnTimes:
         phases: by name.
         publish: of them, to collect what the journal keeps of a turn and to wait for room in the feed.
         cycles: to plan, commit and settle.
+        last_cycle_s, longest_cycle_s: of them; 0 if there was none.
         placements, preemptions: to plan one of them: the mean of its cycle, for each.
     """
 
@@ -48,6 +49,7 @@ class TurnTimes:
         self.phases = {name: PhaseTimes() for name in _NAMES.values()} | {"publish": self.publish}
         self._of_cycle = self.phases["plan"], self.phases["commit"], self.phases["settle"]
         self.cycles, self.placements, self.preemptions = Histogram(DECADES), Histogram(DECADES), Histogram(DECADES)
+        self.last_cycle_s = self.longest_cycle_s = 0.0
 
     def of(self, phase: Ingest | SchedulerPhase) -> PhaseTimes:
         """Measures this phase."""
@@ -56,7 +58,9 @@ class TurnTimes:
     def note_cycle(self, facts: Sequence[Fact]) -> None:
         """A cycle is over, with these facts."""
         plan, commit, settle = self._of_cycle
-        self.cycles.observe(plan.last_s + commit.last_s + settle.last_s)
+        self.last_cycle_s = plan.last_s + commit.last_s + settle.last_s
+        self.longest_cycle_s = max(self.longest_cycle_s, self.last_cycle_s)
+        self.cycles.observe(self.last_cycle_s)
         commit.last_s = settle.last_s = 0.0  # the next cycle may do without them
         if not facts:
             return
@@ -66,3 +70,13 @@ class TurnTimes:
             mean_s = plan.last_s / (placed + preempted)
             self.placements.observe(mean_s, placed)
             self.preemptions.observe(mean_s, preempted)
+
+    def of_cycles(self) -> dict[str, float]:
+        """The number of cycles, and how many seconds the last and the longest one took, and the mean."""
+        count = sum(self.cycles.counts)
+        return {
+            "count": count,
+            "lastSeconds": self.last_cycle_s,
+            "meanSeconds": self.cycles.sum / count if count else 0.0,
+            "maxSeconds": self.longest_cycle_s,
+        }

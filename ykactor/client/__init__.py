@@ -1,5 +1,7 @@
 """A trio client for the daemon: a resource manager, an operator, or a follower of the event feed.
 
+`ykactor.client.asyncio` and `ykactor.client.sync` have the same for programs that run asyncio, or no event loop.
+
 Messages are the structs of `ykactor.wire.si.messages`.
 
 Examples
@@ -41,28 +43,42 @@ A follower that prints what happens in one queue and everything below it::
 
     trio.run(print_queue, "ws://127.0.0.1:9081")
 
+`keep_registered` is the session of a resource manager that outlives the daemon: it connects again by itself, and says when
+everything is to be reported.
+
 A URL is ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``. Where the daemon asks who one is, `connect` and `follow` take a
 token: ``connect(url, rm_id="example", token=token)``. It is not sent over ``ws://`` to another machine, unless ``insecure=True``
 allows it, because whoever is on the way could read it. ``tls=tls_context(ca="ca.pem")`` says whom to trust with ``wss://``.
 """
 
-from ykactor.client.errors import Disconnected, RequestRefused
+from ykactor.client.errors import Disconnected, Refused, RequestRefused, SessionReplaced
 from ykactor.client.follower import FollowedMessage, Follower, follow
+from ykactor.client.kept import KeptSession, Refusal, keep_registered
 from ykactor.client.login import tls_context
 from ykactor.client.operator import Operator, operate
 from ykactor.client.quantities import cores, gib
-from ykactor.client.resource_manager import ResourceManager, connect
+from ykactor.client.questions import check_health, read_configuration, read_usage
+from ykactor.client.resource_manager import Answered, ResourceManager, connect
 
 __all__ = [
     "connect",
     "ResourceManager",
+    "Answered",
+    "keep_registered",
+    "KeptSession",
+    "Refusal",
     "follow",
     "Follower",
     "FollowedMessage",
     "operate",
     "Operator",
+    "read_configuration",
+    "check_health",
+    "read_usage",
     "Disconnected",
+    "Refused",
     "RequestRefused",
+    "SessionReplaced",
     "tls_context",
     "cores",
     "gib",

@@ -9,7 +9,7 @@ from msgspec import Struct
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
 from wsproto import ConnectionType
 
-from ykactor.client.errors import Disconnected, RequestRefused
+from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.login import Login
 from ykactor.client.streams import host_of, listening_on, open_stream
 from ykactor.wire.compression import Deflate, ExtensibleConnection
@@ -32,6 +32,8 @@ WAITING_MAX = 10_000
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
 #: What the library has for a connection that ended without a close frame.
 _NO_CLOSE_FRAME = 1006
+#: The daemon's code for a session whose place another one has taken.
+_REPLACED = 4001
 
 
 @asynccontextmanager
@@ -66,7 +68,7 @@ async def open_connection(
     RequestRefused
         ``NOT_AUTHENTICATED``: the daemon does not know who this is. ``NOT_PERMITTED``: it does not let this one in.
     ValueError
-        The URL is not valid.
+        The URL is not valid, or has no TLS although there are settings for it.
     """
     failure: BaseException | None = None
     shown = login or Login()
@@ -205,7 +207,8 @@ def _closed(closed: ConnectionClosed) -> Disconnected:
         return Disconnected("the connection is closed")
     if reason.code == _NO_CLOSE_FRAME:
         return Disconnected("the connection was lost without a reason: the daemon was killed, or the network failed")
-    return Disconnected(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
+    failure = SessionReplaced if reason.code == _REPLACED else Disconnected
+    return failure(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
 
 
 def encoding_named(name: str) -> Encoding:

@@ -1,12 +1,44 @@
 """What can go wrong between a client and the daemon."""
 
+from collections.abc import Sequence
+
+from ykactor.wire.si import messages as si
+
+#: An entry of a request that was rejected, as the daemon says it.
+Rejected = si.RejectedNode | si.RejectedApplication | si.RejectedAllocation
+
 
 class Disconnected(Exception):
     """There is no connection to the daemon: it could not be opened, or was lost or closed. The message has the reason."""
 
 
-class RequestRefused(Exception):
-    """The daemon refused a request, which had no effect.
+class SessionReplaced(Disconnected):
+    """Another session has registered with the id of this resource manager, and has taken its place."""
+
+
+class Refused(Exception):
+    """The daemon refused a request, or rejected entries of it. The other entries of it took effect.
+
+    Attributes
+    ----------
+    code : str
+        For programs, for example ``NO_APPLICATION`` (AP-139); that of the first rejection.
+    message : str
+        For people.
+    rejections : sequence of si.RejectedNode, si.RejectedApplication or si.RejectedAllocation
+        The entries that were rejected, in the order of the daemon; empty if the request was refused as a whole, which is a
+        `RequestRefused`.
+    """
+
+    def __init__(self, code: str, message: str, rejections: Sequence[Rejected] = ()) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.rejections = rejections
+
+
+class RequestRefused(Refused):
+    """The daemon refused a request as a whole: it had no effect.
 
     Attributes
     ----------
@@ -19,7 +51,6 @@ class RequestRefused(Exception):
     """
 
     def __init__(self, code: str, message: str, path: str = "") -> None:
-        super().__init__(f"{code}: {path}: {message}" if path else f"{code}: {message}")
-        self.code = code
+        super().__init__(code, f"{path}: {message}" if path else message)
         self.message = message
         self.path = path

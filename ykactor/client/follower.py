@@ -9,6 +9,7 @@ from typing import Unpack
 import trio
 from msgspec import structs
 
+from ykactor.client.backoff import pause_s
 from ykactor.client.connection import MessageStream, encoding_named, is_refused, open_connection
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
@@ -17,9 +18,6 @@ from ykactor.wire.si.codec import Encoding, ProtocolError
 
 #: At the first connection: how long a follower that waits does so for a daemon that does not listen yet.
 FIRST_CONNECT_S = 5.0
-#: Back-off: the first and the longest pause before the next attempt; the actual pause is random, at least half of it.
-BACKOFF_FIRST_S = 0.2
-BACKOFF_MAX_S = 10.0
 
 FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged | si.JournalStatus
 #: Called with a sentence when there is a connection, when it is lost, and when it is restored.
@@ -96,8 +94,7 @@ class Follower:
                     self._resume_from("snapshot")
                 has_moved = self._subscribe.from_ != began_from
                 attempt = 0 if has_moved or not self.begun.is_set() else attempt + 1
-                pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(attempt, 16))
-                await trio.sleep(pause_s * self._rng.uniform(0.5, 1))
+                await trio.sleep(pause_s(attempt, self._rng))
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
             self.begun.set()
@@ -139,7 +136,7 @@ class Follower:
             outcome = f"resumed after event {self._subscribe.from_}, no event is missing"
         self._on_connection(f"connection restored: {outcome}")
 
-    async def _deliver(self, message: si.Events | si.Snapshot | si.Bookmark | si.Lagged | si.JournalStatus) -> None:
+    async def _deliver(self, message: si.FeedMessage) -> None:
         match message:
             case si.Events(events=events):
                 for event in events:

@@ -17,7 +17,7 @@ class LoginOptions(TypedDict, total=False):
     token : str
         A token or a JWT, by which the daemon knows who this is.
     tls : ssl.SSLContext
-        For ``wss://``, see `tls_context`; without it the authorities of the operating system are trusted.
+        For ``wss://`` only, see `tls_context`; without it the authorities of the operating system are trusted.
     insecure : bool
         Whether to send the token also over ``ws://`` to another machine: whoever is on the way can read it then.
     """

@@ -2,19 +2,33 @@
 
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Literal, Unpack
+from itertools import chain, islice
+from typing import Generic, Literal, NamedTuple, TypeVar, Unpack
 
 import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection
-from ykactor.client.errors import RequestRefused
+from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
+from ykactor.client.rejections import SentRequest, attribute
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
+
+#: The number of requests of `ResourceManager.send_all` that have no answer yet.
+IN_FLIGHT_MAX = 64
+
+R = TypeVar("R", bound=si.Request)
+
+
+class Answered(NamedTuple, Generic[R]):
+    """A request with its answer, from `ResourceManager.send_all`."""
+
+    request: R
+    outcome: si.Ack | Refused
 
 
 class ResourceManager:
@@ -37,11 +51,16 @@ class ResourceManager:
         #: Held by the task that reads; it delivers messages for all waiting tasks.
         self._reading = trio.Lock()
         self._responses: deque[si.Response] = deque()
-        #: By request id: the response to a request that a task waits for, None before it arrives.
-        self._answers: dict[str, si.Ack | si.ErrorResponse | None] = {}
+        #: By request id, in order: the requests without an answer, also those for whose answer nobody waits.
+        self._sent: dict[str, SentRequest] = {}
         #: Old acknowledgements may be repeated after a resume, so the ids of two sessions must differ.
         self._id_prefix = secrets.token_hex(4)
         self._ids_count = 0
+
+    @property
+    def unread_count(self) -> int:
+        """The number of messages that were received while a `request` waited, and that iteration has not yielded yet."""
+        return len(self._responses)
 
     async def send(self, request: si.Request) -> None:
         """Send a request without waiting. If it has an ``id``, iteration yields its `si.Ack` or `si.ErrorResponse`.
@@ -62,26 +81,69 @@ class ResourceManager:
 
         Raises
         ------
+        Refused
+            The daemon rejected entries of the request (AP-139); the others took effect. Iteration yields the rejections too.
         RequestRefused
-            The daemon refused the request, which had no effect.
+            The daemon refused the request as a whole, which had no effect.
         Disconnected
             It is not known whether the request took effect. Register again with ``resume_from``: the missing messages come
             first, with the `si.Ack` of the request if it took effect. If there is none, send it again (rule SC-157).
         """
+        outcome = await self._outcome(await self._start(request))
+        if isinstance(outcome, Refused):
+            raise outcome
+        return outcome
+
+    def send_all(self, requests: Iterable[R]) -> "Answers[R]":
+        """Send requests without waiting for each answer; yields the answers in the order of the requests.
+
+        Up to ``IN_FLIGHT_MAX`` (64) requests have no answer at any time. None is sent while the caller does not take an answer
+        that is there. Iterate in one task. Who leaves the loop before its end has nothing to close; what was sent has its effect.
+
+        Parameters
+        ----------
+        requests : iterable of si.Request
+            Their ``id`` is replaced.
+
+        Yields
+        ------
+        Answered
+            A request, and its `si.Ack` or why it was refused; the requests behind it are sent all the same.
+
+        Raises
+        ------
+        Disconnected
+            As of `request`, for all requests without an answer.
+
+        Examples
+        --------
+        ::
+
+            async for request, outcome in rm.send_all(requests):
+                if isinstance(outcome, Refused):
+                    print(request, outcome)
+        """
+        return Answers(requests, self._start, self._outcome)
+
+    async def _start(self, request: si.Request) -> SentRequest:
+        """Send a request, for `_outcome`."""
         self._ids_count += 1
         request_id = f"{self._id_prefix}-{self._ids_count}"
-        self._answers[request_id] = None
+        sent = self._sent[request_id] = SentRequest(request)
         try:
             await self._stream.send(structs.replace(request, id=request_id))
-            await self._receive_until(lambda: self._answers[request_id] is not None)
-        finally:
-            answer = self._answers.pop(request_id)
-        if isinstance(answer, si.ErrorResponse):
-            raise RequestRefused(answer.code, answer.message, answer.path)
-        assert answer is not None, "_receive_until has waited for the response"
-        return answer
+        except BaseException:
+            del self._sent[request_id]  # no rejection can be about it
+            raise
+        return sent
 
-    async def answer(self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str]) -> None:
+    async def _outcome(self, sent: SentRequest) -> si.Ack | Refused:
+        await self._receive_until(lambda: sent.answer is not None)
+        return sent.outcome()
+
+    async def answer(
+        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
+    ) -> None:
         """Answer predicate checks, without waiting.
 
         The daemon sends them if the session was opened with ``answers_predicates``. A check without an answer within 10 s counts
@@ -93,6 +155,8 @@ class ResourceManager:
             The request that iteration yielded.
         refusal : callable
             Called with each check; returns why the asks may not run on the node, or "" if they may.
+        uses : int, optional
+            For how many placements on its node a permission holds (SC-160); without it, until something ends it (SC-156).
 
         Raises
         ------
@@ -106,11 +170,29 @@ class ResourceManager:
                 if isinstance(response, si.PredicatesRequest):
                     await rm.answer(response, lambda check: "" if check.node_id in has_volume else "its volume is not there")
         """
-        answers = [
-            si.PredicateAnswer(predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check))
-            for check in asked.checks
-        ]
-        await self.send(si.PredicatesResponse(partition_name=asked.partition_name, answers=answers))
+        await self.send(predicate_answers(asked, refusal, uses))
+
+    async def hand_back(self, allocation: si.Allocation) -> si.Ack:
+        """Hand back an allocation that could not start on its node: the ask waits again, for a while without this node (AP-144).
+
+        Parameters
+        ----------
+        allocation : si.Allocation
+            As it came in `si.AllocationResponse.new`.
+
+        Raises
+        ------
+        Refused, RequestRefused, Disconnected
+            As of `request`.
+        """
+        release = si.AllocationRelease(
+            application_id=allocation.application_id,
+            allocation_key=allocation.allocation_key,
+            partition_name=allocation.partition_name,
+            termination_type="SCHEDULING_FAILED_ON_RM",
+            node_id=allocation.node_id,
+        )
+        return await self.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release])))
 
     def __aiter__(self) -> "ResourceManager":
         return self
@@ -129,12 +211,58 @@ class ResourceManager:
 
     def _deliver(self, message: si.Response) -> None:
         self.sequence = message.sequence or self.sequence
-        if isinstance(message, si.Ack | si.ErrorResponse) and message.id in self._answers:
-            self._answers[message.id] = message
+        attribute(message, self._sent.values())
+        if isinstance(message, si.Ack | si.ErrorResponse) and message.id in self._sent:
+            self._sent.pop(message.id).answer = message
         elif isinstance(message, si.JournalStatus) and self._on_journal is not None:
             self._on_journal(message)
         elif not isinstance(message, si.RegisterResourceManagerResponse):
             self._responses.append(message)
+
+
+class Answers(Generic[R]):
+    """What `ResourceManager.send_all` returns: sends the requests, and iterates over their answers."""
+
+    def __init__(
+        self,
+        requests: Iterable[R],
+        start: Callable[[R], Awaitable[SentRequest]],
+        outcome: Callable[[SentRequest], Awaitable[si.Ack | Refused]],
+    ) -> None:
+        self._requests = iter(requests)
+        self._start = start
+        self._outcome = outcome
+        self._in_flight: deque[tuple[R, SentRequest]] = deque()
+
+    def __aiter__(self) -> "Answers[R]":
+        return self
+
+    async def __anext__(self) -> Answered[R]:
+        for request in islice(self._requests, IN_FLIGHT_MAX - len(self._in_flight)):
+            try:
+                self._in_flight.append((request, await self._start(request)))
+            except BaseException:
+                self._requests = chain([request], self._requests)
+                raise
+        if not self._in_flight:
+            raise StopAsyncIteration
+        request, sent = self._in_flight[0]
+        answered = Answered(request, await self._outcome(sent))
+        self._in_flight.popleft()
+        return answered
+
+
+def predicate_answers(
+    asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], uses: int | None
+) -> si.PredicatesResponse:
+    """What `ResourceManager.answer` sends."""
+    answers = [
+        si.PredicateAnswer(
+            predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check), uses=uses
+        )
+        for check in asked.checks
+    ]
+    return si.PredicatesResponse(partition_name=asked.partition_name, answers=answers)
 
 
 @asynccontextmanager
@@ -146,6 +274,8 @@ async def connect(
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
     answers_predicates: bool = False,
+    wants_scheduling_states: bool = False,
+    epoch: int = 0,
     on_journal: OnJournal | None = None,
     **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
@@ -166,6 +296,12 @@ async def connect(
         applications, and they must be reported again.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
+    wants_scheduling_states : bool
+        Whether iteration shall yield a `si.SchedulingStateResponse` when it is new why asks wait (rule AP-146).
+    epoch : int
+        The number of this process, if several of this `rm_id` take over from each other: each has a higher one than that
+        before it, such as the number of transitions of a lease. The daemon refuses a lower one than it has seen, so that a
+        process that was replaced cannot come back.
     on_journal : callable, optional
         Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
         Without it, iteration yields them.
@@ -176,8 +312,8 @@ async def connect(
     ------
     RequestRefused
         ``RESYNC_REQUIRED``: register without ``resume_from``. ``ALREADY_REGISTERED``: another resource manager holds the
-        daemon, until it sends a `si.DeregisterResourceManagerRequest`. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does
-        not let this one in.
+        daemon, until it sends a `si.DeregisterResourceManagerRequest`. ``STALE_EPOCH``: a process with a higher `epoch` has
+        registered. ``NOT_AUTHENTICATED``, ``NOT_PERMITTED``: the daemon does not let this one in.
     Disconnected
         Raised here, or later by the methods of the session.
 
@@ -194,6 +330,8 @@ async def connect(
                 config=config,
                 resume_from=UNSET if resume_from is None else resume_from,
                 answers_predicates=answers_predicates,
+                wants_scheduling_states=wants_scheduling_states,
+                epoch=epoch,
             )
         )
         yield session

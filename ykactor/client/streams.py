@@ -55,8 +55,10 @@ async def open_stream(url: str, login: Login) -> Stream:
     OSError
         Nobody is there.
     ValueError
-        The URL is not valid.
+        The URL is not valid, or has no TLS although there are settings for it.
     """
+    if login.tls is not None and not url.startswith("wss:"):
+        raise ValueError(f"found tls with {url}, expected wss://: without TLS it has no effect")
     if url.startswith(UNIX):
         return await trio.open_unix_socket(unix_path(url))
     parts = _parts(url)

@@ -15,14 +15,15 @@ import trio.testing
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Administer, FeedCommand, Intake, Publication, Quiesce
+from ykactor.actors.commands import Administer, FeedCommand, Intake, PartitionCommand, Publication, Quiesce
+from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.snapshot import final_state, waiting_asks
 from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import RefuseConfig
+from ykactor.core.messages.submissions import RefuseConfig, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.state import SchedulerState
@@ -149,11 +150,18 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
         return with_endings(scripted, record.endings)
 
     make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=False, reserves=reserves, budget=budget)
-    partitions = Partitions(lambda config: make(config, clock, publish))
+
+    def welcome(inbox: Mailbox[PartitionCommand]) -> None:
+        if scenario.wants_scheduling_states:
+            inbox.offer(Intake([WantSchedulingStates(True)], more_follows=True))
+
+    partitions = Partitions(lambda config: make(config, clock, publish), welcome=welcome)
     end_ns = 0
     async with trio.open_nursery() as nursery:
         await partitions.start(nursery, config)
         record.is_open = True
+        for inbox in partitions.inboxes.values():
+            welcome(inbox)
         for scripted in instants(scenario):
             instant = None
             while instant is not scripted:
@@ -227,10 +235,15 @@ def simulate_directly(
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
         publish = partial(record.add, config.name)
         confirms = scenario.confirm_releases
-        return DirectPartition(config, budget, publish, now_ns=now_ns, confirms=confirms, reserves=reserves)
+        made = DirectPartition(config, budget, publish, now_ns=now_ns, confirms=confirms, reserves=reserves)
+        if record.is_open and scenario.wants_scheduling_states:  # a configuration has added it, and no decision is due yet
+            made.ingest(now_ns, [WantSchedulingStates(True)])
+        return made
 
     direct = DirectPartitions(make, queuefile.load(scenario.config, scenario.name))
     record.is_open = True
+    for partition in direct.partitions.values() if scenario.wants_scheduling_states else ():
+        partition.intake(0, [WantSchedulingStates(True)])
     end_ns = 0
     for scripted in instants(scenario):
         instant = None

@@ -148,14 +148,9 @@ class _Levels(dict[str, _Level]):
 
 
 class Summary:
-    """Summarises the facts of a run.
+    """Summarises the facts of a run, which begins at 0."""
 
-    Args:
-        start_ns: the start of the run, Unix nanoseconds (0 in a simulation).
-    """
-
-    def __init__(self, start_ns: int = 0) -> None:
-        self._start_ns = start_ns
+    def __init__(self) -> None:
         self._placed = self._released = self._cancelled = 0
         self._refused: list[tuple[str, str, str]] = []
         self._used = _Levels()
@@ -207,11 +202,11 @@ class Summary:
         """The report of the run.
 
         Args:
-            end_ns: the end of the run, Unix nanoseconds; not before the last fact.
+            end_ns: the end of the run, nanoseconds; not before the last fact.
             pending: the pending asks: key, queue and reason.
         """
         return SummaryReport(
-            duration_s=(end_ns - self._start_ns) / _NS,
+            duration_s=end_ns / _NS,
             placed=self._placed,
             released=self._released,
             cancelled=self._cancelled,

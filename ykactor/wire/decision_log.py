@@ -1,7 +1,7 @@
 """The decision log: facts as JSON Lines, to compare what two runs decided.
 
 A table gives for each class of fact the function that makes its entry; a fact whose class is not in the table has no entry,
-except ``Released``, whose entry depends on its message.
+except ``Released``, whose entry depends on its message, and ``SchedulingStateChanged``, which has several.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,6 +22,7 @@ from ykactor.core.messages.facts import (
     NodeRejected,
     Released,
     ReleaseStarted,
+    SchedulingStateChanged,
 )
 
 Line = dict[str, object]
@@ -30,7 +31,9 @@ _JSON = msgspec.json.Encoder()
 
 
 def decision_lines(fact: Fact) -> list[Line]:
-    """The entries for one fact: none or one. ``at`` is in seconds."""
+    """The entries for one fact: none or one, but one for each ask that is told to wait. ``at`` is in seconds."""
+    if isinstance(fact, SchedulingStateChanged):
+        return [{"at": fact.at_ns / 1e9, **_waiting_line(fact, key)} for key in fact.allocation_keys]
     if isinstance(fact, Released) and fact.message:  # without a message it confirms a ReleaseStarted, which has the entry
         return [{"at": fact.at_ns / 1e9, **_released_line(fact)}]
     build = _LINES.get(type(fact))
@@ -72,6 +75,18 @@ def _rejected_line(fact: AllocationRejected) -> Line:
 
 def _released_line(fact: Released | ReleaseStarted) -> Line:
     return {**_allocation_line("released", fact.ask, fact.queue, fact.node_id or ""), "terminationType": fact.termination_type}
+
+
+def _waiting_line(fact: SchedulingStateChanged, key: str) -> Line:
+    return {
+        "decision": "waiting",
+        "allocationKey": key,
+        "applicationID": fact.application_id,
+        "queueName": fact.queue,
+        "state": fact.state,
+        "cause": fact.cause,
+        "reason": fact.reason,
+    }
 
 
 def _configuration_line(fact: ConfigurationChanged) -> Line:

@@ -11,9 +11,13 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import QUANTITY_MAX, Resource
 
 DAY_S = 86_400
+#: Days as they are counted: by their number since 1970, in UTC; up to the end of the year 9999.
+ALL_DAYS = range(2_932_897)
+#: Resource types of one account, and of the past of one application; further ones are not counted.
+TYPES_MAX = 100
 
 
 class AccountKey(NamedTuple):
@@ -26,7 +30,7 @@ class AccountKey(NamedTuple):
 
 
 class Account(Struct, omit_defaults=True):
-    """Resource-seconds of one day; exact at any size.
+    """Resource-seconds of one day; exact at any size, of at most ``TYPES_MAX`` resource types each.
 
     Attributes:
         allocated: what tasks, placeholders too, have used.
@@ -46,10 +50,15 @@ class Account(Struct, omit_defaults=True):
 
 
 def add_times(target: Resource, resource: Resource, times: int) -> None:
-    """Add ``resource`` so many times, in place; types whose quantity is 0 are not added."""
+    """Add ``resource`` so many times, in place; types whose quantity is 0, and new ones beyond ``TYPES_MAX``, are not added."""
     for name, quantity in resource.items():
-        if quantity:
+        if quantity and (name in target or len(target) < TYPES_MAX):
             target[name] = target.get(name, 0) + quantity * times
+
+
+def told(resource: Resource) -> dict[str, int | str]:
+    """Resource-seconds as messages have them: without zeros, and beyond 64 bits as text, as msgpack has no larger integers."""
+    return {name: amount if amount <= QUANTITY_MAX else str(amount) for name, amount in resource.items() if amount}
 
 
 def by_day(since_s: int, until_s: int) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ class Accounts:
 
     def use(self, key: AccountKey, resource: Resource, since_s: int, until_s: int, *, is_lost: bool) -> None:
         """A task has used ``resource`` between two Unix seconds; ``is_lost``: it is preempted."""
-        for day, seconds in by_day(max(since_s, _first_s(until_s)), until_s):
+        for day, seconds in by_day(max(since_s, oldest_day(until_s) * DAY_S), until_s):
             account = self._account(day, key)
             add_times(account.allocated, resource, seconds)
             if is_lost:
@@ -38,12 +38,12 @@ class Accounts:
 
     def wait(self, key: AccountKey, resource: Resource, since_s: int, until_s: int) -> None:
         """An ask has waited for ``resource`` between two Unix seconds."""
-        for day, seconds in by_day(max(since_s, _first_s(until_s)), until_s):
+        for day, seconds in by_day(max(since_s, oldest_day(until_s) * DAY_S), until_s):
             add_times(self._account(day, key).waited, resource, seconds)
 
     def add(self, day: int, key: AccountKey, account: Account) -> None:
         """Add what was counted elsewhere."""
-        if account.allocated or account.waited:
+        if account.allocated or account.waited or account.lost:
             self._account(day, key).add(account)
 
     def _account(self, day: int, key: AccountKey) -> Account:
@@ -72,7 +72,7 @@ class Accounts:
         today = now_ns // S_NS // DAY_S
         if today != self._tidied_day:
             self._tidied_day = today
-            yield from self._forget(today - DAYS_MAX)
+            yield from self._forget(oldest_day(now_ns // S_NS))
         if self._count > ROWS_MAX:
             yield from self._sum_up()
 
@@ -104,6 +104,6 @@ class Accounts:
                     yield ()
 
 
-def _first_s(until_s: int) -> int:
-    """The beginning of the oldest day that is kept."""
-    return (until_s // DAY_S - DAYS_MAX) * DAY_S
+def oldest_day(now_s: int) -> int:
+    """The oldest day that is kept at a Unix second."""
+    return now_s // DAY_S - DAYS_MAX

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from ykactor.core.accounting.account import TYPES_MAX
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import Resource, add_to
 
 #: The newest changes of the state that are kept.
 LOG_MAX = 64
@@ -15,6 +16,7 @@ INSTANCE_TYPES_MAX = 16
 NO_TYPE = "UNKNOWN"
 
 _STARTED = frozenset((ApplicationState.STARTING, ApplicationState.RUNNING))
+_FAILING = frozenset((ApplicationState.FAILING, ApplicationState.FAILED))
 #: By type of instance.
 History = dict[str, Resource]
 
@@ -24,6 +26,7 @@ class Past(Struct, omit_defaults=True):
 
     Attributes:
         states: when it entered which state, the oldest first; the first state, New, is not among them.
+        failure: why it fails (AP-95); "" while it does not, and if nothing was said.
         started_ns: when it was last started, from a state in which it had not; None if it never was.
         max_used: of each type the most that it has used at a time, up to the last end or resize of an allocation.
         used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
@@ -31,25 +34,34 @@ class Past(Struct, omit_defaults=True):
     """
 
     states: list[tuple[int, ApplicationState]] = field(default_factory=list)
+    failure: str = ""
     started_ns: int | None = None
     max_used: Resource = field(default_factory=dict)
     used: History = field(default_factory=dict)
     preempted: History = field(default_factory=dict)
     placeholders: History = field(default_factory=dict)
 
-    def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState) -> None:
-        """The application is in another state."""
+    def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState, why: str = "") -> None:
+        """The application is in another state, because of ``why``."""
+        if state in _FAILING and not self.failure:
+            self.failure = why
         self.states.append((now_ns, state))
         if len(self.states) > LOG_MAX:
             del self.states[0]
         if state in _STARTED and before not in _STARTED:
             self.started_ns = now_ns
 
+    def first_start_ns(self) -> int | None:
+        """When it was first started; None if it never was, or too many changes of its state ago."""
+        if len(self.states) == LOG_MAX:
+            return None
+        return next((at_ns for at_ns, state in self.states if state in _STARTED), None)
+
     def reach(self, used: Resource) -> bool:
         """The application uses so much now; whether that is more than ever before of any type."""
         most, is_more = self.max_used, False
         for name, quantity in used.items():
-            if quantity > most.get(name, 0):
+            if quantity > most.get(name, 0) and (name in most or len(most) < TYPES_MAX):
                 most[name] = quantity
                 is_more = True
         return is_more
@@ -67,3 +79,12 @@ class Past(Struct, omit_defaults=True):
             known = instance_type if len(history) < INSTANCE_TYPES_MAX else NO_TYPE
             found = history.setdefault(known, {})
         return found
+
+
+def total(*histories: History) -> Resource:
+    """The sum over all types of instances."""
+    found: Resource = {}
+    for history in histories:
+        for amounts in history.values():
+            add_to(found, amounts)
+    return found

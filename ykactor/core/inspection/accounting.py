@@ -10,6 +10,7 @@ from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.messages.changed import Changed
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.times import DAY_NS, utc_text
 
 
 class Column(StrEnum):
@@ -38,12 +39,13 @@ def sums(
     registry: Registry,
     now_ns: int,
     columns: Sequence[Column],
-    first_day: int,
+    days: range,
     shows_queue: Callable[[str], bool] = lambda _: True,
 ) -> Pausing[Sums]:
-    """The accounts of a partition between two turns, from a day on, summed up by columns; a day is its number since 1970.
+    """The accounts of a partition between two turns, of some days, summed up by columns; a day is its number since 1970.
 
-    What lasts counts up to ``now_ns``. Cost: 2 us for each account and each task that runs or waits.
+    What lasts counts up to ``now_ns``. Cost: 2 us for each account, each task that runs or waits, and each day of an application
+    with such tasks.
 
     Args:
         shows_queue: whether accounts of a queue count; "" stands for accounts that were summed up.
@@ -51,12 +53,12 @@ def sums(
     lasting, pace = Accounts(Changed()), Pace()
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
-            yield from application.count_so_far(lasting, now_ns)
-            if pace.is_due(1 + len(application.asks) + len(application.allocations)):
+            yield from application.count_so_far(lasting, now_ns, pace)
+            if pace.is_due():
                 yield ()
     found: Sums = {}
     for accounts in (registry.books.accounts, lasting):
-        for day in sorted(day for day in accounts.days if day >= first_day):
+        for day in sorted(day for day in accounts.days if day in days):
             for key, account in accounts.days[day].items():
                 if shows_queue(key.queue):
                     values = tuple(_VALUES[column](day, key) for column in columns)
@@ -64,3 +66,14 @@ def sums(
                 if pace.is_due():
                     yield ()
     return found
+
+
+def named(columns: Sequence[Column], values: Sequence[str | int]) -> dict[str, str]:
+    """The values of a row by the names of their columns; a day is a date such as ``2026-01-31``."""
+    texts = (day_text(value) if isinstance(value, int) else value for value in values)
+    return {column.value: text for column, text in zip(columns, texts, strict=True)}
+
+
+def day_text(day: int) -> str:
+    """The date of a day, counted from 1970."""
+    return utc_text(day * DAY_NS)[:10]

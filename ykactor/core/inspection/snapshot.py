@@ -6,23 +6,29 @@ Read between two cycles only, also during the pauses. Quantities are base units;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
+from msgspec import to_builtins
+
+from ykactor.core.accounting.account import told
+from ykactor.core.accounting.past import total
 from ykactor.core.config.model import QueueProperties
-from ykactor.core.inspection.pending import PendingTexts
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.holds import Hold
+from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.reasons import NAMES_MAX
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.quota.limits import Tracker
+from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
@@ -30,6 +36,8 @@ from ykactor.core.values.resources import Resource, min_union, pruned, saturated
 
 #: An entry of pending asks takes as long as so many items: 10 us.
 _ENTRY_ITEMS = 5
+#: One of an application that has ended: 7 us.
+_ENDED_ITEMS = 3
 
 
 def _shown(resource: Resource) -> Resource:
@@ -48,10 +56,7 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict
         queues[path] = _queue_state(partition, queue)
         if pace.is_due():
             yield ()
-    applications = {
-        ended.application_id: {"state": ended.state.value, "queueName": ended.queue}
-        for ended in [*partition.timers.rejected.values(), *partition.timers.ended.values()]
-    }
+    applications = {ended.application_id: _state_of(ended) for ended in _ended(partition)}
     for waiting in state.applications.values():
         applications[waiting.application_id] = {"state": waiting.state.value, "queueName": waiting.leaf.path}
     nodes = {}
@@ -65,6 +70,15 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict
         if pace.is_due(1 + len(node.allocations)):
             yield ()
     return {"queues": queues, "applications": dict(sorted(applications.items())), "nodes": nodes}
+
+
+def _ended(partition: PartitionCore) -> Iterable[EndedApplication]:
+    """The last of an id is the one that is shown."""
+    return chain(partition.timers.rejected.values(), partition.timers.ended.values())
+
+
+def _state_of(ended: EndedApplication) -> dict[str, Any]:
+    return {"state": ended.state.value, "queueName": ended.queue}
 
 
 def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
@@ -111,10 +125,15 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
         }
         if pace.is_due():
             yield ()
-    texts = PendingTexts(state)
+    for ended in _ended(partition):
+        if ended.application_id not in state.applications:
+            shown["applications"][ended.application_id] = _state_of(ended) | _past_of(ended)
+        if pace.is_due(_ENDED_ITEMS):
+            yield ()
+    causes = PendingCauses(state)
     for waiting in state.applications.values():
         entry = shown["applications"][waiting.application_id]
-        entry |= _application_state(state, waiting, texts) | _tasks(partition, waiting)
+        entry |= _application_state(state, waiting, causes) | _tasks(partition, waiting)
         if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + len(entry["allocations"])):
             yield ()
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
@@ -122,7 +141,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
     return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
 
 
-def _application_state(state: SchedulerState, waiting: PendingApplication, texts: PendingTexts) -> dict[str, Any]:
+def _application_state(state: SchedulerState, waiting: PendingApplication, causes: PendingCauses) -> dict[str, Any]:
     """Of a live application; ``priority`` is that of its most important pending ask, the lowest int32 when nothing is pending."""
     highest = waiting.priorities.highest
     return {
@@ -131,9 +150,28 @@ def _application_state(state: SchedulerState, waiting: PendingApplication, texts
         "submissionTime": waiting.submission_ns,
         "priority": PRIORITY_MIN if highest is None else highest,
         "allocated": _shown(waiting.allocated),
-        "pending": _pending(state, waiting, texts),
+        "pending": _pending(state, waiting, causes),
         **_held(waiting.hold),
     }
+
+
+def _past_of(ended: EndedApplication) -> dict[str, Any]:
+    """What is known of an application that has ended or was refused; what is nothing or not known is left out.
+
+    ``usedSeconds`` are the resource-seconds of all its tasks, ``lostSeconds`` the part of those that were preempted (``told``).
+    """
+    past = ended.past
+    found = {
+        "user": ended.user,
+        "groups": list(ended.groups),
+        "submissionTime": ended.submission_ns,
+        "startTime": past.first_start_ns(),
+        "finishedTime": ended.finished_ns,
+        "reason": ended.reason or past.failure,
+        "usedSeconds": told(total(past.used, past.preempted, past.placeholders)),
+        "lostSeconds": told(total(past.preempted)),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _held(hold: Hold | None) -> dict[str, Any]:
@@ -206,11 +244,11 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
     }
 
 
-def _pending(state: SchedulerState, waiting: PendingApplication, texts: PendingTexts) -> list[dict[str, Any]]:
+def _pending(state: SchedulerState, waiting: PendingApplication, causes: PendingCauses) -> list[dict[str, Any]]:
     """An entry for asks that wait for the same reason; ``priority`` is the highest of their own."""
     pending: list[dict[str, Any]] = [
         {
-            "reason": texts.of(waiting, queue),
+            **_why(causes.of(waiting, queue)),
             "count": len(queue),
             "priority": queue.first().spec.priority,
             "resource": dict(queue.needs),
@@ -221,9 +259,9 @@ def _pending(state: SchedulerState, waiting: PendingApplication, texts: PendingT
         if queue.key[1] != HAS_NODE
     ]
     groups = [list(asks) for _, asks in groupby(_held_asks(waiting), _group_of)]
-    held = [_same_reason(texts.of_held(waiting, asks[0]), asks) for asks in groups]
+    held = [_same_cause(causes.of_held(waiting, asks[0]), asks) for asks in groups]
     reserved = [
-        _same_reason(texts.of_reserved(reservation), [reservation.ask]) | _attempts(state, reservation.ask)
+        _same_cause(causes.of_reserved(reservation), [reservation.ask]) | _attempts(state, reservation.ask)
         for reservation in _reservations(state, waiting)
     ]
     return pending + held + reserved
@@ -261,9 +299,15 @@ def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
     return {"lastAttempt": None if last is None else last.at_ns, "nextAttempt": next_ns}
 
 
-def _same_reason(reason: str, asks: list[Ask]) -> dict[str, Any]:
+def _why(cause: PendingCause) -> dict[str, Any]:
+    """Why asks are pending, for people and for programs (AP-150)."""
+    why = {"reason": cause.text, "code": cause.code.value}
+    return why if cause.place is None else {**why, "place": to_builtins(cause.place)}
+
+
+def _same_cause(cause: PendingCause, asks: list[Ask]) -> dict[str, Any]:
     return {
-        "reason": reason,
+        **_why(cause),
         "count": len(asks),
         "priority": max(ask.spec.priority for ask in asks),
         "resource": dict(asks[0].spec.resource),
@@ -282,22 +326,22 @@ def _examples(asks: Iterable[Ask]) -> dict[str, Any]:
 
 def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, str]]:
     """(allocation key, queue, reason) of every pending ask."""
-    texts = PendingTexts(state)
+    causes = PendingCauses(state)
     in_classes = [
-        (ask.spec.allocation_key, waiting.leaf.path, reason)
+        (ask.spec.allocation_key, waiting.leaf.path, cause.text)
         for waiting in state.applications.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
-        for reason in [texts.of(waiting, queue)]
+        for cause in [causes.of(waiting, queue)]
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, waiting.leaf.path, texts.of_held(waiting, ask))
+        (ask.spec.allocation_key, waiting.leaf.path, causes.of_held(waiting, ask).text)
         for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, texts.of_reserved(reservation))
+        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, causes.of_reserved(reservation).text)
         for reservation in state.reservations.by_ask.values()
     ]
     return in_classes + held + reserved

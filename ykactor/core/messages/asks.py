@@ -8,6 +8,7 @@ from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import Selector
+from ykactor.core.values.times import S_NS
 
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
@@ -18,8 +19,27 @@ NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
 @final
+class Failure(Struct, frozen=True, gc=False):
+    """The resource manager could not start a task on a node (AP-144).
+
+    Attributes:
+        count: how often.
+        until_ns: the node is left out for the ask before this time; 0 if it is no longer.
+    """
+
+    node_id: NodeID
+    count: int
+    until_ns: int
+
+
+@final
 class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109)."""
+    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109).
+
+    Attributes:
+        releasing: it is ending already when it is reported (AP-145).
+        failures: come with time, the last one last.
+    """
 
     allocation_key: AllocationKey
     application_id: ApplicationID
@@ -32,6 +52,8 @@ class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     originator: bool = False
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
+    releasing: bool = False
+    failures: tuple[Failure, ...] = ()
 
 
 class Ask(Struct, frozen=True, gc=False):
@@ -71,8 +93,39 @@ def prioritised(ask: Ask, priority: int) -> Ask:
     return structs.replace(ask, spec=structs.replace(ask.spec, priority=priority))
 
 
-#: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes, and its predicate
-#: class, which the resource manager checks ("" is none).
+#: How long a node is left out after the first failure, doubled with each further one up to the most (AP-144).
+BACKOFF_NS, BACKOFF_MAX_NS = 30 * S_NS, 600 * S_NS
+#: Failures that are remembered of an ask: those on the nodes that failed last.
+FAILURES_MAX = 16
+
+
+def handed_back(ask: Ask, now_ns: int, node_id: NodeID) -> Ask:
+    """The ask of an allocation that could not be carried out on the node, which is left out for it for a while (AP-144)."""
+    known = readmitted(ask, now_ns).spec.failures
+    others = [failure for failure in known if failure.node_id != node_id]
+    count = 1 + next((failure.count for failure in known if failure.node_id == node_id), 0)
+    delay_ns = min(BACKOFF_NS << min(count - 1, 8), BACKOFF_MAX_NS)
+    failures = (*others, Failure(node_id, count, now_ns + delay_ns))[-FAILURES_MAX:]
+    return structs.replace(ask, spec=structs.replace(ask.spec, node_id=None, failures=failures))
+
+
+def readmitted(ask: Ask, now_ns: int) -> Ask:
+    """The ask when the nodes whose time is over by now are no longer left out; the same ask if there is none."""
+    if not any(0 < failure.until_ns <= now_ns for failure in ask.spec.failures):
+        return ask
+    failures = tuple(
+        structs.replace(failure, until_ns=0) if failure.until_ns <= now_ns else failure for failure in ask.spec.failures
+    )
+    return structs.replace(ask, spec=structs.replace(ask.spec, failures=failures))
+
+
+def left_out(spec: AllocationSpec) -> tuple[NodeID, ...]:
+    """The nodes that are left out for an ask, in order."""
+    return tuple(sorted(failure.node_id for failure in spec.failures if failure.until_ns))
+
+
+#: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes with the nodes that
+#: are left out, and its predicate class, which the resource manager checks ("" is none).
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 
@@ -81,10 +134,12 @@ def shape_of(spec: AllocationSpec) -> Shape:
     items = tuple(spec.resource.items())
     if len(items) > 1:
         items = tuple(sorted(items))
-    if not spec.tags:
+    if not spec.tags and not spec.failures:
         return items, None, (), ""
     required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
-    return items, required, selector.parse(spec.tags.get(selector.TAG, "")), spec.tags.get(PREDICATE_TAG, "")
+    selected = selector.parse(spec.tags.get(selector.TAG, ""))
+    nodes = left_out(spec) if spec.failures else ()
+    return items, required, selector.without(selected, nodes) if nodes else selected, spec.tags.get(PREDICATE_TAG, "")
 
 
 def order_of(ask: Ask) -> tuple[int, int, int]:

@@ -11,8 +11,19 @@ In the journal a field with its default value is left out, so a default must nev
 from msgspec import Struct
 
 from ykactor.core.config.access import Principal
-from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, QueueLimit, TerminationType
+from ykactor.core.messages.asks import Ask, shape_of
+from ykactor.core.messages.kinds import (
+    Act,
+    Change,
+    Consequence,
+    Gate,
+    PreemptionKind,
+    QueueLimit,
+    SchedulingState,
+    TerminationType,
+    WaitingCause,
+)
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -41,10 +52,11 @@ class NodeAdded(BaseFact, frozen=True, gc=False):
 
 
 class NodeRejected(BaseFact, frozen=True, gc=False):
-    """A CREATE or CREATE_DRAIN was refused, or a text was too long; nothing changed (SC-102, AP-138)."""
+    """A CREATE or CREATE_DRAIN was refused, or the entry was wrong whatever its action; nothing changed (SC-102, SC-153)."""
 
     node_id: NodeID
     reason: str
+    code: RejectionCode = RejectionCode.UNKNOWN
 
 
 class NodeRemoved(BaseFact, frozen=True, gc=False):
@@ -65,6 +77,13 @@ class NodeCapacityChanged(BaseFact, frozen=True, gc=False):
 
     node_id: NodeID
     capacity: Resource
+
+
+class NodeAttributesChanged(BaseFact, frozen=True, gc=False):
+    """The attributes were replaced (SC-159)."""
+
+    node_id: NodeID
+    attributes: dict[str, str]
 
 
 class ForeignChanged(BaseFact, frozen=True, gc=False):
@@ -95,6 +114,7 @@ class ApplicationRejected(BaseFact, frozen=True, gc=False):
 
     application_id: ApplicationID
     reason: str
+    code: RejectionCode = RejectionCode.UNKNOWN
 
 
 class ApplicationChanged(BaseFact, frozen=True, gc=False):
@@ -167,7 +187,7 @@ class AskRemoved(BaseFact, frozen=True, gc=False):
 
 
 class AskReturned(BaseFact, frozen=True, gc=False):
-    """A real ask that was to replace a placeholder is pending again (GA-36, SC-115)."""
+    """An ask is pending again: it was to replace a placeholder (GA-36, SC-115), or its allocation was handed back (AP-144)."""
 
     ask: Ask
     queue: QueuePath
@@ -191,6 +211,14 @@ class AskResized(BaseFact, frozen=True, gc=False):
 
 class AskPriorityChanged(BaseFact, frozen=True, gc=False):
     """An operator has given a pending ask another priority (OP-12)."""
+
+    before: Ask
+    after: Ask
+    queue: QueuePath
+
+
+class AskReadmitted(BaseFact, frozen=True, gc=False):
+    """Nodes are no longer left out for a pending ask (AP-144)."""
 
     before: Ask
     after: Ask
@@ -314,12 +342,16 @@ class PredicatesAsked(BaseFact, frozen=True, gc=False):
 
 
 class PredicateAnswered(BaseFact, frozen=True, gc=False):
-    """The resource manager answered, asked or not, whether asks of a class may run on a node (``error`` is empty)."""
+    """The resource manager answered, asked or not, whether asks of a class may run on a node (``error`` is empty).
+
+    ``uses``: for how many placements; None is any number.
+    """
 
     predicate: str
     node_id: NodeID
     allocate: bool
     error: str
+    uses: int | None = None
 
 
 class PredicatesForgotten(BaseFact, frozen=True, gc=False):
@@ -335,8 +367,35 @@ class PredicateServiceChanged(BaseFact, frozen=True, gc=False):
     is_there: bool
 
 
+class SchedulingStatesWanted(BaseFact, frozen=True, gc=False):
+    """Whether a resource manager is connected from now on that wants to know why its asks are pending (AP-146)."""
+
+    is_wanted: bool
+
+
+class SchedulingStateChanged(BaseFact, frozen=True, gc=False):
+    """The resource manager is told why asks of an application are pending (AP-146).
+
+    Attributes:
+        queue: the queue with the maximum or limit that has too little left; else that of the asks.
+        requested: what each of them wants.
+        available: what they could have of it; None if that is not what they wait for (AP-147).
+        nodes: how many nodes cannot take them, by reason.
+    """
+
+    application_id: ApplicationID
+    allocation_keys: tuple[AllocationKey, ...]
+    state: SchedulingState
+    cause: WaitingCause
+    queue: QueuePath
+    requested: Resource
+    available: Resource | None = None
+    nodes: dict[str, int] = {}
+    reason: str = ""
+
+
 class RecheckDue(BaseFact, frozen=True, gc=False):
-    """The scheduler's deadline has come: an answer is overdue, or a question may be asked again."""
+    """The scheduler's deadline has come: an answer is overdue, a question may be asked again, or there is more to tell."""
 
 
 class PlaceGivenUp(BaseFact, frozen=True, gc=False):
@@ -370,7 +429,7 @@ class Preempted(BaseFact, frozen=True, gc=False):
 
     Attributes:
         ask, queue, node_id: the ask that preempts, its queue, and the node where it will run.
-        why: the law that allows it, in a sentence.
+        why: what allows it, in a sentence.
         victims: (queue, application, task) of each.
         shares_before, shares_after: by queue the largest used part of its guarantee, now and when all releases are confirmed.
         rejected: other nodes that were considered, best first, and why they were not chosen; only the first few.
@@ -386,6 +445,11 @@ class Preempted(BaseFact, frozen=True, gc=False):
     shares_after: dict[str, float]
     rejected: tuple[tuple[NodeID, str], ...]
     work_lost: Resource
+
+    @property
+    def kind(self) -> PreemptionKind:
+        """Generic, unless the ask requires its node."""
+        return PreemptionKind.GENERIC if shape_of(self.ask.spec)[1] is None else PreemptionKind.REQUIRED_NODE
 
 
 class QuotaPreempted(BaseFact, frozen=True, gc=False):
@@ -414,11 +478,12 @@ class PreemptionRefused(BaseFact, frozen=True, gc=False):
 
 
 class AllocationRejected(BaseFact, frozen=True, gc=False):
-    """An ask or allocation was refused (AP-100, AP-103 to AP-107, AP-138)."""
+    """An ask or allocation was refused (AP-100, AP-103 to AP-107, AP-138, AP-139)."""
 
     allocation_key: AllocationKey
     application_id: ApplicationID
     reason: str
+    code: RejectionCode = RejectionCode.UNKNOWN
 
 
 class QueueAdded(BaseFact, frozen=True, gc=False):
@@ -505,6 +570,7 @@ Fact = (
     | NodeRemoved
     | NodeSchedulable
     | NodeCapacityChanged
+    | NodeAttributesChanged
     | ForeignChanged
     | ApplicationAdded
     | ApplicationRejected
@@ -520,6 +586,7 @@ Fact = (
     | TaskGroupChanged
     | AskResized
     | AskPriorityChanged
+    | AskReadmitted
     | AllocationResized
     | Allocated
     | Released
@@ -534,6 +601,8 @@ Fact = (
     | PredicateAnswered
     | PredicatesForgotten
     | PredicateServiceChanged
+    | SchedulingStatesWanted
+    | SchedulingStateChanged
     | RecheckDue
     | PlaceGivenUp
     | Reserved

@@ -19,6 +19,7 @@ class TerminationType(StrEnum):
     TIMEOUT = "TIMEOUT"
     PREEMPTED_BY_SCHEDULER = "PREEMPTED_BY_SCHEDULER"
     PLACEHOLDER_REPLACED = "PLACEHOLDER_REPLACED"
+    SCHEDULING_FAILED_ON_RM = "SCHEDULING_FAILED_ON_RM"
 
 
 class NodeAction(StrEnum):
@@ -39,11 +40,42 @@ class QueueLimit(StrEnum):
     GUARANTEED = "guaranteed"
 
 
+class PreemptionKind(StrEnum):
+    """What starts a preemption: an ask that finds no room, one that requires its node, a queue above its max (PE-90)."""
+
+    GENERIC = "generic"
+    REQUIRED_NODE = "required_node"
+    QUOTA = "quota"
+
+
 class Gate(StrEnum):
     """What can keep an application from running: ``maxapplications`` of queues, or the limits of users and groups (EV-12)."""
 
     QUEUE = "QUEUE"
     QUOTA = "QUOTA"
+
+
+class SchedulingState(StrEnum):
+    """Whether a pending ask was tried on the nodes without success, or not at all (AP-147)."""
+
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+
+
+class WaitingCause(StrEnum):
+    """What a pending ask waits for, in one word (AP-147)."""
+
+    HELD = "held"
+    MAX_APPLICATIONS = "maxapps"
+    USER = "user"
+    QUEUE = "queue"
+    NODES = "nodes"
+    PREDICATE = "predicate"
+    RESERVED = "reserved"
+    PLACEHOLDER = "placeholder"
+    BACKOFF = "backoff"
+    APPLICATION = "application"
+    UNTRIED = "untried"
 
 
 class Consequence(StrEnum):
@@ -74,5 +106,6 @@ class Act(StrEnum):
     CANCEL = "CANCEL"
     PRIORITY = "PRIORITY"
     ACCESS = "ACCESS"
+    CERTIFICATE = "CERTIFICATE"
     CONNECT = "CONNECT"
     SEND = "SEND"

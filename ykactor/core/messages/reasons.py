@@ -1,14 +1,16 @@
 """The sentences that say why asks and applications are pending: for the feed, snapshots, ``story`` and summaries.
 
-This is their only place. Functions get present numbers in base units; ``inspection.pending`` chooses the sentence for an ask. No
-decision depends on a sentence: causes are kept as values where they are found.
+This is their only place. Functions get present numbers in base units; ``state.pending_causes`` chooses the sentence for an ask.
+No decision depends on a sentence: causes are kept as values where they are found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ykactor.core.messages.asks import Failure
 from ykactor.core.messages.holds import Hold
+from ykactor.core.messages.pending_causes import PendingCode, Place
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource, text
 from ykactor.core.values.times import utc_text
@@ -28,6 +30,8 @@ NO_PREDICATE_SERVICE = "no resource manager is connected that says whether it ma
 
 NOT_BELOW_GUARANTEE = "Preemption queue guarantees check failed"
 NO_VICTIMS = "Preemption does not help"
+#: Followed by the queue.
+PREEMPTED_BY_QUOTA = "Preempted by Quota change enforcement process in "
 NO_VICTIMS_ON_NODE = "too little can be preempted for it on its node"
 REQUIRES_NODE = "it requires this node"
 
@@ -57,12 +61,25 @@ def quota(name: str, wanted: int, used: int, limit: int, where: str) -> str:
     return f"wants {needed}, has {free} of {_shown(limit, size)} {unit} {where}"
 
 
-def of_limit(whose: object, path: QueuePath) -> str:
-    """The limit of a user or group, as the place of ``quota``."""
-    return f"in the limit of {whose} in queue {path}"
+def no_room(place: Place, wanted: Resource) -> str:
+    """A queue, or the limit of a user or group in it, has no room for an ask; in numbers if ``place`` has some."""
+    queue = f"queue {place.queue_name}"
+    if not place.resource:
+        whose = f"{place.whose} in {queue}" if place.whose else queue
+        return f"{whose} runs as many applications as it may" if place.max is None else running(whose, place.used, place.max)
+    if place.whose:
+        where = f"in the limit of {place.whose} in {queue}"
+    else:
+        where = "in the cluster" if place.queue_name == "root" else f"in {queue}"
+    amount = wanted.get(place.resource, 0)
+    if place.used is not None and place.max is not None:
+        return quota(place.resource, amount, place.used, place.max, where)
+    if not amount:
+        return f"too much {place.resource} is in use {where}"
+    return f"wants {amounts({place.resource: amount})}, more than is left {where}"
 
 
-def running(whose: str, count: int, most: int) -> str:
+def running(whose: str, count: int | None, most: int) -> str:
     """A queue, or a user or group in a queue, has no slot for one more running application."""
     return f"{whose} runs {count} of at most {most} application{'' if most == 1 else 's'}"
 
@@ -98,6 +115,7 @@ def _requested(wanted: Resource, free: Resource | None) -> str:
 
 NO_NODE = "there is no node"
 NONE_SELECTED = "no node has the attributes that it selects"
+NO_OTHER_NODE = "there is no other node that it may use"
 ALL_DRAINED = "every node is drained"
 NODE_DRAINED = "the node is drained"
 
@@ -158,6 +176,39 @@ def _counted(refusals: Mapping[str, int]) -> str:
     return "; ".join(f"{reason} ({count}x)" for reason, count in sorted(refusals.items()))
 
 
+def handed_back(key: AllocationKey, failure: Failure) -> str:
+    """An event for the owner of an ask whose allocation could not start (AP-144)."""
+    return (
+        f"Request '{key}' could not start on node {failure.node_id}, which is left out for it until {utc_text(failure.until_ns)}"
+    )
+
+
+def left_out(failures: Sequence[Failure]) -> str:
+    """Nodes are left out for the ask."""
+    nodes = [f"{failure.node_id} until {utc_text(failure.until_ns)}" for failure in failures]
+    return f"back-off: it could not start on {some(nodes)}"
+
+
+# ---- why one node cannot take an ask, to be counted
+
+DRAINED = "drained"
+NOT_SELECTED = "does not have the attributes that it selects"
+LEFT_OUT = "left out, because it could not start there"
+RESERVED_FOR_OTHERS = "reserved for others"
+HAS_ROOM = "has room"
+OTHERS = "other reasons"
+
+
+def too_small(name: str) -> str:
+    """Even an empty node has too little of a type."""
+    return f"too little {name}, even if empty"
+
+
+def too_full(name: str) -> str:
+    """A node has too little of a type left."""
+    return f"too little {name} free"
+
+
 # ---- reservations, gangs and preemption
 
 
@@ -188,9 +239,56 @@ def would_close_cycle(name: str, victim: QueuePath, preemptor: QueuePath) -> str
     return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"
 
 
+def preempted_by_quota(path: QueuePath) -> str:
+    """An event for the owner of a task that is preempted because this queue is above its max (EV-71)."""
+    return f"{PREEMPTED_BY_QUOTA}{path}"
+
+
 def no_victim_on(key: AllocationKey, node_id: NodeID) -> str:
     """An event for the owner of an ask that requires its node (EV-71, PE-63)."""
     return f"Unschedulable request '{key}' with required node '{node_id}', no preemption victim found"
+
+
+# ---- for readers that are limited to queues (SE-84)
+
+#: In place of the name of who holds; no identity has such a name (SE-41).
+AN_OPERATOR = "an operator"
+#: Where the whole sentence names nodes, tasks of others or an operator, or may name anything.
+_WITHOUT_NAMES = {
+    PendingCode.FAILING: FAILING,
+    PendingCode.BACKOFF: BACKOFF,
+    PendingCode.ORDER: OTHER_STARTS_FIRST,
+    PendingCode.PLACEHOLDER: "waits for a placeholder of its task group",
+    PendingCode.NO_NODE: NO_NODE,
+    PendingCode.UNKNOWN_NODE: "the node that it requires is not registered",
+    PendingCode.NOT_SELECTED: NONE_SELECTED,
+    PendingCode.LEFT_OUT: "back-off: it could not start on the nodes that it may use",
+    PendingCode.TOO_LARGE: "can never fit: no node is large enough, even if it is empty",
+    PendingCode.DRAINED: "every node that is large enough is drained",
+    PendingCode.NODES: "no node has room for it at present",
+    PendingCode.PREDICATE: "the resource manager does not let it run on any node that has room",
+    PendingCode.NEXT: FITS,
+}
+
+
+def without_others(code: PendingCode, place: Place | None, wanted: Resource) -> str:
+    """Why an ask is pending, for a reader that sees nothing of others.
+
+    Args:
+        place: with numbers only if its queue is in view.
+        wanted: base units, of one ask.
+    """
+    match code:
+        case PendingCode.HELD:
+            return f"held by {AN_OPERATOR}" + (f" with queue {place.queue_name}" if place is not None else "")
+        case PendingCode.MAX_APPLICATIONS | PendingCode.LIMIT | PendingCode.QUOTA if place is not None:
+            return no_room(place, wanted)
+        case PendingCode.RESERVED if place is not None:
+            return reserved(place.node_id)
+        case PendingCode.PREEMPTING if place is not None:
+            return f"{reserved(place.node_id)}, and what it preempts there has not ended yet"
+        case _:
+            return _WITHOUT_NAMES[code]
 
 
 # ---- numbers and lists

@@ -25,12 +25,16 @@ class SubmitAllocation(Struct, frozen=True, gc=False):
 
 
 @final
-class ReleaseAllocations(Struct, frozen=True, gc=False):
-    """Release one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131)."""
+class ReleaseAllocations(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Release one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131).
+
+    ``node_id`` is where an allocation that is handed back could not run; None: where it is (AP-144).
+    """
 
     application_id: ApplicationID
     allocation_key: AllocationKey | None
     termination_type: TerminationType
+    node_id: NodeID | None = None
 
 
 @final
@@ -59,6 +63,10 @@ class RemoveApplication(Struct, frozen=True, gc=False):
     application_id: ApplicationID
 
 
+#: The attribute of a node that names its partition.
+PARTITION_ATTRIBUTE = "si/node-partition"
+
+
 class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of ``NodeRequest.nodes`` (SC-152)."""
 
@@ -71,13 +79,15 @@ class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False):
 class AnswerPredicate(Struct, frozen=True, gc=False):
     """Whether asks of the class ``predicate`` may run on a node (``error`` is ""), or why not.
 
-    ``allocate`` as in SC-120: False is about the node without the allocations that could be preempted.
+    ``allocate`` as in SC-120: False is about the node without the allocations that could be preempted. ``uses`` is for how many
+    placements they may (SC-160); None is any number.
     """
 
     predicate: str
     node_id: NodeID
     allocate: bool
     error: str
+    uses: int | None = None
 
 
 class ForgetPredicates(Struct, frozen=True, gc=False):
@@ -91,6 +101,12 @@ class SetPredicateService(Struct, frozen=True, gc=False):
     """Whether a resource manager is connected that answers predicate questions."""
 
     is_there: bool
+
+
+class WantSchedulingStates(Struct, frozen=True, gc=False):
+    """Whether a resource manager is connected that wants to know why its asks are pending (AP-146)."""
+
+    is_wanted: bool
 
 
 class ApplyConfig(Struct, frozen=True):
@@ -132,6 +148,7 @@ Submission = (
     | AnswerPredicate
     | ForgetPredicates
     | SetPredicateService
+    | WantSchedulingStates
     | ApplyConfig
     | RefuseConfig
     | RefuseEntry

@@ -23,6 +23,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
+from ykactor.core.values.selector import NODE_ID
 from ykactor.core.values.sorted_list import SortedList, SortKey
 
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
@@ -87,9 +88,10 @@ class NodeIndex:
         if node.capacity is not core.capacity:
             self.set_capacity(node, core.capacity)
         node.available = dict(core.available)
-        if node.attributes is not core.attributes:
+        if node.reported is not core.attributes:
             self._labels.remove(node)
-            node.attributes = core.attributes
+            node.reported = core.attributes
+            node.attributes = {**core.attributes, NODE_ID: core.node_id}
             self._labels.add(node)
         node.schedulable = core.schedulable
         node.offered = core.schedulable and not node.reserved

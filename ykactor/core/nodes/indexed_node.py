@@ -11,6 +11,7 @@ class IndexedNode:
     """One node.
 
     Attributes:
+        attributes: those that were ``reported``, and the node's own name (``selector.NODE_ID``).
         available: base units; a type that is absent or negative counts as 0.
         reserved: whether the node is reserved for asks.
         place: (score, node id), the position of the node in the order.
@@ -26,6 +27,7 @@ class IndexedNode:
         "node_id",
         "offered",
         "place",
+        "reported",
         "reserved",
         "revision",
         "schedulable",
@@ -38,6 +40,7 @@ class IndexedNode:
         self.available: Resource = {}
         self.capacity: Resource = {}
         self.attributes: dict[str, str] = {}
+        self.reported: dict[str, str] | None = None
         #: (type, weight, capacity) of the types that count, in name order (PR-64).
         self.weights: list[tuple[str, float, float]] = []
         self.schedulable = self.reserved = self.offered = False

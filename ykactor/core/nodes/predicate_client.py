@@ -60,6 +60,17 @@ class PredicateClient:
         question = ask.spec.tags.get(PREDICATE_TAG, ""), allocate
         self._ask(now_ns, question, ask, [*nodes, *self._predicates.to_ask_again(now_ns, question)])
 
+    def about_unknown(self, now_ns: int, ask: Ask, shape: Shape) -> None:
+        """Ask about nodes on which the ask could run if something there made room, and of which nothing is known (PE-45)."""
+        needs, _, selector, predicate = shape
+        question = predicate, True
+        unknown = (
+            node.node_id
+            for node in self._nodes.nodes.values()
+            if node.schedulable and self._predicates.verdict(question, node.node_id) is None and node.could_fit(needs, selector)
+        )
+        self._ask(now_ns, question, ask, chain(unknown, self._predicates.to_ask_again(now_ns, question)))
+
     def report_refusals(self, now_ns: int, ask: Ask, queue: QueuePath, shape: Shape) -> None:
         """Report that all nodes with room refuse an ask, and ask again about nodes that were not answered in time.
 

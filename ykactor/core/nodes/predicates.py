@@ -1,10 +1,10 @@
-"""Answers of the predicate service on where asks may run (SC-120, SC-154 to SC-156).
+"""Answers of the predicate service on where asks may run (SC-120, SC-154 to SC-156, SC-160).
 
 An ask names its predicate class in a tag; the same answers hold for all asks of one class. When an ask has passed all other
 checks on a node, the planner asks about its class and the node, goes on with other asks, and returns when the answer has come;
 what it then decides does not depend on how long the answer took. An answer holds until another one comes, the node changes or is
-removed, or the service withdraws it. A node that is not answered in time counts as refused, so that asks can use other nodes if
-the service is dead; it is asked about again after longer and longer times.
+removed, the service withdraws it, or it is used up. A node that is not answered in time counts as refused, so that asks can use
+other nodes if the service is dead; it is asked about again after longer and longer times.
 
 Memory is bounded: ``OPEN_MAX`` questions wait for an answer at a time; answers are kept for the classes that were used last.
 """
@@ -46,12 +46,14 @@ class Answer(Struct, frozen=True):
     Attributes:
         due_ns: when the node counts as refused if the question, which is open, is not answered; None if it is not open.
         has_passed: whether the service has answered that asks may run there.
+        uses: for how many placements more; None for any number.
         refusal: why they may not.
         again_ns, silences: after questions that were not answered in time: when to ask again, and how many there were.
     """
 
     due_ns: int | None = None
     has_passed: bool = False
+    uses: int | None = None
     refusal: str | None = None
     again_ns: int = 0
     silences: int = 0
@@ -70,13 +72,15 @@ class _Silence:
 class _Answers:
     """The answers to one question, by node."""
 
-    __slots__ = ("asked", "passed", "refused", "silent")
+    __slots__ = ("asked", "passed", "refused", "silent", "uses")
 
     def __init__(self) -> None:
         #: Waiting for an answer, with the time at which the node counts as refused.
         self.asked: dict[NodeID, int] = {}
         #: A dict, because its order is that of the answers.
         self.passed: dict[NodeID, None] = {}
+        #: Of the nodes that passed for a number of placements only: how many are left.
+        self.uses: dict[NodeID, int] = {}
         #: With the reason.
         self.refused: dict[NodeID, str] = {}
         #: The nodes that were refused as ``NO_ANSWER``, also while they are asked about again.
@@ -93,12 +97,14 @@ class Predicates:
         is_answered: whether a predicate service is connected, which is assumed at first. While none is, only nodes that are
             known to pass are used.
         readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
+        counted: how many answers hold for a number of placements only.
     """
 
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
         self.is_answered = True
         self.readmissions = 0
+        self.counted = 0
         #: Increased whenever something was answered or forgotten.
         self.changes = 0
         #: The question that was used last is the last.
@@ -156,7 +162,8 @@ class Predicates:
         silence = answers.silent.get(node_id)
         again_ns, silences = (0, 0) if silence is None else (silence.again_ns, silence.times)
         has_passed, refusal = node_id in answers.passed, answers.refused.get(node_id)
-        return Answer(answers.asked.get(node_id), has_passed, refusal, again_ns, silences)
+        uses = answers.uses.get(node_id)
+        return Answer(answers.asked.get(node_id), has_passed, uses, refusal, again_ns, silences)
 
     # ---- asking
 
@@ -170,6 +177,11 @@ class Predicates:
         """Whether the question waits for an answer about the node."""
         answers = self._answers.get(question)
         return answers is not None and node_id in answers.asked
+
+    def awaited(self, question: Question) -> list[NodeID]:
+        """The nodes about which the first answer is awaited, at most ``NODES_MAX``."""
+        answers = self._answers.get(question)
+        return [] if answers is None else [node_id for node_id in answers.asked if node_id not in answers.refused]
 
     def to_ask_again(self, now_ns: int, question: Question) -> list[NodeID]:
         """Nodes that were not answered in time and may be asked about again."""
@@ -194,8 +206,12 @@ class Predicates:
 
     # ---- answers
 
-    def answer(self, question: Question, node_id: NodeID, error: str) -> bool:
-        """The service has answered, asked or not; an empty ``error`` is a pass. Returns whether the answer is new."""
+    def answer(self, question: Question, node_id: NodeID, error: str, uses: int | None = None) -> bool:
+        """The service has answered, asked or not; an empty ``error`` is a pass. Returns whether the answer is new.
+
+        Args:
+            uses: for how many placements a pass holds (SC-160); None is any number. How many does not make an answer new.
+        """
         answers = self._use(question)
         error = error[:REASON_MAX]
         is_news = answers.refused.get(node_id) != error if error else node_id not in answers.passed
@@ -204,9 +220,30 @@ class Predicates:
             answers.refused[node_id] = error
         else:
             answers.passed[node_id] = None
+            self._count_uses(answers, node_id, uses)
+            self.readmissions += is_news and not self.is_answered  # without a service what is not known is refused
         self._known_count += 1
         self.changes += is_news
         return is_news
+
+    def place(self, predicate: str, node_id: NodeID) -> None:
+        """A task of the class was placed on the node: it uses up one of each answer that holds for a number of them (SC-160)."""
+        for question in ((predicate, True), (predicate, False)):
+            answers = self._answers.get(question)
+            left = None if answers is None else answers.uses.get(node_id)
+            if answers is None or left is None:
+                continue
+            if left > 1:
+                self._note(question, node_id)
+                answers.uses[node_id] = left - 1
+            else:
+                self._drop(question, answers, node_id)
+                self.changes += 1
+
+    def _count_uses(self, answers: _Answers, node_id: NodeID, uses: int | None) -> None:
+        if uses is not None:
+            answers.uses[node_id] = uses
+            self.counted += 1
 
     def forget(self, predicate: str, node_id: NodeID | str) -> None:
         """Forget the answers about this class on this node; either may be empty, which means all. O(classes)."""
@@ -233,6 +270,7 @@ class Predicates:
         answers = self._answers.setdefault(question, _Answers())
         if answer.has_passed:
             answers.passed[node_id] = None
+            self._count_uses(answers, node_id, answer.uses)
         if answer.refusal is not None:
             answers.refused[node_id] = answer.refusal
         self._known_count += answer.has_passed + (answer.refusal is not None)
@@ -318,6 +356,8 @@ class Predicates:
         if answers.asked.pop(node_id, None) is not None:
             self._open_count -= 1
         answers.passed.pop(node_id, None)
+        if answers.uses.pop(node_id, None) is not None:
+            self.counted -= 1
         if answers.refused.pop(node_id, None) is not None:
             self.readmissions += 1
         answers.silent.pop(node_id, None)

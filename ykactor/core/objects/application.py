@@ -7,8 +7,6 @@ tasks of the application pause (``values.parts``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, PREDICATE_CLASS_MAX, PREDICATE_TAG, AllocationSpec, Ask, resized
 from ykactor.core.messages.facts import (
     Allocated,
@@ -20,8 +18,9 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
-from ykactor.core.objects import placeholders
+from ykactor.core.objects import failures, placeholders
 from ykactor.core.objects.gang import ON_COMPLETE
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
 from ykactor.core.objects.record import ApplicationRecord
@@ -60,14 +59,16 @@ class Application(ApplicationRecord):
                 return (yield from placeholders.time_out(self, now_ns))
             case Timer.EXECUTION:
                 return (yield from self._execution_timeout(now_ns))
+            case Timer.BACKOFF:
+                return failures.readmit(self, now_ns)
 
     # ---- asks and allocations
 
     def submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Fact]:
         """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
-        refusal = _refusal(spec)
-        if refusal:
-            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, refusal)]
+        wrong = _mistake(spec)
+        if wrong is not None:
+            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, wrong.reason, wrong.code)]
         if spec.allocation_key in self.allocations:
             return self._resize_allocation(now_ns, spec)
         if spec.allocation_key in self.asks:
@@ -84,7 +85,10 @@ class Application(ApplicationRecord):
             self.touch()
         facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
         if spec.node_id is not None:  # it already runs there (AP-109)
-            return facts + self.allocate(now_ns, ask, spec.node_id, recovered=True)
+            facts += self.allocate(now_ns, ask, spec.node_id, recovered=True)
+            if spec.releasing:  # AP-145
+                self.gang.released.add(spec.allocation_key)
+            return facts
         if self.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
         self.asks[spec.allocation_key] = ask
@@ -142,8 +146,8 @@ class Application(ApplicationRecord):
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
         spec, key = ask.spec, ask.spec.allocation_key
-        if self.asks.pop(key, None) is not None:
-            self.count_wait(now_ns, ask)
+        if self.asks.pop(key, None) is None:
+            self.count_placed(now_ns, ask)
         self.count_begin(spec.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
@@ -156,13 +160,18 @@ class Application(ApplicationRecord):
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, spec)
 
+    def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
+        """An allocation could not start on the node; ignored if it does not run there (AP-144)."""
+        if key not in self.allocations or node_id not in (None, self.allocations[key][1]):
+            return []
+        if key in self.gang.released:  # it is to end, and this confirms it (AP-121)
+            return self.release(now_ns, key, TerminationType.STOPPED_BY_RM)
+        return failures.hand_back(self, now_ns, key)
+
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
-            ask = self.asks.pop(key)
-            self.count_wait(now_ns, ask)
-            self.changed.task(ask)
-            return finished(self._cancel([ask], now_ns))
+            return finished(self._cancel([self.asks.pop(key)], now_ns))
         if key not in self.allocations:
             return placeholders.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
@@ -173,12 +182,11 @@ class Application(ApplicationRecord):
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for key in list(self.allocations):
+            items = self.count_items(now_ns, self.began_ns[key])
             facts += self.release(now_ns, key, termination_type)
-            if pace.is_due():
+            if pace.is_due(items):
                 yield ()
-        asks = list(self.asks.values())
-        self.forget_asks(now_ns)
-        facts += yield from self._cancel(asks, now_ns)
+        facts += yield from self._cancel(self.take_asks(), now_ns)
         return facts
 
     def end_allocation(
@@ -217,11 +225,11 @@ class Application(ApplicationRecord):
         facts += yield from self._removed(asks, now_ns)
         return facts
 
-    def _removed(self, asks: Iterable[Ask], now_ns: int) -> Pausing[list[Fact]]:
+    def _removed(self, asks: list[Ask], now_ns: int) -> Pausing[list[Fact]]:
         facts, pace = list[Fact](), Pace()
         for ask in asks:
             facts.append(self.ask_removed(now_ns, ask, pending=True))
-            if pace.is_due():
+            if pace.is_due(self.count_items(now_ns, ask.since_ns)):
                 yield ()
         return facts
 
@@ -246,13 +254,13 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
-            self.count_end(now_ns, ask, node_id, self.began_ns[ask.spec.allocation_key])
+            began_ns = self.began_ns[ask.spec.allocation_key]
+            self.count_end(now_ns, ask, node_id, began_ns)
             self.changed.task(ask)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
-            if pace.is_due():
+            if pace.is_due(self.count_items(now_ns, began_ns)):
                 yield ()
-        facts += yield from self._removed(self.asks.values(), now_ns)
-        self.forget_asks(now_ns)
+        facts += yield from self._removed(self.take_asks(), now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
@@ -271,13 +279,11 @@ class Application(ApplicationRecord):
         self.ending = message
         self.touch()
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
-        asks = list(self.asks.values())
-        self.forget_asks(now_ns)
-        for ask in asks:
+        for ask in self.take_asks():
             if ask.spec.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
             facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
-            if pace.is_due():
+            if pace.is_due(self.count_items(now_ns, ask.since_ns)):
                 yield ()
         facts += yield from self.start_releases(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
@@ -294,18 +300,19 @@ class Application(ApplicationRecord):
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def _refusal(spec: AllocationSpec) -> str:
-    """Why this entry cannot be taken, or "" (AP-105 to AP-107)."""
+def _mistake(spec: AllocationSpec) -> Rejection | None:
+    """Why this entry cannot be taken, or None (AP-105 to AP-107)."""
     if min(spec.resource.values(), default=0) < 0:
-        return NEGATIVE_RESOURCES
+        return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
     if max(spec.resource.values(), default=0) == 0:
-        return "allocation contains no resources"
+        return Rejection(RejectionCode.NO_RESOURCES, "allocation contains no resources")
     if spec.placeholder and not spec.task_group_name:
-        return "placeholder without task group"
-    return _refusal_of_tags(spec) if spec.tags else ""
+        return Rejection(RejectionCode.NO_TASK_GROUP, "placeholder without task group")
+    wrong = _mistake_in_tags(spec) if spec.tags else ""
+    return Rejection(RejectionCode.BAD_TAG, wrong) if wrong else None
 
 
-def _refusal_of_tags(spec: AllocationSpec) -> str:
+def _mistake_in_tags(spec: AllocationSpec) -> str:
     if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
         return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:

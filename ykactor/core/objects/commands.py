@@ -206,6 +206,13 @@ class SetCapacity(NodeCommand[list[Fact]], frozen=True, gc=False):
     capacity: Resource
 
 
+class SetAttributes(NodeCommand[list[Fact]], frozen=True, gc=False):
+    """Replace the attributes (SC-159)."""
+
+    now_ns: int
+    attributes: dict[str, str]
+
+
 class SetSchedulable(NodeCommand[list[Fact]], frozen=True, gc=False):
     """Set the schedulable flag (SC-110)."""
 

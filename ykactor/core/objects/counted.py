@@ -1,13 +1,13 @@
 """What the tasks of an application have used and waited for is counted (AP-90): when they end, are resized, or change queues.
 
-What lasts is counted when it is over, so that nearly nothing is to be done when a task begins.
+What lasts is counted when it is over: also the wait for an allocation, so that nearly nothing is to be done when a task begins.
 """
 
 from __future__ import annotations
 
 from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times
-from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.accounting.books import Books
+from ykactor.core.accounting.spans import Lasting
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.submissions import AddApplication
@@ -18,6 +18,7 @@ from ykactor.core.values.times import S_NS
 
 #: Names in accounts are cut after so many characters.
 NAME_MAX = 256
+_DAY_NS = DAY_S * S_NS
 
 
 class CountedApplication(Lifecycle):
@@ -28,7 +29,8 @@ class CountedApplication(Lifecycle):
         who: the user and its groups, the first of which is that of its accounts.
         used: the sum of its allocations.
         counted_ns: when it came into its queue: what was before is counted.
-        sized_ns: of tasks that were resized, since when they have their size: what was before is counted.
+        sized_ns: of tasks that were resized, or that the resource manager has placed itself, since when they count: what was
+            before is counted, or nothing.
         preempted: allocations that are preempted and have not ended.
         account_key: whose account its tasks count in.
         day, account: what was counted on that day; it is not in the accounts of the partition yet.
@@ -74,16 +76,13 @@ class CountedApplication(Lifecycle):
 
     # ---- what is over
 
+    def count_items(self, now_ns: int, since_ns: int) -> int:
+        """As how many items (``Pace``) a task counts that ends: each day that it has waited or run is one more."""
+        return 1 + max(0, now_ns - max(since_ns, self.counted_ns)) // _DAY_NS
+
     def count_wait(self, now_ns: int, ask: Ask) -> None:
-        """An ask waits no longer, or for another amount."""
-        if now_ns // S_NS != ask.since_ns // S_NS:  # seldom where much is placed
-            since_s, until_s = self._since_s(ask, ask.since_ns), now_ns // S_NS
-            today_s = until_s - until_s % DAY_S
-            if since_s < today_s:
-                self.books.accounts.wait(self.account_key, ask.spec.resource, since_s, today_s)
-                since_s = today_s
-            if since_s < until_s:
-                add_times(self._today(until_s).waited, ask.spec.resource, until_s - since_s)
+        """A task ends without having run, or has another size from now on."""
+        self._count_wait(ask, now_ns)
         if self.sized_ns:
             self.sized_ns.pop(ask.spec.allocation_key, None)
 
@@ -92,10 +91,16 @@ class CountedApplication(Lifecycle):
         add_to(self.used, resource)
         self.has_grown = True
 
+    def count_placed(self, now_ns: int, ask: Ask) -> None:
+        """The resource manager has placed a task itself, so that it has not waited."""
+        if ask.since_ns < now_ns:
+            self.sized_ns[ask.spec.allocation_key] = now_ns
+
     def count_end(self, now_ns: int, ask: Ask, node_id: NodeID, began_ns: int) -> None:
-        """An allocation has ended, or has another size from now on."""
+        """An allocation has ended, or has another size from now on: only now counts what it waited for before."""
         if self.has_grown:
             self.reach()
+        self._count_wait(ask, began_ns)
         key, resource = ask.spec.allocation_key, ask.spec.resource
         subtract_from(self.used, resource)
         is_preempted = key in self.preempted
@@ -115,6 +120,16 @@ class CountedApplication(Lifecycle):
         self.has_grown = False
         if self.past.reach(self.used):
             self.touch_use()
+
+    def _count_wait(self, ask: Ask, until_ns: int) -> None:
+        since_s, until_s, resource = self._since_s(ask, ask.since_ns), until_ns // S_NS, ask.spec.resource
+        if since_s < until_s:
+            today_s = until_s - until_s % DAY_S
+            if since_s < today_s:
+                self.books.accounts.wait(self.account_key, resource, since_s, today_s)
+                since_s = today_s
+            if since_s < until_s:
+                add_times(self._today(until_s).waited, resource, until_s - since_s)
 
     def _count_use(self, ask: Ask, since_s: int, until_s: int, *, is_lost: bool) -> None:
         today_s = until_s - until_s % DAY_S
@@ -154,19 +169,26 @@ class CountedApplication(Lifecycle):
 
     # ---- what lasts
 
-    def add_wait(self, accounts: Accounts, now_ns: int, ask: Ask) -> None:
-        """Add to ``accounts`` for what an ask has waited up to now in this queue and with this size."""
-        accounts.wait(self.account_key, ask.spec.resource, self._since_s(ask, ask.since_ns), now_ns // S_NS)
+    def add_wait(self, lasting: Lasting, until_ns: int, ask: Ask) -> None:
+        """Add what a task waited for up to then, in this queue and with this size."""
+        lasting.waited.add(ask.spec.resource, self._since_s(ask, ask.since_ns), until_ns // S_NS)
 
-    def add_use(self, accounts: Accounts, now_ns: int, ask: Ask, began_ns: int) -> None:
-        """Add to ``accounts`` what an allocation has used up to now in this queue and with this size."""
-        is_lost = ask.spec.allocation_key in self.preempted
-        accounts.use(self.account_key, ask.spec.resource, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_lost)
+    def add_use(self, lasting: Lasting, now_ns: int, ask: Ask, began_ns: int) -> None:
+        """Add what an allocation has used up to now, and waited for before, in this queue and with this size."""
+        self.add_wait(lasting, began_ns, ask)
+        resource, since_s, until_s = ask.spec.resource, self._since_s(ask, began_ns), now_ns // S_NS
+        lasting.allocated.add(resource, since_s, until_s)
+        if ask.spec.allocation_key in self.preempted:
+            lasting.lost.add(resource, since_s, until_s)
 
-    def _sized_ns(self, ask: Ask, began_ns: int) -> int:
-        return self.sized_ns.get(ask.spec.allocation_key, began_ns) if self.sized_ns else began_ns
+    def _sized_ns(self, ask: Ask, since_ns: int) -> int:
+        """When a task has begun to wait or to run with the size that it has, whatever queue it was in."""
+        if not self.sized_ns:
+            return since_ns
+        sized_ns = self.sized_ns.get(ask.spec.allocation_key, since_ns)
+        return sized_ns if sized_ns > since_ns else since_ns
 
-    def _since_s(self, ask: Ask, began_ns: int) -> int:
+    def _since_s(self, ask: Ask, since_ns: int) -> int:
         """From which second on a task counts in this queue and with this size."""
-        since_ns = self._sized_ns(ask, began_ns)
+        since_ns = self._sized_ns(ask, since_ns)
         return (since_ns if since_ns > self.counted_ns else self.counted_ns) // S_NS

@@ -93,6 +93,10 @@ class Gang:
         """A placeholder was allocated."""
         add_to(self.allocated_ever, resource)
 
+    def placeholder_handed_back(self, resource: Resource) -> None:
+        """A placeholder could not start, and is pending again (AP-144)."""
+        subtract_from(self.allocated_ever, resource)
+
     def resize(self, before: Resource, after: Resource) -> None:
         """A placeholder has another size."""
         subtract_from(self.allocated_ever, before)

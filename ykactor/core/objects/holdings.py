@@ -9,6 +9,7 @@ from ykactor.core.messages.asks import AllocationSpec, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits, exceeded
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, SubmitAllocation, UpdateNode
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, NodeID
@@ -108,9 +109,9 @@ def kind_of(submission: Submission) -> Kind | None:
 def _rejected(submission: Submission, reason: str) -> Rejected | None:
     match submission:
         case AddApplication(application_id):
-            return ApplicationRejected(0, application_id, reason)
+            return ApplicationRejected(0, application_id, reason, RejectionCode.LIMIT)
         case UpdateNode(node_id):
-            return NodeRejected(0, node_id, reason)
+            return NodeRejected(0, node_id, reason, RejectionCode.LIMIT)
         case SubmitAllocation(spec):
-            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason)
+            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)
     return None

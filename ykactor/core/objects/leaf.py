@@ -13,7 +13,9 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.holds import Hold
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects import operations, placeholders
@@ -169,7 +171,7 @@ class LeafCore:
         application = self.applications.get(spec.application_id)
         if application is None:  # it ended earlier in this batch (AP-103)
             reason = f"failed to find application {spec.application_id}"
-            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)]
+            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, RejectionCode.NO_APPLICATION)]
         facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
         self._keep_or_drop(application)
         return facts
@@ -181,10 +183,13 @@ class LeafCore:
         if type(submission) is RemoveApplication:
             del self.applications[submission.application_id]
             return (yield from application.remove(now_ns))
-        if submission.allocation_key is None:
-            facts = yield from application.release_all(now_ns, submission.termination_type)
+        key, termination_type = submission.allocation_key, submission.termination_type
+        if key is None:
+            facts = yield from application.release_all(now_ns, termination_type)
+        elif termination_type is TerminationType.SCHEDULING_FAILED_ON_RM:
+            facts = application.hand_back(now_ns, key, submission.node_id)
         else:
-            facts = application.release(now_ns, submission.allocation_key, submission.termination_type)
+            facts = application.release(now_ns, key, termination_type)
         self._keep_or_drop(application)
         return facts
 

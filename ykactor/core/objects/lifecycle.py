@@ -23,11 +23,12 @@ from ykactor.core.values.quantities import is_true
 
 
 class Timer(StrEnum):
-    """The timers of an application (AP-43, AP-44, AP-46)."""
+    """The timers of an application (AP-43, AP-44, AP-46, AP-144)."""
 
     STATE = "state"
     PLACEHOLDERS = "placeholders"
     EXECUTION = "execution"
+    BACKOFF = "backoff"
 
 
 #: How long a state lasts before its timer moves the application on, and by which event (AP-43).
@@ -116,7 +117,7 @@ class Lifecycle:
         return [] if entered is None else [self._enter(now_ns, entered, event, why)]
 
     def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
-        self.past.enter(now_ns, self.state, state)
+        self.past.enter(now_ns, self.state, state, why)
         self.state = state
         self.touch()
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)

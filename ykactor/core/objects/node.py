@@ -7,7 +7,14 @@ scheduler (``PlaceBatch``); each is validated as a whole before anything changes
 from typing import Any, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
-from ykactor.core.messages.facts import Fact, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
+from ykactor.core.messages.facts import (
+    Fact,
+    ForeignChanged,
+    NodeAdded,
+    NodeAttributesChanged,
+    NodeCapacityChanged,
+    NodeSchedulable,
+)
 from ykactor.core.messages.kinds import Change
 from ykactor.core.objects.commands import (
     ChangeAllocations,
@@ -19,6 +26,7 @@ from ykactor.core.objects.commands import (
     Refused,
     Register,
     ReleaseForeign,
+    SetAttributes,
     SetCapacity,
     SetSchedulable,
 )
@@ -45,7 +53,7 @@ class NodeCore:
         #: Keys are unique within an application only, hence the pair.
         self.allocations: dict[AskID, Ask] = {}
         self.foreign: dict[AllocationKey, AllocationSpec] = {}
-        #: One higher after every change of ``available``, ``schedulable`` or ``allocations``.
+        #: One higher after every change of ``available``, ``schedulable``, ``attributes`` or ``allocations``.
         self.revision = 0
 
     def handle(self, command: NodeCommand[R]) -> R:
@@ -63,6 +71,8 @@ class NodeCore:
                 return self.on_register(now_ns)
             case SetCapacity():
                 return self.on_set_capacity(command)
+            case SetAttributes():
+                return self.on_set_attributes(command)
             case SetSchedulable():
                 return self.on_set_schedulable(command)
             case PlaceForeign():
@@ -122,6 +132,13 @@ class NodeCore:
         self.capacity = capacity
         self._update_available()
         return [NodeCapacityChanged(command.now_ns, self.node_id, capacity)]
+
+    def on_set_attributes(self, command: SetAttributes) -> list[Fact]:
+        if command.attributes == self.attributes:
+            return []
+        self.attributes = command.attributes
+        self.revision += 1
+        return [NodeAttributesChanged(command.now_ns, self.node_id, command.attributes)]
 
     def on_set_schedulable(self, command: SetSchedulable) -> list[Fact]:
         if command.schedulable == self.schedulable:

@@ -5,7 +5,7 @@ Functions on the record of one application; each returns the facts that it cause
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import Ask, resized
+from ykactor.core.messages.asks import Ask, readmitted, resized
 from ykactor.core.messages.facts import (
     Allocated,
     AskReturned,
@@ -16,6 +16,7 @@ from ykactor.core.messages.facts import (
 )
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.objects import failures
 from ykactor.core.objects.gang import ON_TIMEOUT, placeholder_deadline_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer
 from ykactor.core.objects.record import ApplicationRecord
@@ -158,7 +159,6 @@ def ended(
 def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
-    application.count_wait(now_ns, real)
     application.count_begin(real.spec.resource)
     application.replaced_ns[real.spec.allocation_key] = placeholder.created_ns
     application.allocations[real.spec.allocation_key] = real, node_id
@@ -172,6 +172,8 @@ def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: No
 
 def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Fact]:
     """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
+    real = readmitted(real, now_ns)
+    failures.wait(application, real)
     application.asks[real.spec.allocation_key] = real
     application.changed.task(real)
     is_completing = application.state is ApplicationState.COMPLETING
@@ -243,8 +245,6 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
 def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
     del application.asks[ask.spec.allocation_key]
-    application.count_wait(now_ns, ask)
-    application.changed.task(ask)
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
     changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []

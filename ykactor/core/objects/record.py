@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.accounting.accounts import Accounts, oldest_day
 from ykactor.core.accounting.books import Books
+from ykactor.core.accounting.spans import Lasting
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
@@ -19,6 +20,7 @@ from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import Timer
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts
+from ykactor.core.values.times import S_NS
 
 #: Looking up the member of an enum is slow in Python 3.11.
 _FAILING = ApplicationState.FAILING
@@ -35,6 +37,7 @@ class ApplicationRecord(CountedApplication):
         replaced_ns: of each allocation that has replaced a placeholder, when the placeholder was created.
         real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
         gang: the task groups, and which real ask replaces which placeholder.
+        handed_back: pending asks for which nodes may be left out; perhaps others too.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
         hold: its own; None while it has none (OP-1).
     """
@@ -46,6 +49,7 @@ class ApplicationRecord(CountedApplication):
         "began_ns",
         "ending",
         "gang",
+        "handed_back",
         "hold",
         "placeholder_count",
         "real_count",
@@ -69,6 +73,7 @@ class ApplicationRecord(CountedApplication):
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.began_ns: dict[AllocationKey, int] = {}
         self.replaced_ns: dict[AllocationKey, int] = {}
+        self.handed_back: set[AllocationKey] = set()
         self.real_count = self.placeholder_count = 0
 
     def has_real_work(self) -> bool:
@@ -80,27 +85,35 @@ class ApplicationRecord(CountedApplication):
         return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
 
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
-        """The fact that tells the end of a task, which counts no more."""
+        """The fact that tells the end of a task, which counts no more; what a pending one has waited for is counted."""
         self.changed.tasks -= 1
-        return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
-
-    def forget_asks(self, now_ns: int) -> None:
-        """Drop all pending asks."""
-        for ask in self.asks.values():
+        if pending:
             self.count_wait(now_ns, ask)
             self.changed.task(ask)
-        self.asks.clear()
+        return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
 
-    def count_so_far(self, accounts: Accounts, now_ns: int) -> Pausing[None]:
-        """Add to ``accounts`` what lasts, and is not counted yet."""
+    def take_asks(self) -> list[Ask]:
+        """Drop all pending asks; the caller has to tell their end."""
+        asks = list(self.asks.values())
+        self.asks.clear()
+        return asks
+
+    def count_so_far(self, accounts: Accounts, now_ns: int, pace: Pace) -> Pausing[None]:
+        """Add to ``accounts`` what lasts, and is not counted yet. Cost: 2 us for each task and for each day since the first."""
         accounts.add(self.day, self.account_key, self.account)
-        pace = Pace()
+        lasting = Lasting()
         for ask in (*self.asks.values(), *(real for real, _ in self.gang.replacing.values())):
-            self.add_wait(accounts, now_ns, ask)
+            self.add_wait(lasting, now_ns, ask)
             if pace.is_due():
                 yield ()
         for key, (ask, _) in self.allocations.items():
-            self.add_use(accounts, now_ns, ask, self.began_ns[key])
+            self.add_use(lasting, now_ns, ask, self.began_ns[key])
+            if pace.is_due():
+                yield ()
+        oldest = oldest_day(now_ns // S_NS)
+        for day, account in lasting.by_day():
+            if day >= oldest:
+                accounts.add(day, self.account_key, account)
             if pace.is_due():
                 yield ()
 
@@ -154,8 +167,7 @@ class ApplicationRecord(CountedApplication):
 
     def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
-        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.asks.values()]
-        self.forget_asks(now_ns)
+        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.take_asks()]
         self.close_account()
         self.touch_use()
         self.touch()

@@ -23,6 +23,7 @@ from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
 from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.parts import Pace
 
 #: Why the scheduler objects to moving an application to a leaf, or "".
 Objections = Callable[[ApplicationID, QueuePath], str]
@@ -81,14 +82,15 @@ def _gang_objection(registry: Registry, target: LeafCore, application: Applicati
     if not (is_coming or application.placeholder_count):
         return ""
     path_up = [queue.config for queue in registry.lineage(target.path)]
-    return gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
+    objection = gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
+    return "" if objection is None else objection.reason
 
 
 def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
     """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
-    yield from application.count_so_far(registry.books.accounts, now_ns)
+    yield from application.count_so_far(registry.books.accounts, now_ns, Pace())
     application.account, application.counted_ns = Account(), now_ns
     application.touch_use()
     yield from send([(registry.leaf(path), TakeOver(application))])

@@ -17,7 +17,9 @@ from ykactor.core.messages.facts import (
     QueueLimitChanged,
 )
 from ykactor.core.messages.kinds import NodeAction, QueueLimit
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import (
+    PARTITION_ATTRIBUTE,
     AnswerPredicate,
     ForgetPredicates,
     ReleaseAllocations,
@@ -26,7 +28,15 @@ from ykactor.core.messages.submissions import (
     SubmitAllocation,
     UpdateNode,
 )
-from ykactor.core.objects.commands import NodeCommand, PlaceForeign, Register, ReleaseForeign, SetCapacity, SetSchedulable
+from ykactor.core.objects.commands import (
+    NodeCommand,
+    PlaceForeign,
+    Register,
+    ReleaseForeign,
+    SetAttributes,
+    SetCapacity,
+    SetSchedulable,
+)
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import AllocationKey, NodeID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, add_to, subtract_from
@@ -56,7 +66,7 @@ class Cluster:
         match submission:
             case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN as action):
                 if node_id in self._nodes:
-                    return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id))]
+                    return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id), RejectionCode.DUPLICATE)]
                 core = NodeCore(node_id, submission.capacity or {}, action is NodeAction.CREATE, submission.attributes)
                 self._nodes[node_id] = core
                 self._books.add_node(node_id, submission.attributes)
@@ -64,9 +74,9 @@ class Cluster:
                 return [(core, Register(now_ns))]
             case UpdateNode(node_id) if node_id not in self._nodes:
                 return []
-            case UpdateNode(node_id, NodeAction.UPDATE, capacity):
+            case UpdateNode(node_id, NodeAction.UPDATE, capacity, attributes):
                 self._changed.node(node_id)
-                return [(self._nodes[node_id], SetCapacity(now_ns, capacity))] if capacity is not None else []
+                return self._route_update(now_ns, self._nodes[node_id], capacity, attributes)
             case UpdateNode(node_id, NodeAction.DRAIN_NODE | NodeAction.DRAIN_TO_SCHEDULABLE as action):
                 self._changed.node(node_id)
                 return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
@@ -75,25 +85,37 @@ class Cluster:
             case ReleaseAllocations(_, key) if key is not None and key in self.foreign:
                 self._changed.foreign(key)
                 return [(self._nodes[self.foreign.pop(key)], ReleaseForeign(now_ns, key))]
-            case AnswerPredicate(predicate, node_id, allocate, error) if node_id in self._nodes:
-                return [PredicateAnswered(now_ns, predicate, node_id, allocate, error)]
+            case AnswerPredicate(predicate, node_id, allocate, error, uses) if node_id in self._nodes:
+                return [PredicateAnswered(now_ns, predicate, node_id, allocate, error, uses)]
             case ForgetPredicates(predicate, name):
                 return [PredicatesForgotten(now_ns, predicate, name)]
             case SetPredicateService(is_there):
                 return [PredicateServiceChanged(now_ns, is_there)]
         return []
 
+    def _route_update(self, now_ns: int, core: NodeCore, capacity: Resource | None, attributes: dict[str, str]) -> list[Routed]:
+        """Only what the entry has is replaced; every entry may name the partition (SC-152, SC-159)."""
+        routed: list[Routed] = []
+        if capacity is not None:
+            routed.append((core, SetCapacity(now_ns, capacity)))
+        if attributes.keys() - {PARTITION_ATTRIBUTE}:
+            self._books.remove_node(core.node_id)
+            self._books.add_node(core.node_id, attributes)
+            routed.append((core, SetAttributes(now_ns, attributes)))
+        return routed
+
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
         """A foreign allocation (SC-81)."""
         key = spec.allocation_key
         if spec.node_id is None:
             reason = f"trying to add a foreign request (non-allocation) {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
+            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.NO_NODE)]
         if spec.node_id not in self._nodes:
             reason = f"failed to find node {spec.node_id} for allocation {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason)]
+            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.NO_NODE)]
         if any(quantity < 0 for quantity in spec.resource.values()):
-            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES)]
+            code = RejectionCode.NEGATIVE_RESOURCES
+            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES, code)]
         routed: list[Routed] = []
         before = self.foreign.get(key)
         if before is not None and before != spec.node_id:  # SC-82: it moved

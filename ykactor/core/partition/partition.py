@@ -19,6 +19,7 @@ from ykactor.core.messages.facts import (
     ApplicationChanged,
     ApplicationLeft,
     ApplicationMoved,
+    AskReturned,
     ConfigurationChanged,
     Fact,
     NodeRemoved,
@@ -26,6 +27,7 @@ from ykactor.core.messages.facts import (
     QueueRemoved,
     RecheckDue,
     RequestRefused,
+    SchedulingStatesWanted,
 )
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.states import QUEUE_CLEANER_NS
@@ -42,6 +44,7 @@ from ykactor.core.messages.submissions import (
     Submission,
     TerminateApplication,
     UpdateNode,
+    WantSchedulingStates,
 )
 from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable, Terminate
 from ykactor.core.objects.exchange import send
@@ -67,7 +70,7 @@ def refusal_in(facts: list[Fact]) -> str:
 
 
 #: Facts that may set a timer.
-_SET_TIMERS = frozenset((ApplicationChanged, Allocated, ApplicationLeft, ApplicationMoved))
+_SET_TIMERS = frozenset((ApplicationChanged, Allocated, AskReturned, ApplicationLeft, ApplicationMoved))
 
 
 class PartitionCore:
@@ -128,6 +131,8 @@ class PartitionCore:
                 return (yield from self._reset(now_ns))
             case RemovePartition():
                 return (yield from self._remove(now_ns))
+            case WantSchedulingStates(is_wanted):
+                return [SchedulingStatesWanted(now_ns, is_wanted)]
         raise AssertionError(f"{submission} belongs to a round")
 
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
@@ -284,7 +289,7 @@ class PartitionCore:
         if _SET_TIMERS.isdisjoint(map(type, facts)):
             return
         for fact in facts:
-            if type(fact) is ApplicationChanged or (type(fact) is Allocated and fact.ask.spec.placeholder):
+            if isinstance(fact, ApplicationChanged | AskReturned) or (type(fact) is Allocated and fact.ask.spec.placeholder):
                 queue = self.registry.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timers.note_leaf(queue.path, queue.deadline_ns)

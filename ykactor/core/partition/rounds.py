@@ -27,6 +27,7 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -209,12 +210,12 @@ class Rounds:
         if type(submission) is SubmitAllocation:
             spec = submission.spec
             if spec.application_id not in registry.applications:  # AP-103
-                reason = f"failed to find application {spec.application_id}"
+                code, reason = RejectionCode.NO_APPLICATION, f"failed to find application {spec.application_id}"
             elif spec.node_id is not None and spec.node_id not in registry.nodes:  # AP-104
-                reason = f"failed to find node {spec.node_id}"
+                code, reason = RejectionCode.NO_NODE, f"failed to find node {spec.node_id}"
             else:
                 return registry.leaf_of(spec.application_id)
-            return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason)
+            return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, code)
         if submission.application_id not in registry.applications:
             return None  # AP-83
         leaf = registry.leaf_of(submission.application_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
+from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Adopt, Configure
@@ -24,21 +25,22 @@ from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
 
-def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> str:
-    """Why a leaf cannot take a gang of this size, or "" (AP-18, AP-19).
+def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> Rejection | None:
+    """Why a leaf cannot take a gang of this size, or None (AP-18, AP-19).
 
     ``path_up`` has the leaf first; root, which has no max, may be left out.
     """
     leaf = path_up[0]
     if leaf.properties.sort_policy == "fair":
-        return f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
+        reason = f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
+        return Rejection(RejectionCode.SORT_POLICY, reason)
     ceiling: Resource | None = None
     for queue in path_up:
         ceiling = min_union(ceiling, queue.max)
     if ceiling is not None and any(quantity > ceiling.get(name, quantity) for name, quantity in wanted.items()):
         reason = f"task group request {text(wanted)} larger than max queue allocation {text(ceiling)}"
-        return f"queue {leaf.path} cannot fit application {application_id}: {reason}"
-    return ""
+        return Rejection(RejectionCode.QUOTA, f"queue {leaf.path} cannot fit application {application_id}: {reason}")
+    return None
 
 
 class Admission:
@@ -56,30 +58,32 @@ class Admission:
         """Returns the leaf and the user of a new application and the facts about queues created for it, or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
-            return ApplicationRejected(now_ns, spec.application_id, who)
+            return ApplicationRejected(now_ns, spec.application_id, who, RejectionCode.BAD_USER)
         placed = self._place(spec, who)
-        if isinstance(placed, str):
-            return ApplicationRejected(now_ns, spec.application_id, placed)
+        if isinstance(placed, Rejection):
+            return ApplicationRejected(now_ns, spec.application_id, placed.reason, placed.code)
         facts: list[Fact] = []
         leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._registry.leaf(placed.path)
         self._set_quotas(now_ns, leaf, spec.tags, facts)
         self._registry.applications[spec.application_id] = leaf.path
         return leaf, who, facts
 
-    def _place(self, spec: AddApplication, who: UserGroups) -> Placed | str:
-        if spec.application_id in self._registry.applications:
-            return f"adding application {spec.application_id} to partition {self._partition}, but application already existed"
+    def _place(self, spec: AddApplication, who: UserGroups) -> Placed | Rejection:
+        name = spec.application_id
+        if name in self._registry.applications:
+            taken = f"adding application {name} to partition {self._partition}, but application already existed"
+            return Rejection(RejectionCode.DUPLICATE, taken)
         placed = place(self._registry, spec, who)
-        if isinstance(placed, str):
-            return f"failed to place application {spec.application_id}: {placed}"
+        if isinstance(placed, Rejection):
+            return Rejection(placed.code, f"failed to place application {name}: {placed.reason}")
         if placed.creates:
             reason = self._holdings.refusal("queues", len(missing(self._registry.queues, placed.path)))
             if reason:
-                return f"failed to place application {spec.application_id}: {reason}"
-        return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else "") or placed
+                return Rejection(RejectionCode.LIMIT, f"failed to place application {name}: {reason}")
+        return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else None) or placed
 
-    def _gang_objection(self, spec: AddApplication, placed: Placed) -> str:
-        """Why the queue, with its settings after this admission, cannot take the gang, or ""."""
+    def _gang_objection(self, spec: AddApplication, placed: Placed) -> Rejection | None:
+        """Why the queue, with its settings after this admission, cannot take the gang, or None."""
         config, above = self._settings_at(placed, spec.tags)
         return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
 

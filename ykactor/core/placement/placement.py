@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import PlacementRule
+from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
@@ -28,6 +29,7 @@ DEPTH_MAX = 64
 IMPLICIT_RULES = (PlacementRule("provided"),)
 
 _FORCED_TAG = "application.create.force"
+_MISSING = Rejection(RejectionCode.NO_QUEUE, "does not exist")
 
 
 class Placed(Struct, frozen=True, gc=False):
@@ -48,59 +50,72 @@ def is_forced(tags: dict[str, str]) -> bool:
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
-def place(registry: Registry, application: AddApplication, who: UserGroups) -> Placed | str:
+def place(registry: Registry, application: AddApplication, who: UserGroups) -> Placed | Rejection:
     """The queue for a new application, or why there is none.
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
 
     Args:
         who: the user that the application runs as, with the groups given or found.
-    Returns: the place; else a text that begins with ``application rejected: `` and, if every rule was tried, goes on with the
-             reason why each of them did not decide (PL-40).
+    Returns: the place; else a rejection whose reason begins with ``application rejected: `` and, if every rule was tried, goes on
+             with the reason why each of them did not decide (PL-40). Its code is ``ACL`` if one of them led to a queue to which
+             ``who`` may not submit, else ``NO_QUEUE`` (AP-139).
     Cost: some microseconds if the first rule decides; reasons are built only for rules that do not.
     Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
-    tried = []
+    tried: list[tuple[str, Rejection]] = []
     for rule in registry.config.placement_rules or IMPLICIT_RULES:
         outcome = evaluate(rule, registry, application, who)
         if isinstance(outcome, Mistake):
-            return f"application rejected: {outcome.why}"
+            return Rejection(RejectionCode.NO_QUEUE, f"application rejected: {outcome.why}")
         if isinstance(outcome, str):
-            why = _obstacle(registry, outcome, who)
-            if not why:
+            obstacle = _obstacle(registry, outcome, who)
+            if obstacle is None:
                 return Placed(outcome, outcome not in registry.queues)
         else:
-            why = outcome.why
-        tried.append(f"{label(rule)}: {why}")
+            obstacle = Rejection(RejectionCode.NO_QUEUE, outcome.why)
+        tried.append((label(rule), obstacle))
     if is_forced(application.tags):
         return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in registry.queues)  # unchecked (PL-37)
-    why = _obstacle(registry, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in registry.queues else "does not exist"
-    if not why:
+    obstacle = _obstacle(registry, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in registry.queues else _MISSING
+    if obstacle is None:
         return Placed(DEFAULT_QUEUE, creates=False)
-    tried.append(f"{DEFAULT_QUEUE}: {why}")
-    return f"{NO_MATCH} ({'; '.join(tried)})"
+    return _no_match([*tried, (DEFAULT_QUEUE, obstacle)])
 
 
-def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> str:
-    """Why ``who`` may not submit to the queue at ``path``, or to one created there; "" if nothing is in the way.
+def _no_match(tried: list[tuple[str, Rejection]]) -> Rejection:
+    """What was tried, and why it did not decide."""
+    is_access = any(obstacle.code is RejectionCode.ACL for _, obstacle in tried)
+    reasons = "; ".join(f"{what}: {obstacle.reason}" for what, obstacle in tried)
+    return Rejection(RejectionCode.ACL if is_access else RejectionCode.NO_QUEUE, f"{NO_MATCH} ({reasons})")
+
+
+def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> Rejection | None:
+    """Why ``who`` may not submit to the queue at ``path``, or to one created there; None if nothing is in the way.
 
     What counts for a queue that is missing is its nearest existing ancestor (PL-38, PL-39, QU-11).
     """
     nearest = path if path in registry.queues else _nearest(registry, path)
-    queue = registry.queues[nearest]
-    if nearest != path:
-        if isinstance(queue, LeafCore):
-            return f"queue {brief(nearest)} is a leaf, it cannot have queue {brief(path)} below it"
-        if path.count(".") > DEPTH_MAX:
-            return f"queue {brief(path)} would be more than {DEPTH_MAX} levels below root"
-        if RECOVERY_NAME in path.removeprefix(nearest).split("."):
-            return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
-    elif not isinstance(queue, LeafCore):
-        return f"queue {brief(path)} is a parent"
     lineage = registry.lineage(nearest)
-    if not may_submit([each.config for each in lineage], who):
-        return f"user {brief(who.user)} may not submit to {brief(nearest)}"
-    return closure(lineage)
+    why = _not_there(registry, path, nearest)
+    if not why and not may_submit([each.config for each in lineage], who):
+        return Rejection(RejectionCode.ACL, f"user {brief(who.user)} may not submit to {brief(nearest)}")
+    why = why or closure(lineage)
+    return Rejection(RejectionCode.NO_QUEUE, why) if why else None
+
+
+def _not_there(registry: Registry, path: QueuePath, nearest: QueuePath) -> str:
+    """Why there can be no leaf at ``path``, or ""; ``nearest`` is the queue there, or its nearest existing ancestor."""
+    is_leaf = isinstance(registry.queues[nearest], LeafCore)
+    if nearest == path:
+        return "" if is_leaf else f"queue {brief(path)} is a parent"
+    if is_leaf:
+        return f"queue {brief(nearest)} is a leaf, it cannot have queue {brief(path)} below it"
+    if path.count(".") > DEPTH_MAX:
+        return f"queue {brief(path)} would be more than {DEPTH_MAX} levels below root"
+    if RECOVERY_NAME in path.removeprefix(nearest).split("."):
+        return f"queue {brief(path)} may not be created, the name {RECOVERY_NAME} is reserved"  # QU-10
+    return ""
 
 
 def closure(lineage: list[QueueCore]) -> str:

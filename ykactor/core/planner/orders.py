@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.asks import PREDICATE_TAG, Ask
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
@@ -18,6 +18,7 @@ from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import NodeID
 
 
 class Placement(Struct, gc=False):
@@ -50,6 +51,8 @@ class Placement(Struct, gc=False):
             state.preemptions.forget(ask)
         application.begin(ask)
         state.nodes.charge(self.node, ask.spec.resource)
+        if state.nodes.predicates.counted:
+            _use_answers(state, ask, self.node.node_id)
         state.ledger.charge(leaf, ask.spec.resource)
         if ask.spec.placeholder:
             state.place_placeholder(application, ask, self.node.node_id)
@@ -86,6 +89,11 @@ class Placement(Struct, gc=False):
         state.pending_reasons.note(self.leaf, application)
 
 
+def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
+    """A placement counts as soon as it is decided, also if the node refuses it (SC-160)."""
+    state.nodes.predicates.place(ask.spec.tags.get(PREDICATE_TAG, ""), node_id)
+
+
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
     allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
@@ -118,6 +126,8 @@ class ReplacementOrder(Struct, gc=False):
         assert application.gang is not None
         if self.node is not None:
             state.nodes.charge(self.node, ask.spec.resource)
+        if state.nodes.predicates.counted:
+            _use_answers(state, ask, self.planned.node_id)
         application.gang.withdraw(self.planned.placeholder)
         application.discard(ask)
         state.preemptions.forget(ask)

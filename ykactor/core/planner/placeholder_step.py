@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop
 
-from ykactor.core.messages.asks import Ask, Shape, shape_of
+from ykactor.core.messages.asks import Ask, Shape, left_out, shape_of
 from ykactor.core.messages.facts import AskCondition
 from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.indexed_node import IndexedNode
@@ -74,6 +74,8 @@ class PlaceholderStep:
             unknown, refused = [], False
             for placed in gang.placeholders_for(ask):
                 placeholder, node_id = placed
+                if node_id in left_out(ask.spec):
+                    continue
                 if not fits(placeholder.spec.resource, ask.spec.resource):
                     message = _too_small(placeholder, ask)
                     plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.spec.resource))

@@ -68,6 +68,10 @@ class Plan:
         """Number of orders and facts."""
         return len(self.orders) + len(self.facts)
 
+    def is_idle(self) -> bool:
+        """Whether nothing was tried and nothing is decided or reported."""
+        return not (self._has_tried or self.orders or self.facts)
+
     def is_full(self) -> bool:
         """Whether the budget of placements is used up."""
         return len(self.orders) + len(self.facts) >= self._budget.placements_max

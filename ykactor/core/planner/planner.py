@@ -21,6 +21,7 @@ from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
+from ykactor.core.planner.scheduling_state_step import SchedulingStateStep
 from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
@@ -47,6 +48,7 @@ class Planner:
         self._reserved = ReservationStep(state, self._predicate_client, preemptor)
         self._placeholders = PlaceholderStep(state, self._predicate_client)
         self._unschedulable = UnschedulableStep(state, self._predicate_client, preemptor)
+        self._scheduling_states = SchedulingStateStep(state)
         #: Search work of the last plan.
         self._search_work = 0
 
@@ -55,8 +57,11 @@ class Planner:
         plan = Plan(self._state, now_ns, budget)
         self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
         yield from self._decide(plan)
+        if self._state.scheduling_states.is_wanted:
+            yield from self._tell(plan)
         plan.work, self._search_work = plan.spent(), plan.search_work
-        plan.recheck_ns = self._state.nodes.predicates.due_ns()
+        due = (self._state.nodes.predicates.due_ns(), self._state.scheduling_states.due_ns())
+        plan.recheck_ns = min((at_ns for at_ns in due if at_ns is not None), default=None)
         return plan
 
     def _decide(self, plan: Plan) -> Exchange[None]:
@@ -76,6 +81,14 @@ class Planner:
             plan.report(*(yield from state.pending_reasons.report(plan.now_ns)))
             plan.at_rest = not state.pending_reasons.has_news()
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
+
+    def _tell(self, plan: Plan) -> Exchange[None]:
+        """Tell the resource manager why asks are pending, when nothing else is left to decide."""
+        states = self._state.scheduling_states
+        states.has_changed = states.has_changed or not plan.is_idle()
+        if plan.at_rest:
+            plan.report(*(yield from self._scheduling_states.run(plan.now_ns)))
+            plan.at_rest = states.next_application() is None
 
     def _walk(self, plan: Plan) -> Exchange[None]:
         """Take one decision after the other until nothing more can be placed or the plan is full."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heapq import merge
 
+from ykactor.core.messages import reasons
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.objects.exchange import Exchange
@@ -62,7 +63,7 @@ class QuotaPreemptionStep:
 
 
 def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Exchange[None]:
-    who = f"Preempted by Quota change enforcement process in {queue.path}"
+    who = reasons.preempted_by_quota(queue.path)
     message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
     pace = Pace()
     for victim in victims:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ykactor.core.messages.asks import Ask, order_of
+from ykactor.core.messages import reasons
+from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
@@ -164,4 +165,8 @@ class UnschedulableStep:
         self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
         if refusal is None:
             raise PlanEnds  # later decisions depend on the confirmation
-        self._state.preemptions.note_attempt(plan.now_ns, ask, refusal)
+        if refusal == reasons.NO_VICTIMS and (shape := shape_of(ask.spec))[3]:
+            plan.search(len(self._state.nodes.nodes))
+            self._predicate_client.about_unknown(plan.now_ns, ask, shape)
+            plan.report(*self._predicate_client.take())
+        self._state.preemptions.note_attempt(plan.now_ns, ask, refusal, is_vain=True)

@@ -42,10 +42,16 @@ class PreemptionAttempt(Struct):
 
 
 class LastAttempt(Struct, frozen=True, gc=False):
-    """The last attempt of an ask to preempt: when, and why it failed ("" for one that succeeded)."""
+    """The last attempt of an ask to preempt.
+
+    Attributes:
+        why: why it failed; "" for one that succeeded.
+        runs: if it found nothing while others had preempted, how many of these had been placed by then (``runs_count``).
+    """
 
     at_ns: int
     why: str
+    runs: int | None = None
 
 
 class Counts(Struct):
@@ -77,7 +83,7 @@ class PreemptionAttempts:
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
         self.by_ask: dict[AskID, PreemptionAttempt] = {}
-        #: Tasks that are being released: the size counted as preempting, and the ask they make room for (None: quota preemption).
+        #: Tasks that are being released: the size counted as preempting, and the ask they make room for, if any.
         self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
         #: Grows by one whenever an attempt or a victim changes what queues will use.
         self.changes = 0
@@ -110,12 +116,11 @@ class PreemptionAttempts:
             attempt.ask = ask
 
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
-        """A task is being released for ``preemptor``, or because a queue is above its quota (None)."""
+        """A task is being released for ``preemptor``; None: because a queue is above its quota, or it was ending already."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
         self._changed.victim(ask_id(task))
-        self.counts.evictions += 1
         for queue in leaf.path_up:
             add_to(queue.preempting, task.spec.resource)
         if identity is not None:
@@ -175,19 +180,26 @@ class PreemptionAttempts:
 
     # ---- attempts
 
-    def note_attempt(self, now_ns: int, ask: Ask, why: str = "") -> None:
-        """Remember that the ask tried, and ``why`` it failed ("" if it did not)."""
-        self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why)
+    def note_attempt(self, now_ns: int, ask: Ask, why: str = "", *, is_vain: bool = False) -> None:
+        """Remember that the ask tried, and ``why`` it failed ("" if it did not); ``is_vain``: it may have found too few nodes."""
+        runs = self.runs_count() if is_vain and self.by_ask else None
+        self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why, runs)
         self._changed.last_attempt(ask_id(ask))
+
+    def runs_count(self) -> int:
+        """How many asks have been placed that preempted others. It only grows."""
+        return self.counts.preemptions - self.counts.in_vain - len(self.by_ask)
 
     def last_attempt(self, ask: Ask) -> LastAttempt | None:
         """The last attempt of a pending ask; None if it has not tried."""
         return self.last_attempts.get(ask_id(ask))
 
     def next_attempt_ns(self, ask: Ask) -> int:
-        """When the ask may try again; 0 if it has not tried."""
+        """When the ask may try again; 0 if it has not tried, or an ask was placed whose node it could not use (PE-15)."""
         last = self.last_attempts.get(ask_id(ask))
-        return 0 if last is None else last.at_ns + RETRY_NS
+        if last is None or (last.runs is not None and last.runs < self.runs_count()):
+            return 0
+        return last.at_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
         """The ask is no longer pending."""

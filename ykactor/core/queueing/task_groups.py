@@ -71,6 +71,10 @@ class PendingGang:
     def take_back(self, ask: Ask) -> None:
         """Undo ``place``: the node refused the placeholder."""
         self.withdraw(ask.spec.allocation_key)
+        self.hand_back(ask)
+
+    def hand_back(self, ask: Ask) -> None:
+        """A placeholder that was placed is pending again."""
         subtract_from(self.allocated_ever, ask.spec.resource)
 
     def withdraw(self, key: AllocationKey) -> None:

@@ -142,6 +142,7 @@ class _Export:
             cleaning_ns=self._partition.timers.cleaning_ns,
             counts=state.preemptions.counts,
             is_answered=state.nodes.predicates.is_answered,
+            states_wanted=state.scheduling_states.is_wanted,
         )
 
     def _queue(self, path: QueuePath) -> QueueRow | None:
@@ -278,6 +279,7 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         backoff_ns=pending.backoff_ns,
         counted_ns=application.counted_ns,
         states=tuple(application.past.states),
+        failure=application.past.failure,
         started_ns=application.past.started_ns,
         hold=application.hold,
     )

@@ -130,7 +130,8 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
     application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
     application.ending, application.hold = row.ending, row.hold
     application.counted_ns = row.counted_ns
-    application.past.states, application.past.started_ns = list(row.states), row.started_ns
+    past = application.past
+    past.states, past.failure, past.started_ns = list(row.states), row.failure, row.started_ns
     gang, known = application.gang, row.gang
     gang.total, gang.is_hard, gang.timeout_ns, gang.is_over = known.total, known.is_hard, known.timeout_ns, known.is_over
     gang.groups, gang.allocated_ever = known.groups, known.allocated_ever
@@ -150,6 +151,8 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
         application.sized_ns[key] = row.sized_ns
     if row.node_id is None:
         application.asks[key] = ask
+        if ask.spec.failures:
+            application.handed_back.add(key)
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns

@@ -37,6 +37,7 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
         state.tree.set_root_max(root_max)
         for queue in queues:
             state.tree.nodes[queue.path].hold = queue.hold
+    state.scheduling_states.restore(is_wanted=rows["partition"][()].states_wanted)
     yield from _restore_nodes(state, rows)
     for name, path in state.registry.applications.items():
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]

@@ -51,6 +51,7 @@ class PartitionRow(Row, frozen=True):
         cleaning_ns: when empty queues are removed next.
         counts: of preemption, since the partition was created.
         is_answered: whether a predicate service is connected.
+        states_wanted: whether a resource manager is connected that wants to know why its asks are pending.
     """
 
     turns: int
@@ -59,6 +60,7 @@ class PartitionRow(Row, frozen=True):
     cleaning_ns: int | None
     counts: Counts
     is_answered: bool
+    states_wanted: bool = False
 
 
 class QueueRow(Row, frozen=True):
@@ -117,6 +119,7 @@ class ApplicationRow(Row, frozen=True):
     backoff_ns: int = 0
     counted_ns: int = 0
     states: tuple[tuple[int, ApplicationState], ...] = ()
+    failure: str = ""
     started_ns: int | None = None
     hold: Hold | None = None
 

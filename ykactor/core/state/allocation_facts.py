@@ -13,7 +13,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.kinds import Change
+from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state import ask_facts, enrolment, node_facts
@@ -53,6 +53,8 @@ def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
     _begin(state, leaf, application, ask)
     if ask.spec.placeholder:
         state.place_placeholder(application, ask, fact.node_id)
+    if ask.spec.releasing:
+        state.count_as_going(leaf, ask)
     _touch(state, work, leaf, application, fact.node_id)
     _note_growth(state, fact.at_ns, leaf)
 
@@ -74,16 +76,19 @@ def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationRe
 
 
 def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
-    """An allocation has ended."""
-    ask = fact.ask
+    """An allocation has ended; its ask is pending again if it was handed back (AP-144)."""
+    ask, is_handed_back = fact.ask, fact.termination_type is TerminationType.SCHEDULING_FAILED_ON_RM
     leaf, application = state.owner_of(ask)
     state.preemptions.confirm(fact.at_ns, leaf, ask)
     _report_use(work, fact, application, Change.REMOVE)
     _end(state, leaf, application, ask)
     if application.gang is not None:
         application.gang.withdraw(ask.spec.allocation_key)
+        if is_handed_back and ask.spec.placeholder:
+            application.gang.hand_back(ask)
     _touch(state, work, leaf, application, fact.node_id)
-    ask_facts.uncount_idle(state, ask)
+    if not is_handed_back:
+        ask_facts.uncount_idle(state, ask)
 
 
 def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted) -> None:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, ask_id
-from ykactor.core.messages.facts import AskPriorityChanged, AskRemoved, AskResized, AskReturned, TaskGroupChanged
+from ykactor.core.messages.facts import (
+    AskPriorityChanged,
+    AskReadmitted,
+    AskRemoved,
+    AskResized,
+    AskReturned,
+    SchedulingStatesWanted,
+    TaskGroupChanged,
+)
 from ykactor.core.state import node_facts
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
@@ -11,7 +19,8 @@ from ykactor.core.values.resources import fits
 
 
 def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> None:
-    """A real ask that was about to replace a placeholder is pending again."""
+    """An ask that was placed, or was about to replace a placeholder, is pending again."""
+    state.scheduling_states.forget(fact.ask)
     add(state, work, fact.ask)
 
 
@@ -64,10 +73,19 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
 
 def ask_priority_changed(state: SchedulerState, work: Worklist, fact: AskPriorityChanged) -> None:
     """A pending ask has another priority, as if it had been submitted with it; what it has, it keeps (OP-12, OP-13)."""
-    before, after = fact.before, fact.after
+    state.preemptions.forget(fact.before)
+    _renew(state, work, fact.before, fact.after)
+
+
+def ask_readmitted(state: SchedulerState, work: Worklist, fact: AskReadmitted) -> None:
+    """A pending ask may run on more nodes; what it has, it keeps (AP-144)."""
+    _renew(state, work, fact.before, fact.after)
+
+
+def _renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> None:
+    """A pending ask of the same size is queued where it belongs now."""
     leaf, application = state.owner_of(after)
     has_node = before.spec.allocation_key in application.reserving
-    state.preemptions.forget(before)
     state.preemptions.renew(after)
     application.discard(before)
     application.add(after)
@@ -101,11 +119,18 @@ def uncount_idle(state: SchedulerState, ask: Ask) -> None:
         state.capacity_grew()
 
 
+def scheduling_states_wanted(state: SchedulerState, _: Worklist, fact: SchedulingStatesWanted) -> None:
+    """The resource manager wants to know why its asks are pending, or there is none that does."""
+    state.scheduling_states.want(is_wanted=fact.is_wanted)
+
+
 #: By type of fact.
 HANDLERS: dict[type, Handler] = {
     AskReturned: ask_returned,
     AskRemoved: ask_removed,
     AskResized: ask_resized,
+    AskReadmitted: ask_readmitted,
     AskPriorityChanged: ask_priority_changed,
     TaskGroupChanged: task_group_changed,
+    SchedulingStatesWanted: scheduling_states_wanted,
 }

@@ -6,6 +6,7 @@ from ykactor.core.messages.asks import ask_id
 from ykactor.core.messages.facts import (
     ForeignChanged,
     NodeAdded,
+    NodeAttributesChanged,
     NodeCapacityChanged,
     NodeRemoved,
     NodeSchedulable,
@@ -20,6 +21,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import fits
+from ykactor.core.values.selector import NODE_ID, selects
 
 
 def touch_node(state: SchedulerState, work: Worklist, node_id: NodeID) -> None:
@@ -61,6 +63,15 @@ def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapac
     cancel(state, work, fact.at_ns, [each for each in reservations if not fits(fact.capacity, each.ask.spec.resource)])  # SC-104
 
 
+def node_attributes_changed(state: SchedulerState, work: Worklist, fact: NodeAttributesChanged) -> None:
+    """Other asks may select the node from now on; answers about it are no longer valid (SC-156, SC-159)."""
+    touch_node(state, work, fact.node_id)
+    state.nodes.predicates.forget("", fact.node_id)
+    attributes = {**fact.attributes, NODE_ID: fact.node_id}
+    reservations = state.reservations.on(fact.node_id)
+    cancel(state, work, fact.at_ns, [each for each in reservations if not selects(each.shape[2], attributes)])
+
+
 def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> None:
     """A node was removed."""
     nodes = state.nodes
@@ -72,7 +83,7 @@ def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> No
 
 def predicate_answered(state: SchedulerState, _: Worklist, fact: PredicateAnswered) -> None:
     """The predicate service has answered whether asks of a predicate class may run on a node."""
-    if state.nodes.predicates.answer((fact.predicate, fact.allocate), fact.node_id, fact.error):
+    if state.nodes.predicates.answer((fact.predicate, fact.allocate), fact.node_id, fact.error, fact.uses):
         state.capacity_grew()
 
 
@@ -100,6 +111,7 @@ HANDLERS: dict[type, Handler] = {
     ForeignChanged: node_touched,
     PlaceGivenUp: node_touched,
     NodeSchedulable: node_schedulable,
+    NodeAttributesChanged: node_attributes_changed,
     NodeCapacityChanged: node_capacity_changed,
     NodeRemoved: node_removed,
     PredicateAnswered: predicate_answered,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ykactor.core.messages.fact_order import in_order
-from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved
+from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
 from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
@@ -43,6 +43,8 @@ class Observer:
         """Process facts, which must be in order. Returns them with their consequences. Yields to other tasks."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
+        if any(type(fact) is not RecheckDue for fact in facts):
+            state.scheduling_states.has_changed = True
         for start in range(0, len(facts), YIELD_EVERY):
             for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
                 if number and number % PAUSE_EVERY == 0:

@@ -30,6 +30,7 @@ from ykactor.core.quota.limits import Trackers
 from ykactor.core.state.gang_pairs import GangPairs
 from ykactor.core.state.pending_reasons import PendingReasons
 from ykactor.core.state.running_tasks import RunningTasks
+from ykactor.core.state.scheduling_states import SchedulingStates
 from ykactor.core.values.ids import ApplicationID, NodeID
 from ykactor.core.values.times import NEVER
 
@@ -42,6 +43,7 @@ class SchedulerState:
         applications: every live application.
         trackers: the limits of users and groups that applications count against.
         pending_reasons: what is reported of pending asks and applications.
+        scheduling_states: what the resource manager was told of them.
         reservations: which node is reserved for which ask.
         preemptions: preemption attempts that are under way, and their victims.
         clocks: when queues above their max have to release tasks.
@@ -66,6 +68,7 @@ class SchedulerState:
         self.preemptions = PreemptionAttempts(registry.changed)
         self.clocks = QuotaClocks(registry.changed)
         self.pending_reasons = PendingReasons(self.tree)
+        self.scheduling_states = SchedulingStates()
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
         self.generation = 0
@@ -182,7 +185,16 @@ class SchedulerState:
 
     def evict(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """A task will be released; a placeholder cannot be replaced any more."""
+        self.preemptions.counts.evictions += 1
         self.preemptions.add_victim(leaf, task, preemptor)
+        self._withdraw(task)
+
+    def count_as_going(self, leaf: QueueUsage, task: Ask) -> None:
+        """A task was reported that is ending already: preemption makes room as if it were a victim (AP-145)."""
+        self.preemptions.add_victim(leaf, task, None)
+        self._withdraw(task)
+
+    def _withdraw(self, task: Ask) -> None:
         application = self.applications[task.spec.application_id]
         if application.gang is not None:
             application.gang.withdraw(task.spec.allocation_key)

@@ -6,10 +6,19 @@ The size of a part is a number of items, never a time: the same input is always 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from heapq import merge
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+
+class Sortable(Protocol):
+    """What can be sorted."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sortable)
 R = TypeVar("R")
 
 #: Work that returns an ``R`` at its end, and yields where other tasks may run.
@@ -33,6 +42,16 @@ def emptied(items: list[T]) -> Iterator[list[T]]:
         part = items[-PART_MAX:][::-1]
         del items[-PART_MAX:]
         yield part
+
+
+def sorted_in_parts(items: Iterable[S]) -> Pausing[Iterator[S]]:
+    """The items in ascending order, of which equal ones keep theirs; each that is taken costs some more comparisons."""
+    left = iter(items)
+    runs = [sorted(islice(left, PART_MAX))]
+    while len(runs[-1]) == PART_MAX:
+        yield ()
+        runs.append(sorted(islice(left, PART_MAX)))
+    return merge(*runs) if len(runs) > 1 else iter(runs[0])
 
 
 def joined(lists: list[list[T]]) -> list[T]:

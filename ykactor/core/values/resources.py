@@ -15,7 +15,10 @@ QUANTITY_MAX = 2**63 - 1
 
 def saturated(resource: Resource) -> Resource:
     """A fresh resource whose values are cut to signed 64 bits, for the output (QU-1)."""
-    return {name: max(QUANTITY_MIN, min(QUANTITY_MAX, quantity)) for name, quantity in resource.items()}
+    return {
+        name: quantity if QUANTITY_MIN <= quantity <= QUANTITY_MAX else (QUANTITY_MAX if quantity > 0 else QUANTITY_MIN)
+        for name, quantity in resource.items()
+    }
 
 
 def add_to(target: Resource, delta: Resource) -> None:

@@ -37,6 +37,8 @@ class Requirement(Struct, frozen=True):
     holds: bool
 
 
+#: The key of a node's own name among its attributes; no text can select it.
+NODE_ID = ""
 #: All of them must hold. Equal texts give equal selectors, so asks can be grouped by them.
 Selector = tuple[Requirement, ...]
 
@@ -135,6 +137,16 @@ def _values(tokens: _Tokens) -> tuple[str, ...]:
     if mark != ")":
         raise tokens.mistake()
     return tuple(values)
+
+
+def without(selector: Selector, nodes: tuple[str, ...]) -> Selector:
+    """The same selector, but for these nodes, named in order."""
+    return *selector, Requirement(NODE_ID, nodes, holds=False)
+
+
+def left_out_of(selector: Selector) -> tuple[str, ...]:
+    """The nodes that ``without`` has excluded."""
+    return selector[-1].values or () if selector and selector[-1].key == NODE_ID else ()
 
 
 def selects(selector: Selector, attributes: dict[str, str]) -> bool:

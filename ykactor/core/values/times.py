@@ -6,6 +6,7 @@ MS_NS = 1_000_000
 NEVER = 2**63
 
 _DAY_S = 86_400
+DAY_NS = _DAY_S * S_NS
 
 
 def utc_text(unix_ns: int) -> str:

@@ -78,7 +78,7 @@ def _table(identity: Identity, tokens: list[Token]) -> str:
         lines["configures"] = _yes(identity.configure)
     if identity.roles & {Role.READER, Role.OPERATOR}:
         lines["queues"] = "*" if identity.queues is None else ", ".join(sorted(identity.queues))
-    lines |= {door: ", ".join(messages_of(role)) for role, door in DOORS.items() if role in identity.roles}
+    lines |= {door: ", ".join(messages_of(identity, role)) for role, door in DOORS.items() if role in identity.roles}
     lines["limits"] = ", ".join(f"{key} {getattr(identity.limits, name)}" for key, name in FOR_EACH.items())
     return "\n".join(f"{name:<12}  {value}" for name, value in lines.items())
 

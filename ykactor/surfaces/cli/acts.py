@@ -5,21 +5,24 @@ Each takes several names, acts on one after the other, and prints a line for eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, operate
+from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.requests import PARTITION_ATTRIBUTE
 
 PRIORITY = click.IntRange(-(2**31), 2**31 - 1)
+#: Names that are looked at together.
+_NAMES_MAX = 1000
+_HOW_TO_NAME = "name a task as APP/ASK, or give --whole if the names are those of applications"
 
 
 class Act(NamedTuple):
@@ -35,12 +38,12 @@ class Act(NamedTuple):
     request: si.OperatorRequest
 
 
-def _carry_out(daemon: Destination, acts: Iterable[Act]) -> None:
-    """Ask for one after the other; exits with code 1 if one is refused."""
+def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
+    """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
     try:
-        refused = trio.run(_ask, daemon, list(acts))
+        refused = trio.run(_ask, daemon, list(acts), expectations)
     except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
         click.echo("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
         raise
@@ -48,18 +51,29 @@ def _carry_out(daemon: Destination, acts: Iterable[Act]) -> None:
         raise SystemExit(exit_codes.FAILED)
 
 
-async def _ask(daemon: Destination, acts: list[Act]) -> int:
+async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.ExpectNoAllocations]) -> int:
     """Returns how many were refused."""
     refused = 0
     async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
+        for expectation in expectations:
+            try:
+                await operator.request(expectation)
+            except RequestRefused as refusal:
+                how = f"; {_HOW_TO_NAME}" if refusal.path == "allocationKeys" else ""
+                raise click.ClickException(printable(f"nothing was done: {_sentence(refusal)}{how}")) from None
         for act in acts:
             try:
                 await operator.request(act.request)
                 click.echo(printable(f"{act.name} {act.done}"))
             except RequestRefused as refusal:
                 refused += 1
-                click.echo(printable(f"{act.name} refused: {refusal}"), err=True)
+                click.echo(printable(f"{act.name} refused: {_sentence(refusal)}"), err=True)
     return refused
+
+
+def _sentence(refusal: RequestRefused) -> str:
+    """Why, for people: without the field of the message, which they did not write, and a code that says no more."""
+    return refusal.message if refusal.code == "REFUSED" else f"{refusal.code}: {refusal.message}"
 
 
 def _verb(command: Callable[..., None]) -> click.Command:
@@ -70,14 +84,41 @@ def _verb(command: Callable[..., None]) -> click.Command:
 
 _several = click.argument("names", metavar="NAME...", nargs=-1, required=True)
 _app = click.option("--app", default="", metavar="APP", help="The application of asks that are named without it.")
+_whole = click.option("--whole", is_flag=True, help="Each NAME is that of an application, also if a task has it too.")
 
 
-def _task_of(name: str, app: str) -> tuple[str, str]:
-    """The application and the key that are meant; without a key the application itself."""
-    if app:
-        return app, name
-    application_id, _, key = name.partition("/")
-    return application_id, key
+class _Named(NamedTuple):
+    """What a name means: a task of an application, or without ``key`` the application."""
+
+    name: str
+    application_id: str
+    key: str
+
+
+def _named(names: Sequence[str], app: str, whole: bool) -> list[_Named]:
+    """What each name means.
+
+    Raises:
+        UsageError: the key is empty, as that of a variable which is not set: the application must not be meant then.
+    """
+    if app and whole:
+        raise click.UsageError("found --app and --whole, expected one of them")
+    return [_Named(name, name, "") if whole else _one_named(name, app) for name in names]
+
+
+def _one_named(name: str, app: str) -> _Named:
+    application_id, is_task, key = (app, "/", name) if app else name.partition("/")
+    if is_task and not key:
+        raise click.UsageError(f"found {name!r} without the key of a task, expected APP, APP/ASK, or --app APP with ASK")
+    return _Named(name, application_id, key)
+
+
+def _no_tasks(named: Sequence[_Named], whole: bool, partition: str) -> list[si.ExpectNoAllocations]:
+    """That nobody takes an application for the task of the same name."""
+    applications = [] if whole else [each.application_id for each in named if not each.key]
+    starts = range(0, len(applications), _NAMES_MAX)
+    parts = (applications[start : start + _NAMES_MAX] for start in starts)
+    return [si.ExpectNoAllocations(allocation_keys=part, partition_name=partition) for part in parts]
 
 
 # ---- nodes
@@ -108,13 +149,16 @@ def _set_node(node: str, action: str, partition: str) -> si.NodeRequest:
 @_verb
 @_several
 @_app
-def cancel(names: tuple[str, ...], app: str, daemon: Destination, partition: str) -> None:
+@_whole
+def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str) -> None:
     """Cancel tasks and applications.
 
     NAME is an application, APP/ASK, or with --app an ask or allocation of it. A pending ask is removed. An allocation runs until
-    the resource manager has confirmed its release. An application fails, with all that it has.
+    the resource manager has confirmed its release. An application fails, with all that it has. Nothing is done if a task has the
+    name that is given for an application: --whole says that the application is meant.
     """
-    _carry_out(daemon, (_cancel(name, *_task_of(name, app), partition) for name in names))
+    named = _named(names, app, whole)
+    _carry_out(daemon, (_cancel(*each, partition) for each in named), _no_tasks(named, whole, partition))
 
 
 def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
@@ -128,17 +172,20 @@ def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
 @_several
 @click.argument("priority", metavar="N", type=PRIORITY)
 @_app
-def priority(names: tuple[str, ...], priority: int, app: str, daemon: Destination, partition: str) -> None:
+@_whole
+def priority(names: tuple[str, ...], priority: int, app: str, whole: bool, daemon: Destination, partition: str) -> None:
     """Give pending asks the priority N; higher is more important. Write -- before a negative N.
 
-    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it.
+    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it. Nothing is done if a
+    task has the name that is given for an application: --whole says that the application is meant.
     """
 
-    def request(name: str) -> si.SetPriority:
-        owner, key = _task_of(name, app)
-        return si.SetPriority(application_id=owner, allocation_key=key, priority=priority, partition_name=partition)
+    def request(name: str, application_id: str, key: str) -> Act:
+        wanted = si.SetPriority(application_id=application_id, allocation_key=key, priority=priority, partition_name=partition)
+        return Act(name, f"has priority {priority}", wanted)
 
-    _carry_out(daemon, (Act(name, f"has priority {priority}", request(name)) for name in names))
+    named = _named(names, app, whole)
+    _carry_out(daemon, (request(*each) for each in named), _no_tasks(named, whole, partition))
 
 
 @_verb

@@ -37,19 +37,22 @@ from ykactor.wire.si.mentions import AUDIT
 @click.option("--act", type=click.Choice([*Act], case_sensitive=False), help="Only this act.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: JSON Lines.")
 def command(directory: Path, since_ns: int, who: str | None, act: str | None, output: str) -> None:
-    """Print who has administered a daemon, and who was refused, the oldest first.
+    """Print who has administered a daemon, and who was refused, in the order of their times.
 
     Refusals that repeat are told together once a minute, with the time of the last one and their number. Without a journal only
-    the log and ykactor follow --kind AUDIT have the audit.
+    the log and ykactor follow --kind AUDIT have the audit; they have it in the order in which it was told.
 
     Columns: time, act, object, identity, then from where, as which role, and what was before and after, or why it was refused.
     """
     try:
-        for fact in _audited(directory, since_ns):
-            if who in (None, fact.who) and act in (None, fact.act):
-                click.echo(_json(fact) if output == "json" else _line(fact))
+        audited = [fact for fact in _audited(directory, since_ns) if who in (None, fact.who) and act in (None, fact.act)]
     except JournalError as error:
         raise click.ClickException(str(error)) from None
+    # A refusal may be told a minute after it happened, and an act that was interrupted after the restart.
+    for fact in sorted(audited, key=lambda fact: fact.at_ns):
+        click.echo(_json(fact) if output == "json" else _line(fact))
+    if not audited:
+        click.echo("nothing in the journal matches", err=True)
 
 
 def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:

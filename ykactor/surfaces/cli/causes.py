@@ -20,7 +20,7 @@ def in_words(cause: Cause) -> str:
         case Request(wanted):
             return _request(wanted)
         case CycleDue():
-            return "a cycle"
+            return "a scheduling cycle"
         case TimersDue():
             return "a timer"
 
@@ -104,6 +104,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     of.AnswerPredicate: _answer,
     of.ForgetPredicates: lambda _: "the request to forget answers of the predicate service",
     of.SetPredicateService: lambda set_: f"a predicate service that is {'there' if set_.is_there else 'not there'}",
+    of.WantSchedulingStates: lambda want: (
+        f"a resource manager that {'wants' if want.is_wanted else 'does not want'} to know why its asks wait"
+    ),
     of.ApplyConfig: lambda _: "a configuration",
     of.RefuseConfig: lambda _: "a configuration that was refused",
     of.RefuseEntry: lambda _: "an entry that was refused",

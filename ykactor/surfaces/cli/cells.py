@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 from ykactor.core.values.quantities import quantity_text
 
-#: Of what has no value: no limit, nothing pending, or not shown to this reader.
+#: Of what has no value: no limit, nothing pending.
 NONE = "-"
+#: Of what a daemon does not show to a limited reader (SE-84).
+NOT_SHOWN = "not shown"
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
+_HOURS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
 
 
 def printable(text: str) -> str:
@@ -56,3 +59,19 @@ def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
 def resource(amounts: Mapping[str, int]) -> str:
     """Amounts in one word: ``vcore=2,memory=1Gi``; nothing is ``0``."""
     return ",".join(f"{name}={quantity_text(name, value)}" for name, value in in_order(amounts)) or "0"
+
+
+def hour_of(name: str) -> tuple[str, int]:
+    """The unit in which what was used of a resource type is shown: its name, and how many base units times seconds it is."""
+    return _HOURS.get(name, ("h", _HOUR_S))
+
+
+def resource_hours(amounts: Mapping[str, int | str]) -> str:
+    """Resource-seconds in one word, with three digits: ``vcore=1.5core-h,memory=0.25GiB-h,gpu=12h``; nothing is ``0``."""
+    texts = []
+    for name, amount in in_order({name: int(amount) for name, amount in amounts.items()}):
+        unit, factor = hour_of(name)
+        hours = amount / factor
+        digits = ".3g" if hours < 1000 else ".0f"
+        texts.append(f"{name}={hours:{digits}}{unit.replace(' ', '-')}")
+    return ",".join(texts) or "0"

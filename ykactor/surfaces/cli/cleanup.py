@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ykactor.client import ResourceManager
+from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.requests import PARTITION_ATTRIBUTE
 
 #: Entries of one request.
 ENTRIES_MAX = 1000
@@ -51,7 +51,7 @@ class Created:
     async def remove(self, rm: ResourceManager) -> None:
         """Remove the applications, then the nodes; nobody else may read responses meanwhile.
 
-        Raises:  Disconnected, RequestRefused.
+        Raises:  Disconnected, Refused.
         """
         await rm.send(si.NodeRequest(id=_LAST))
         async for response in rm:

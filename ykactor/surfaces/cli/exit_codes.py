@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import click
 
@@ -15,6 +16,9 @@ USAGE = 2
 SOFTWARE = 70
 #: Ctrl-C. What a shell reports for a process that SIGINT ended.
 INTERRUPTED = 130
+
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class Refused(click.ClickException):
@@ -31,6 +35,12 @@ class FileProblem(click.ClickException):
     @classmethod
     def of(cls, error: OSError) -> "FileProblem":
         return cls(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+
+
+def first_of(errors: BaseExceptionGroup[_Error]) -> _Error:
+    """The first error in a group, however deep it is."""
+    first = errors.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def command(
     try:
         trio.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
     except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise chosen.problem(errors.exceptions[0]) from None
 
 
 def _place(text: str) -> int | str:
@@ -126,8 +126,8 @@ def as_text(message: FollowedMessage) -> str:
 
 def _state_line(snapshot: si.Snapshot) -> str:
     """How large the state is: all of it would be thousands of characters on one line."""
-    kinds = ("queue", "node", "application")
-    counts = ", ".join(plural(sum(len(partition[f"{kind}s"]) for partition in snapshot.partitions), kind) for kind in kinds)
+    kinds = [kind for kind in ("queue", "node", "application") if all(f"{kind}s" in state for state in snapshot.partitions)]
+    counts = ", ".join(plural(sum(len(state[f"{kind}s"]) for state in snapshot.partitions), kind) for kind in kinds)
     return f"state after event {snapshot.sequence}: {counts} (-o json prints all of it, ykactor story KEY one of them)"
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.turn.causes import CycleDue
 from ykactor.core.values.parts import finished
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
@@ -49,12 +50,17 @@ def now(key: str, reader: Reader) -> Iterator[str]:
 def _lines(key: str, row: LogRow, since_ns: int) -> Iterator[str]:
     for event, turn in events_of(row):
         if event.timestamp_nano >= since_ns and key in mentioned([event]):
-            yield f"{as_text(event)}  because of {_cause(event, turn)}"
+            yield f"{as_text(event)}  {_why(event, turn)}"
 
 
-def _cause(event: EventRecord, turn: RecordedTurn) -> str:
-    if turn.number is not None:
-        return cause_of(event, decode_cause(turn.cause))
+def _why(event: EventRecord, turn: RecordedTurn) -> str:
+    cause = None if turn.number is None else decode_cause(turn.cause)
+    if isinstance(cause, CycleDue):
+        return f"in the scheduling cycle of turn {turn.number}"
+    return f"because of {_of_no_turn(event) if cause is None else cause_of(event, cause)}"
+
+
+def _of_no_turn(event: EventRecord) -> str:
     if event.type == AUDIT:
         return event.reference_id or "somebody who is not known"
     is_failure = event.event_change_detail.startswith("PARTITION_")

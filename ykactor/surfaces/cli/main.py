@@ -1,5 +1,6 @@
 """The command ``ykactor``: one click command per module of this package, imported only when it is called."""
 
+import difflib
 import importlib
 import importlib.util
 
@@ -16,7 +17,7 @@ COMMANDS = {
     "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
-    "deregister": "deregister",
+    "rm": "rm",
     "queues": "views.queues",
     "apps": "views.apps",
     "app": "views.app",
@@ -26,9 +27,17 @@ COMMANDS = {
     "node": "views.node",
     "users": "views.users",
     "partitions": "views.partitions",
+    "config": "views.config",
+    "health": "views.health",
     "stats": "views.stats",
     "top": "views.top",
     "events": "views.events",
+    "preemptions": "views.preemptions",
+    "local": "jobs.local",
+    "run": "jobs.run",
+    "jobs": "jobs.jobs",
+    "logs": "jobs.logs",
+    "wait": "jobs.wait",
     "drain": "acts:drain",
     "undrain": "acts:undrain",
     "cancel": "acts:cancel",
@@ -66,6 +75,12 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"ykactor.surfaces.cli.{path}")
         command: click.Command = getattr(module, name or "command")
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, near = args[0], difflib.get_close_matches(args[0], COMMANDS)
+        if near and name not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(near)}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         with exit_codes.unified():

@@ -21,6 +21,7 @@ _EXIT_STATUS = {
 _ENVIRONMENT = {
     "YKACTOR_URL": "The address of the daemon, for commands without --url.",
     "YKACTOR_TOKEN_FILE": "A file with a token, for commands without --token-file.",
+    "YKACTOR_LOCAL_DIR": "Where jobs of this machine are kept, for commands without --local-dir.",
     "DISABLE_RESERVATION": "If true, serve and simulate make no reservations.",
 }
 

@@ -24,10 +24,12 @@ class Past:
 
     Attributes:
         now: the answer, with the number of the last event.
+        missing_queues: those of the wanted queues that do not exist; known when the events come.
     """
 
     def __init__(self, stream: MessageStream, now: si.Bookmark | si.Snapshot) -> None:
         self.now = now
+        self.missing_queues: list[str] = []
         self._stream = stream
 
     async def events(self, wanted: si.Subscribe) -> AsyncIterator[si.EventRecord | si.Lagged]:
@@ -38,6 +40,7 @@ class Past:
         await self._stream.send(structs.replace(wanted, from_=0, instance=self.now.instance))
         while not isinstance(message := await _receive(self._stream), si.Bookmark) or message.sequence:
             pass  # what the first subscription still had
+        self.missing_queues = message.missing_queues
         async for told in up_to(last, self._stream):
             yield told
 

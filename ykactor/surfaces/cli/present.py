@@ -10,6 +10,7 @@ from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli.cells import in_order, printable
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import users
+from ykactor.surfaces.cli.views.holds import held_queue
 
 
 def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
@@ -18,9 +19,10 @@ def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
 
 
 def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
-    yield from _application(key, partition["applications"])
-    if key in partition["nodes"]:
-        node = partition["nodes"][key]
+    yield from _application(key, partition["applications"], partition["queues"])
+    nodes = partition.get("nodes", {})  # not shown to everybody
+    if key in nodes:
+        node = nodes[key]
         flag = "schedulable" if node["schedulable"] else "not schedulable"
         yield f"now: node {key}, {flag}, uses {_text(node['allocated'])}, capacity {_text(node['capacity'])}"
         yield from (f"now: runs {allocation}" for allocation in node["allocations"])
@@ -29,18 +31,20 @@ def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
         headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
         yield f"now: queue {key} {queue['state']}{_held(queue)}, uses {_text(queue['allocated'])}, headroom {headroom}"
         yield from _pending_in(key, partition["applications"])
-    for node_id, node in partition["nodes"].items():
+    for node_id, node in nodes.items():
         if key in node["allocations"]:
             yield f"now: {key} runs on {node_id}"
     yield from _user_or_group(key, partition)
 
 
-def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
+def _application(key: str, applications: dict[str, Any], queues: dict[str, Any]) -> Iterator[str]:
     for name, application in applications.items():
         if key == name:
             # A rejected application has the queue that it asked for, which need not exist.
             queue = application["queueName"] if application["state"] != "Rejected" else ""
-            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}{_held(application)}"
+            with_queue = held_queue(queue, queues) if "allocated" in application else ""
+            held = _held(application) + (f", held with queue {with_queue}" if with_queue else "")
+            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}{held}{_ended(application)}"
         for entry in application.get("replacing", ()):
             if key in (name, entry["allocationKey"], entry["placeholder"]):
                 yield (
@@ -52,6 +56,14 @@ def _application(key: str, applications: dict[str, Any]) -> Iterator[str]:
                 examples = ", ".join(group["allocationKeys"])
                 why = _reason(group)
                 yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
+
+
+def _ended(application: dict[str, Any]) -> str:
+    """When it has ended, and why; "" while it has not."""
+    if "finishedTime" not in application:
+        return ""
+    why = f": {application['reason']}" if "reason" in application else ""
+    return f" since {time_text(application['finishedTime'])}{why}"
 
 
 def _held(holder: dict[str, Any]) -> str:
@@ -85,7 +97,7 @@ def _asks(group: dict[str, Any]) -> str:
 
 def _reason(group: dict[str, Any]) -> str:
     """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
-    reason, next_ns = group["reason"] or "for a reason that is not shown to you", group.get("nextAttempt")  # SE-84
+    reason, next_ns = group["reason"], group.get("nextAttempt")
     if next_ns is None:
         return str(reason)
     tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "

@@ -7,8 +7,8 @@ import os
 import signal
 import tempfile
 import traceback
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,7 @@ import trio
 
 from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.facts import Fact
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import DAY_NS, S_NS
 from ykactor.journal.errors import JournalError, is_no_room
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import door_options, exit_codes
@@ -35,6 +34,7 @@ from ykactor.surfaces.cli.door_options import (
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.server.descriptors import raise_limit
 from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
 from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-DAY_NS = 86_400 * S_NS
 #: If the clock was set back by more, the log says so.
 AHEAD_S = 60
 
@@ -170,7 +169,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--web-root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A directory with the files of a web UI, which are served beside the REST API, to everybody who can connect.",
+    help="A directory with the files of a web UI, which are served instead of the page at /, to everybody who can connect.",
 )
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @click.option(
@@ -287,7 +286,7 @@ async def _serve(
     state: StateDir | None,
     access: AccessFile | None,
 ) -> None:
-    if await serve(make_daemon(config, settings, state, access=access, tls=where.tls), where):
+    if await _until_signal(make_daemon(config, settings, state, access=access, tls=where.tls), where):
         raise KeyboardInterrupt
 
 
@@ -304,20 +303,18 @@ def make_daemon(
     config: SchedulerConfig | None,
     settings: Settings,
     state: StateDir | None,
-    observe: Callable[[Fact], object] | None = None,
     access: AccessFile | None = None,
     tls: TlsFiles | None = None,
 ) -> Daemon:
-    """A daemon that goes on from this state; ``config`` and ``observe`` as in ``Daemon``."""
+    """A daemon that goes on from this state; ``config`` as in ``Daemon``."""
     if state is None:
         clock = Clock.of_the_system()
-        return Daemon(config, settings, clock, observe, access=_follow(access, clock), tls=_follow_tls(tls, clock))
+        return Daemon(config, settings, clock, access=_follow(access, clock), tls=_follow_tls(tls, clock))
     clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
     return Daemon(
         config,
         settings,
         clock,
-        observe,
         journal=state.journal(clock.now_ns),
         recovered=state.take_recovered(),
         instance=state.instance,
@@ -354,16 +351,23 @@ def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
     return TlsWatcher(files, clock)
 
 
-async def serve(daemon: Daemon, where: DoorSettings, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> bool:
-    """Run a daemon until a signal ends it. Raises ``DoorError`` if it cannot listen.
+@asynccontextmanager
+async def running(daemon: Daemon, where: DoorSettings) -> AsyncIterator[list[str]]:
+    """Run a daemon until the block ends; the URLs at which it listens. Raises ``DoorError`` if it cannot."""
+    raise_limit()
+    async with open_doors(where) as doors, trio.open_nursery() as nursery:
+        await nursery.start(daemon.run, doors, Notifier.from_environment())
+        yield [door.url for door in doors]
+        daemon.stop()
+        await daemon.stopped.wait()
+        nursery.cancel_scope.cancel()
 
-    ``task_status`` is started with the first URL, as soon as the daemon listens. Returns whether the signal was SIGINT (Ctrl-C).
-    """
+
+async def _until_signal(daemon: Daemon, where: DoorSettings) -> bool:
+    """Run a daemon until a signal ends it; returns whether that was SIGINT (Ctrl-C)."""
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with open_doors(where) as doors, trio.open_nursery() as nursery:
-            await nursery.start(daemon.run, doors, Notifier.from_environment())
-            task_status.started(doors[0].url)
+        async with running(daemon, where), trio.open_nursery() as nursery:
             nursery.start_soon(_handle_signals, daemon, signals, received)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()

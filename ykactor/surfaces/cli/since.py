@@ -39,3 +39,12 @@ def _unix_ns(text: str) -> int | None:
         with suppress(ValueError):
             return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp() * 1000) * 10**6
     return None
+
+
+since_option = click.option(
+    "--since",
+    type=Since(),
+    default=0,
+    metavar="TIME",
+    help="Only events from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
+)

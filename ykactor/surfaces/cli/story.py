@@ -22,7 +22,7 @@ from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import journal_story, past
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
-from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
@@ -36,13 +36,7 @@ from ykactor.wire.si.mentions import mentioned
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Read the journal in this state directory instead, and say what has caused each event. The daemon may run meanwhile.",
 )
-@click.option(
-    "--since",
-    type=Since(),
-    default=0,
-    metavar="TIME",
-    help="Only events from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
-)
+@since_option
 def command(key: str, daemon: Destination, state_dir: Path | None, since: int) -> None:
     """Print the events about KEY and its present state.
 
@@ -79,7 +73,7 @@ def _from_daemon(key: str, daemon: Destination, since_ns: int) -> list[str]:
     try:
         return trio.run(_collect, key, daemon, since_ns)
     except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise daemon.problem(errors.exceptions[0]) from None
 
 
 async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str]:

@@ -12,7 +12,7 @@ import click
 import trio
 from msgspec import structs
 
-from ykactor.client import Disconnected, RequestRefused, ResourceManager, connect
+from ykactor.client import Disconnected, Refused, RequestRefused, ResourceManager, connect
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.cells import printable
@@ -78,7 +78,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
-        raise click.ClickException(f"{reason}{HAND_OVER if is_held else ''}") from None
+        raise click.ClickException(f"{reason}{HAND_OVER}") if is_held else daemon.problem(reason) from None
     if play.has_begun:
         click.echo(play.summary())
     if play.interrupted_at is not None:
@@ -151,7 +151,7 @@ class _Play:
                 await self._run_session(url, login, rm_id)
             nursery.cancel_scope.cancel()
         if self._session.cancelled_caught:
-            click.echo(f"interrupted: {rm_id} may be registered all the same, 'ykactor deregister {rm_id}' ends this", err=True)
+            click.echo(f"interrupted: {rm_id} may be registered all the same, 'ykactor rm release {rm_id}' ends this", err=True)
 
     async def _stop_on_signal(self) -> None:
         """At the first signal the scenario ends; at the second one it is no longer waited for what it has created to go."""
@@ -174,6 +174,7 @@ class _Play:
                         config=self._config,
                         resume_from=resume_from,
                         answers_predicates=answers,
+                        wants_scheduling_states=self._scenario.wants_scheduling_states,
                         on_journal=print_journal_status,
                         **login,
                     )
@@ -204,11 +205,11 @@ class _Play:
                 if is_new:
                     await rm.request(si.DeregisterResourceManagerRequest())
                 return
-            except (Disconnected, RequestRefused) as error:
+            except (Disconnected, Refused) as error:
                 reason = str(error)
         if self._cleaning.cancelled_caught:
             reason = f"the daemon did not respond within {trio.current_time() - began_at:.0f} s"
-        remedy = f"; ykactor deregister {rm_id} drops them" if is_new else ""
+        remedy = f"; ykactor rm release {rm_id} drops them" if is_new else ""
         click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
 
     async def _exchange(self, rm: ResourceManager) -> None:
@@ -316,6 +317,9 @@ class _Play:
             case si.PredicatesRequest():
                 for check in response.checks:
                     yield f"predicate check: may {check.predicate} run on {check.node_id}"
+            case si.SchedulingStateResponse():
+                for waiting in response.entries:
+                    yield f"waiting {waiting.allocation_key} of {waiting.application_id} ({waiting.state}): {waiting.reason}"
             case si.ErrorResponse():
                 request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""

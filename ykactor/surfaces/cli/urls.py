@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from ykactor.client import RequestRefused
 from ykactor.client.login import Login, LoginOptions, tls_context
 from ykactor.client.streams import check_url
 
@@ -51,13 +52,27 @@ class Destination(Struct, frozen=True):
         """What ``connect`` and ``follow`` take.
 
         Raises:
-            ClickException: a file is not as it should be. OSError: it cannot be read.
+            ClickException: a file is not as it should be, or has no effect. OSError: it cannot be read.
         """
         token = "" if self.token_file is None else _read_token(self.token_file)
         return {"token": token, "tls": self._tls(), "insecure": self.insecure}
 
+    def problem(self, error: BaseException) -> click.ClickException:
+        """How a command ends that gets no answer; of a refused proof also which one to give, and where to get it (SE-58)."""
+        is_unknown = isinstance(error, RequestRefused) and error.code == "NOT_AUTHENTICATED"
+        return click.ClickException(f"{error}; {self._missing_proof()}" if is_unknown else str(error))
+
+    def _missing_proof(self) -> str:
+        make = "ykactor token create IDENTITY --access FILE makes one where the daemon runs"
+        if self.token_file is None:
+            return f"give a token with --token-file FILE or YKACTOR_TOKEN_FILE: {make}"
+        return f"the token in {self.token_file} is unknown, expired or revoked: {make}"
+
     def _tls(self) -> ssl.SSLContext | None:
         if not self.url.startswith("wss:"):
+            for option, file in (("--tls-ca", self.tls_ca), ("--tls-cert", self.tls_cert)):
+                if file is not None:
+                    raise click.UsageError(f"found {option} with {self.url}, expected wss://: without TLS it has no effect")
             return None
         try:
             context = tls_context(self.tls_ca)

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
+import trio
 from rich.table import Table
 from rich.text import Text
 
-from ykactor.access import moments
 from ykactor.actors.clock import system_ns
-from ykactor.core.accounting.account import DAY_S, Account
-from ykactor.core.inspection.accounting import Column, Sums, sums
+from ykactor.client import Disconnected, RequestRefused, read_usage
+from ykactor.client.login import LoginOptions
+from ykactor.core.accounting.account import ALL_DAYS, Account
+from ykactor.core.inspection.accounting import Column, day_text, named, sums
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.parts import finished
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.summary_tables import wide_console
-from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.cells import hour_of, printable
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.since import Since
-from ykactor.surfaces.cli.state_dir_option import state_dir_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.views.showing import NOTHING, taking
 from ykactor.surfaces.server.recovery import recover_partitions
+from ykactor.wire.si import messages as si
 
-#: What one unit of the tables is, in base units times seconds, by resource type; of other types an hour of one.
-_HOUR_S = 3600
-_UNITS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
-_OTHER_UNIT = ("h", _HOUR_S)
+#: The values of the columns, and what was counted.
+Row = tuple[tuple[str, ...], Account]
 
 
 def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Column]:
@@ -43,7 +45,6 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
 
 
 @click.command()
-@state_dir_option
 @click.option(
     "--by",
     "columns",
@@ -54,48 +55,89 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
     help=f"What is summed up for itself: {', '.join(Column)}; several with commas between them.",
 )
 @click.option("--since", "since_ns", type=Since(), default=0, help="Only from this day on (UTC); default: all that is kept.")
+@click.option(
+    "--until",
+    "until_ns",
+    type=Since(),
+    default=ALL_DAYS[-1] * DAY_NS,
+    help="Only up to the end of this day (UTC); default: up to now.",
+)
 @click.option("--partition", metavar="NAME", help="Only of this partition; default: of all together.")
 @click.option("-o", "--output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
-def command(directory: Path, columns: list[Column], since_ns: int, partition: str | None, output: str) -> None:
+@click.option(
+    "--state-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the journal in this state directory instead of asking a daemon, which may run meanwhile.",
+)
+@daemon_options
+def command(
+    columns: list[Column],
+    since_ns: int,
+    until_ns: int,
+    partition: str | None,
+    output: str,
+    state_dir: Path | None,
+    daemon: Destination,
+) -> None:
     """Print what tasks have used (allocated), what asks have waited for, and what was lost by preemption.
 
-    What runs and waits counts up to now. A table has core hours, GiB hours, and hours of one unit of other types; csv and json
-    have seconds of base units: thousandths of a core, bytes.
+    What runs and waits counts up to now. A table has core hours, GiB hours, and hours of one unit of other types, and their total
+    at the end; csv and json have seconds of base units: thousandths of a core, bytes.
     """
-    try:
-        found = _sums(directory, columns, since_ns // S_NS // DAY_S, partition)
-    except (JournalError, UnreadableRowError, DamagedStateError) as error:
-        raise click.ClickException(str(error)) from None
+    days = range(since_ns // DAY_NS, until_ns // DAY_NS + 1)
+    if not days:
+        raise click.UsageError("found --until before --since, expected it on the same day or later")
+    if state_dir is None:
+        found = _from_daemon(daemon, columns, days, partition)
+    else:
+        found = _from_journal(state_dir, columns, days, partition)
     rows = sorted(found.items())
     if output == "json":
-        click.echo(indented([_fields(columns, values) | _amounts(account) for values, account in rows]))
+        click.echo(indented([dict(zip(columns, values, strict=True)) | _amounts(account) for values, account in rows]))
     elif output == "csv":
         _write_csv(columns, rows)
-    else:
+    elif rows:
         _print_table(columns, rows)
+    else:
+        click.echo(NOTHING, err=True)
 
 
-def _sums(directory: Path, columns: list[Column], first_day: int, partition: str | None) -> Sums:
-    """Of one partition, or of all."""
-    with Reader.open(directory) as reader:
-        partitions = recover_partitions(reader, reserves=True)
+def _from_daemon(
+    daemon: Destination, columns: list[Column], days: range, partition: str | None
+) -> dict[tuple[str, ...], Account]:
+    async def ask(url: str, login: LoginOptions) -> list[si.UsageRow]:
+        first_day, last_day = day_text(days[0]), day_text(days[-1])
+        partitions = [] if partition is None else [partition]
+        return await read_usage(url, by=columns, first_day=first_day, last_day=last_day, partitions=partitions, **login)
+
+    try:
+        rows = trio.run(taking(ask, daemon))
+    except* (Disconnected, RequestRefused) as errors:
+        raise click.ClickException(str(errors.exceptions[0])) from None
+    return {
+        tuple(getattr(row, column) for column in columns): Account(*map(_exact, (row.allocated, row.waited, row.lost)))
+        for row in rows
+    }
+
+
+def _exact(amounts: Mapping[str, int | str]) -> dict[str, int]:
+    return {name: int(amount) for name, amount in amounts.items()}
+
+
+def _from_journal(directory: Path, columns: list[Column], days: range, partition: str | None) -> dict[tuple[str, ...], Account]:
+    try:
+        with Reader.open(directory) as reader:
+            partitions = recover_partitions(reader, reserves=True)
+    except (JournalError, UnreadableRowError, DamagedStateError) as error:
+        raise click.ClickException(str(error)) from None
     if partition is not None and partition not in partitions:
         raise click.UsageError(f"--partition: found {partition!r}, expected one of {', '.join(sorted(partitions)) or 'none'}")
-    now_ns, found = system_ns(), Sums()
+    now_ns, found = system_ns(), dict[tuple[str, ...], Account]()
     for name, restored in partitions.items():
         if partition in (None, name):
-            for values, account in finished(sums(restored.core.registry, now_ns, columns, first_day)).items():
-                found.setdefault(values, Account()).add(account)
+            for values, account in finished(sums(restored.core.registry, now_ns, columns, days)).items():
+                found.setdefault(tuple(named(columns, values).values()), Account()).add(account)
     return found
-
-
-def _fields(columns: list[Column], values: tuple[str | int, ...]) -> dict[str, str]:
-    return {column.value: _text(value) for column, value in zip(columns, values, strict=True)}
-
-
-def _text(value: str | int) -> str:
-    """A day as a date."""
-    return f"{moments.at(value * DAY_S * S_NS):%Y-%m-%d}" if isinstance(value, int) else value
 
 
 def _amounts(account: Account) -> dict[str, dict[str, int]]:
@@ -109,24 +151,32 @@ def _by_type(account: Account) -> Iterator[tuple[str, list[int]]]:
         yield name, [resource.get(name, 0) for resource in amounts]
 
 
-def _write_csv(columns: list[Column], rows: list[tuple[tuple[str | int, ...], Account]]) -> None:
+def _write_csv(columns: list[Column], rows: list[Row]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*columns, "resource", *_amounts(Account())])
     for values, account in rows:
         for name, quantities in _by_type(account):
-            writer.writerow([*map(_text, values), name, *quantities])
+            writer.writerow([*values, name, *quantities])
 
 
-def _print_table(columns: list[Column], rows: list[tuple[tuple[str | int, ...], Account]]) -> None:
+def _print_table(columns: list[Column], rows: list[Row]) -> None:
     table = Table(*columns, "resource", *_amounts(Account()), "unit")
     for column in table.columns[-4:-1]:
         column.justify = "right"
+    total = Account()
     for values, account in rows:
-        for name, quantities in _by_type(account):
-            unit, factor = _UNITS.get(name, _OTHER_UNIT)
-            names = [*map(_text, values), name]
-            table.add_row(*map(_cell, names), *(f"{quantity / factor:,.2f}" for quantity in quantities), unit)
+        total.add(account)
+        _add_lines(table, values, account)
+    table.add_section()
+    _add_lines(table, ("total", *[""] * (len(columns) - 1)), total)
     wide_console().print(table)
+
+
+def _add_lines(table: Table, values: tuple[str, ...], account: Account) -> None:
+    """A line for each resource type."""
+    for name, quantities in _by_type(account):
+        unit, factor = hour_of(name)
+        table.add_row(*map(_cell, (*values, name)), *(f"{quantity / factor:,.2f}" for quantity in quantities), unit)
 
 
 def _cell(name: str) -> Text:

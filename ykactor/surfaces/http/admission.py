@@ -1,102 +1,88 @@
-"""Who may send a request: asked for each, before anything else of it is looked at."""
+"""Who may send the requests of a connection: asked for each, before anything else of it is looked at."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Sequence
+from http import HTTPStatus
 
-from msgspec import structs
 from starlette.requests import Request
 
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
-from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.held_limits import exceeded
+from ykactor.surfaces.http.connection_places import ConnectionPlace
 from ykactor.surfaces.http.replies import RefusedError
-from ykactor.surfaces.server import handshake
-from ykactor.surfaces.server.audit import UNKNOWN, Audit
-from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
+from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.server import refusals
+from ykactor.surfaces.server.admission import Admission
+from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
 
-logger = logging.getLogger(__name__)
+#: Of the answers that must have some. Others may have the place of a connection that shows no identity that may have it.
+_HEADERS = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer", "Connection": "close"},
+    HTTPStatus.SERVICE_UNAVAILABLE: {"Connection": "close"},
+}
 
-#: Lines about refused requests in the log, in a second.
-REFUSED_LINES = 3
 
-
-class Admission:
-    """Lets requests in, of all connections.
+class RequestAdmission:
+    """Lets the requests of one connection in.
 
     Args:
-        admit: says who is at the other end.
-        host_names: names of this machine for web pages (``handshake.own_names``).
+        log: gets what is refused.
+        shown: what the connection has shown.
+        place: that the connection has.
     """
 
-    def __init__(self, audit: Audit, admit: Admit, host_names: Collection[str]) -> None:
-        self._audit = audit
-        self._admit = admit
-        self._names = handshake.own_names(host_names)
-        self._log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
+    def __init__(
+        self,
+        admission: Admission,
+        log: LimitedLog,
+        door: Door,
+        origin: Origin,
+        shown: Credentials,
+        place: ConnectionPlace,
+    ) -> None:
+        self._admission = admission
+        self._log = log
+        self._door = door
+        self._origin = origin
+        self._shown = shown
+        self._place = place
 
-    def caller(self, request: Request, roles: Sequence[Role], door: Door, origin: Origin, shown: Credentials) -> Caller:
-        """Who sends a request, which needs one of these roles.
+    def admit(self, request: Request, route: Route | None) -> None:
+        """Let the request in; its scope then has the ``caller``, also one that is refused afterwards.
 
         Args:
-            shown: what the connection has shown.
+            route: None: the path is none of ours.
         Raises:
             RefusedError
         """
-        needs_proof = self._admit is not admit_anybody
-        if not needs_proof:
-            self._check_page(request, door)
-            if not door.admits(origin):
-                raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
         try:
-            caller = self._admit(roles[0], structs.replace(shown, bearer=_bearer(request), uid=origin.uid), origin.text)
-        except NotAuthenticatedError as error:
-            self.refused(Caller(roles[0], origin.text, UNKNOWN), request, 401, str(error))
-            message = "expected a valid proof of an identity, such as a token: Authorization: Bearer ..."
-            raise RefusedError(401, message, {"WWW-Authenticate": "Bearer"}) from None
-        if caller.identity.roles.isdisjoint(roles):
-            raise self._forbidden(caller, request, f"without the role {caller.role}")
-        return caller
+            self._check(request, route)
+        except refusals.RefusedError as refused:
+            self._log.log(peer=self._origin.text, status=refused.status.value, reason=refused.logged)
+            raise RefusedError(refused.status.value, refused.reason, _HEADERS.get(refused.status, {})) from None
 
-    def refused(self, caller: Caller, request: Request, status: int, reason: str) -> None:
-        """Tell the log and the audit that a request was refused."""
-        self._log.log(peer=caller.origin, status=status, reason=reason)
-        self._audit.refused(caller, Act.CONNECT, request.url.path, reason)
+    def _check(self, request: Request, route: Route | None) -> None:
+        headers, path = request.headers, request.url.path
+        refuse_twice(headers.keys())
+        if not self._admission.needs_proof and self._door.kind is not DoorKind.UNIX:
+            host = headers.get("host")
+            self._admission.check_page(None if host is None else host_of(host), headers.get("origin"))
+        role = Role.READER if route is None or route.role is None else route.role
+        bearer = bearer_of(headers.get("authorization"))
+        caller = self._admission.caller(role, self._door, self._origin, self._shown, bearer, path)
+        request.scope["caller"] = caller
+        if not self._place.claim(caller.identity):
+            full = exceeded("connections", caller.identity.limits.connections, caller.identity.name, "so many are open")
+            self._admission.refused(caller, path, full)
+            raise refusals.RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, full)
+        if route is not None:
+            self._admission.check_role(caller, path, route.other_role)
 
-    def refused_certificate(self, origin: Origin, reason: str) -> None:
-        """Tell the audit that the certificate of a connection was refused (SE-33)."""
-        self._audit.refused(Caller(Role.READER, origin.text, UNKNOWN), Act.CONNECT, "certificate", reason)
-
-    def _forbidden(self, caller: Caller, request: Request, reason: str) -> RefusedError:
-        self.refused(caller, request, 403, reason)
-        return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which this needs")
-
-    def _check_page(self, request: Request, door: Door) -> None:
-        """Refuse the web pages of other hosts, also those whose name leads here (SE-89)."""
-        if door.kind is DoorKind.UNIX:
-            return
-        host, origin = request.headers.get("host"), request.headers.get("origin")
-        try:
-            is_ours = host is None or self._is_own(handshake.host_of(host))
-        except handshake.RefusedError as error:
-            raise RefusedError(400, error.reason) from None
-        if not is_ours:
-            raise RefusedError(403, "nobody may read by this name without a proof: serve --host-name allows it")
-        if origin is not None and not self._is_own(handshake.origin_host(origin)):
-            raise RefusedError(403, "web pages of another host may not read without a proof")
-
-    def _is_own(self, host: str | None) -> bool:
-        return host is not None and (host in self._names or handshake.is_address(host))
-
-
-def _bearer(request: Request) -> str | None:
-    found = request.headers.getlist("authorization")
-    if not found:
-        return None
-    scheme, _, credentials = found[0].partition(" ")
-    if len(found) > 1 or scheme.lower() != "bearer":
-        raise NotAuthenticatedError("another header Authorization than one with Bearer")
-    return credentials.strip()
+    def refused(self, caller: Caller, request: Request, error: RefusedError) -> None:
+        """Tell the log and the audit that a caller was refused what it has asked for."""
+        self._log.log(peer=caller.origin, status=error.status, reason=str(error))
+        self._admission.refused(caller, request.url.path, str(error))

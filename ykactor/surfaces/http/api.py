@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.parameters import columns, first_day, group_name, queue_path, status, user_name
-from ykactor.surfaces.http.published import Published, Reading, check_sees_nodes, view_for
+from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
+from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading, check_sees_nodes, view_for
 from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, queues, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
@@ -21,7 +21,7 @@ from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
 _ROOT = QueuePath("root")
-_NO_QUEUE, _NO_APPLICATION = "Queue not found", "Application not found"
+_NO_APPLICATION = "Application not found"
 
 
 class Api:
@@ -44,11 +44,11 @@ class Api:
 
     def found_clusters(self, request: Request) -> list[types.Cluster]:
         """One for each partition that who asks may see."""
-        rm_id = self._rm_id(request)
+        build = {} if view_for(request) is not None else self._published.build_information
         return [
             types.Cluster(
                 start_time=self._started_ns,
-                rm_build_information=[{"rmId": rm_id}] if rm_id else [],
+                rm_build_information=[build] if build else [],
                 partition=name,
                 cluster_name="ykactor",
             )
@@ -86,10 +86,11 @@ class Api:
     async def queue(self, request: Request) -> Response:
         """``P/queue/{queue}``."""
         partition, path = self._published.partition(request), queue_path(request)
+        self._published.check_queue(request, partition, path)
         is_tree = "subtree" in request.query_params
         kind, read = ("tree", queues.tree) if is_tree else ("queue", queues.one)
         return await self._published.answer(
-            request, partition, (kind, path), partial(_if_queue, path, read), _NO_QUEUE, is_small=not is_tree
+            request, partition, (kind, path), partial(_if_queue, path, read), NO_QUEUE, is_small=not is_tree
         )
 
     # ---- applications
@@ -98,21 +99,24 @@ class Api:
         """``P/queue/{queue}/applications``."""
         path = queue_path(request)
         partition = self._published.partition(request)
-        read = partial(_if_leaf, path, partial(applications.live, queue=path))
-        return await self._published.answer(request, partition, ("live", path, ""), read, _NO_QUEUE)
+        self._published.check_queue(request, partition, path)
+        return await self._applications_of(request, partition, path, "")
 
     async def queue_applications_in(self, request: Request) -> Response:
         """``P/queue/{queue}/applications/{state}``."""
         partition, path = self._published.partition(request), queue_path(request)
-        found = await self._published.ask(partition, partial(_if_queue, path, _is_there), view_for(request))
-        if found is None:
-            raise RefusedError(404, _NO_QUEUE)
+        self._published.check_queue(request, partition, path)
         state = request.path_params["state"].lower()
         if state != "active":
             raise RefusedError(400, f"Only following application states are allowed: active, found {state!r}")
-        wanted = status(request)
+        return await self._applications_of(request, partition, path, status(request))
+
+    async def _applications_of(self, request: Request, partition: PartitionName, path: QueuePath, wanted: str) -> Response:
+        """Those of a queue, in a state or in any with "": none if it is no leaf."""
+        queue = self._published.gateway.registry(partition).queues[path]
+        is_small = applications.are_small(queue.applications.values() if isinstance(queue, LeafCore) else ())
         read = partial(_if_leaf, path, partial(applications.live, queue=path, status=wanted))
-        return await self._published.answer(request, partition, ("live", path, wanted), read, _NO_QUEUE)
+        return await self._published.answer(request, partition, ("live", path, wanted), read, NO_QUEUE, is_small=is_small)
 
     async def applications(self, request: Request) -> Response:
         """``P/applications/{state}``."""
@@ -130,19 +134,23 @@ class Api:
 
     async def application(self, request: Request) -> Response:
         """``P/application/{app}``."""
-        partition, name = self._published.partition(request), ApplicationID(request.path_params["app"])
-        read = partial(applications.one, application_id=name)
-        return await self._published.answer(request, partition, ("application", name), read, _NO_APPLICATION, is_small=True)
+        return await self._application(request, self._published.partition(request), None)
 
     async def queue_application(self, request: Request) -> Response:
         """``P/queue/{queue}/application/{app}``."""
         partition, path = self._published.partition(request), queue_path(request)
-        name = ApplicationID(request.path_params["app"])
-        found = await self._published.ask(partition, partial(_if_queue, path, _is_there), view_for(request))
-        if found is None:
-            raise RefusedError(404, _NO_QUEUE)
+        self._published.check_queue(request, partition, path)
+        return await self._application(request, partition, path)
+
+    async def _application(self, request: Request, partition: PartitionName, path: QueuePath | None) -> Response:
+        """An application, also only if it is in a queue."""
+        name, registry = ApplicationID(request.path_params["app"]), self._published.gateway.registry(partition)
+        found = registry.leaf_of(name).applications.get(name) if name in registry.applications else None
+        is_small = found is None or applications.are_small([found])
         read = partial(applications.one, application_id=name, queue=path)
-        return await self._published.answer(request, partition, ("application", path, name), read, _NO_APPLICATION, is_small=True)
+        return await self._published.answer(
+            request, partition, ("application", path, name), read, _NO_APPLICATION, is_small=is_small
+        )
 
     # ---- nodes
 
@@ -171,9 +179,9 @@ class Api:
 
     async def accounting(self, request: Request) -> Response:
         """``P/usage/accounting``."""
-        by, since = columns(request), first_day(request)
-        read, partition = partial(accounting.resource_seconds, columns=by, first_day=since), self._published.partition(request)
-        return await self._published.answer(request, partition, ("accounting", by, since), read)
+        by, wanted = columns(request), days(request)
+        read, partition = partial(accounting.resource_seconds, columns=by, days=wanted), self._published.partition(request)
+        return await self._published.answer(request, partition, ("accounting", by, wanted), read)
 
     async def user(self, request: Request) -> Response:
         """``P/usage/user/{user}``."""
@@ -190,10 +198,6 @@ class Api:
 
 def _if_queue(path: QueuePath, read: Callable[[Look, QueuePath], Any], look: Look) -> Any:
     return read(look, path) if path in look.core.registry.queues and look.shows(path) else None
-
-
-def _is_there(_look: Look, _path: QueuePath) -> bool:
-    return True
 
 
 def _if_leaf(path: QueuePath, read: Reading, look: Look) -> Any:

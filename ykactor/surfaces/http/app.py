@@ -6,21 +6,18 @@ import logging
 import re
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute
 from starlette.routing import Route as StarletteRoute
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
-from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.route import Endpoint, Route
 
 logger = logging.getLogger(__name__)
 
@@ -28,17 +25,18 @@ logger = logging.getLogger(__name__)
 _PLAIN = "/:@!$&'()*+,;=~"
 
 
-def application(routes: Sequence[Route], web_root: Path | None = None) -> ASGIApp:
-    """The application. The scope of a request says who lets it in: ``state["admit"]`` and ``state["refused"]`` (``server``).
+def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> ASGIApp:
+    """The application. The scope of a request has what lets it in: ``state["admission"]`` (``RequestAdmission``).
+
+    Who asks is known before anything is answered, but on routes that need no proof (``Route.role``), for ``files``
+    that there are, and for ``OPTIONS`` of a route, by which a browser asks whether it may show one (SE-60).
 
     Args:
-        web_root: a directory with files of a web UI, which are served to everybody, where no route is.
+        files: of a web UI, which are served to everybody, where no route is.
     """
     repairs = [(_repair(route.path), route) for route in routes]
     known: list[BaseRoute] = [StarletteRoute(route.path, _Endpoint(route)) for route in routes]
-    if web_root is not None:
-        known.append(Mount("/", StaticFiles(directory=web_root, html=True)))
-    app = Starlette(routes=known, exception_handlers={404: partial(_not_found, repairs), 405: _wrong_method})
+    app = Starlette(routes=[*known, *files], exception_handlers={404: partial(_not_found, repairs), 405: _no_file})
     app.router.redirect_slashes = False
     return app
 
@@ -58,23 +56,47 @@ class _Endpoint:
         route = self._route
         if request.method == "OPTIONS":
             return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
+        return await _let_in(request, route, self._answer)
+
+    async def _answer(self, request: Request) -> Response:
+        route = self._route
         if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
-            raise HTTPException(405, headers={"Allow": route.methods})
-        try:
-            if route.role is not None:
-                request.scope["caller"] = request.state.admit(request, route.role, route.other_role)
-            return await route.endpoint(request)
-        except RefusedError as error:
-            if error.status == 403 and "caller" in request.scope:
-                request.state.refused(caller_of(request), request, error.status, str(error))
-            refused = error
-        except Exception:
-            logger.exception("request_failed")
-            refused = RefusedError(500, "an error of the daemon ended the request, its log has the details")
-        return await reply(request, refused.page(), headers=refused.headers)
+            return await _wrong_method(route.methods, request)
+        return await route.endpoint(request)
+
+
+async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Response:
+    """What is answered to who may ask, or why it may not.
+
+    Args:
+        route: None: the path is none of ours.
+    """
+    try:
+        if route is None or route.role is not None:
+            request.state.admission.admit(request, route)
+        return await _answered(request, answer)
+    except RefusedError as error:
+        refused = error
+    except Exception:
+        logger.exception("request_failed")
+        refused = RefusedError(500, "an error of the daemon ended the request, its log has the details")
+    return await reply(request, refused.page(), headers=refused.headers)
+
+
+async def _answered(request: Request, answer: Endpoint) -> Response:
+    try:
+        return await answer(request)
+    except RefusedError as error:
+        if error.status == 403 and "caller" in request.scope:
+            request.state.admission.refused(caller_of(request), request, error)
+        raise
 
 
 async def _not_found(repairs: list[tuple[re.Pattern[str], Route]], request: Request, _: Exception) -> Response:
+    return await _let_in(request, None, partial(_elsewhere, repairs))
+
+
+async def _elsewhere(repairs: list[tuple[re.Pattern[str], Route]], request: Request) -> Response:
     """A path that is nearly one of ours leads there; any other leads nowhere."""
     path = re.sub("/{2,}", "/", request.url.path).removesuffix("/")
     for pattern, route in repairs:
@@ -96,6 +118,10 @@ def _filled(template: str, match: re.Match[str]) -> str:
     return re.sub(r"\{(\w+)\}", lambda name: match[name[1]], template)
 
 
-async def _wrong_method(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse("Method Not Allowed\n", 405, headers=error.headers or {"Allow": "GET, HEAD"})
+async def _no_file(request: Request, _: Exception) -> Response:
+    """Files are only read."""
+    return await _let_in(request, None, partial(_wrong_method, "GET, HEAD"))
+
+
+async def _wrong_method(methods: str, _: Request) -> Response:
+    return PlainTextResponse("Method Not Allowed\n", 405, headers={"Allow": methods})

@@ -19,7 +19,7 @@ from ykactor.surfaces.http.published import Published, check_sees_all
 from ykactor.surfaces.http.replies import JSON, RefusedError, reply
 from ykactor.surfaces.server.config_loader import load_config
 from ykactor.wire.queuefile import ConfigError
-from ykactor.wire.rest import types
+from ykactor.wire.rest import checks
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.si.lengths import CONFIG_MAX
 
@@ -70,14 +70,14 @@ class Configuration:
         finally:
             self._validations -= 1
 
-    async def _verdict(self, body: bytes) -> types.Verdict:
+    async def _verdict(self, body: bytes) -> checks.Verdict:
         try:
             checksum = (await load_config(body.decode(), _SOURCE)).checksum
         except (ConfigError, UnicodeDecodeError) as error:
-            return types.Verdict(allowed=False, reason=str(error))
+            return checks.Verdict(allowed=False, reason=str(error))
         except (trio.TooSlowError, OSError, ValueError, subprocess.CalledProcessError) as error:
             raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
-        return types.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
+        return checks.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
 
 
 async def _page(config: SchedulerConfig, form: str) -> Page:

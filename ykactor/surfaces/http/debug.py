@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
 
 import msgspec
@@ -12,14 +12,15 @@ import trio
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ykactor.core.values.parts import Pace
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published, Reading, check_sees_all
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
-from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, reply
-from ykactor.wire.rest.codec import PART_BYTES, encode
+from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, pieces, reply
+from ykactor.wire.rest.codec import encode
 
 
 async def to_stack(_: Request) -> Response:
@@ -45,7 +46,7 @@ class Debug:
     async def stack(self, request: Request) -> Response:
         """``/debug/stack``: where each task and thread is."""
         check_sees_all(request)
-        return await reply(request, Page(200, ["".join(_stacks()).encode()]))
+        return await reply(request, Page(200, [*await _of_tasks(), "".join(_of_threads()).encode()]))
 
     async def dump(self, request: Request) -> Response:
         """``/debug/fullstatedump``: the answers of many routes in one document, one dump at a time."""
@@ -58,71 +59,75 @@ class Debug:
             separator = b""
             async for name, body in self._members(request):
                 await write(separator + f'\n  "{name}": '.encode())
-                for start in range(0, len(body), PART_BYTES):
-                    await write(body[start : start + PART_BYTES])
+                for piece in pieces(body):
+                    await write(piece)
                 separator = b","
             await write(b"\n}\n")
 
-    async def _members(self, request: Request) -> AsyncIterator[tuple[str, bytes]]:
-        """The members of the dump, each with its JSON."""
-        yield "timestamp", encode(self._published.gateway.now_ns()).rstrip()
+    async def _members(self, request: Request) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """The members of the dump, each with its JSON in parts: it may have many megabytes."""
+        yield "timestamp", [encode(self._published.gateway.now_ns())]
         summary = partial(partitions.summary, cluster_id=self._published.cluster_id)
-        yield "partitions", await self._of_each(request, "summary", summary)
-        live = await self._of_each(request, ("live", ""), partial(applications.live, status=""), is_list=True)
-        completed = await self._of_each(request, "completed", applications.completed, is_list=True)
-        rejected = await self._of_each(request, "rejected", applications.rejected, is_list=True)
-        yield "applications", _list([live, completed, rejected])
-        yield "appHistory", encode(self._history.found_applications()).rstrip()
-        yield "containerHistory", encode(self._history.found_containers()).rstrip()
-        yield "nodes", await self._named(request, "nodesInfo", "nodes", nodes.all_nodes)
-        yield "clusterInfo", encode(self._api.found_clusters(request)).rstrip()
-        yield "queues", await self._of_each(request, "all queues", queues.everything)
-        yield "config", b"".join((await self._configuration.page("json")).parts)
-        yield "placementRules", await self._named(request, "rules", "rules", partitions.placement_rules)
+        yield "partitions", _list(await self._bodies(request, ("summary",), summary))
+        live = await self._bodies(request, ("live", ""), partial(applications.live, status=""))
+        completed = await self._bodies(request, ("completed",), applications.completed)
+        rejected = await self._bodies(request, ("rejected",), applications.rejected)
+        yield "applications", _list(filter(any, map(_items, [*live, *completed, *rejected])))
+        yield "appHistory", [encode(self._history.found_applications())]
+        yield "containerHistory", [encode(self._history.found_containers())]
+        yield "nodes", await self._named(request, b"partitionName", b"nodesInfo", "nodes", nodes.all_nodes)
+        yield "clusterInfo", [encode(self._api.found_clusters(request))]
+        yield "queues", _list(await self._bodies(request, ("all queues",), queues.everything))
+        yield "config", (await self._configuration.page("json")).parts
+        yield "placementRules", await self._named(request, b"partition", b"rules", "rules", partitions.placement_rules)
 
-    async def _pages(self, request: Request, key: str | tuple[str, str], read: Reading) -> list[tuple[str, bytes]]:
-        whole = (key,) if isinstance(key, str) else key
+    async def _bodies(self, request: Request, key: tuple[str, ...], read: Reading) -> list[list[bytes]]:
+        """What is read of each partition."""
         names = self._published.partitions(request)
-        pages = [(name, await self._published.page(request, name, whole, read)) for name in names]
-        return [(name, b"".join(page.parts).rstrip()) for name, page in pages]
+        return [(await self._published.page(request, name, key, read)).parts for name in names]
 
-    async def _of_each(self, request: Request, key: str | tuple[str, str], read: Reading, *, is_list: bool = False) -> bytes:
-        bodies = [body for _, body in await self._pages(request, key, read)]
-        return _items(bodies) if is_list else b"[" + b",".join(bodies) + b"]"
-
-    async def _named(self, request: Request, member: str, key: str, read: Reading) -> bytes:
+    async def _named(self, request: Request, kind: bytes, member: bytes, key: str, read: Reading) -> list[bytes]:
         """A list with the name of each partition and what is read of it."""
-        kind = "partitionName" if key == "nodes" else "partition"
-        pages = await self._pages(request, key, read)
-        return (
-            b"["
-            + b",".join(
-                f'{{"{kind}":'.encode() + msgspec.json.encode(name) + f',"{member}":'.encode() + body + b"}"
-                for name, body in pages
-            )
-            + b"]"
-        )
+        names = map(msgspec.json.encode, self._published.partitions(request))
+        bodies = await self._bodies(request, (key,), read)
+        return _list([b'{"%b":%b,"%b":' % (kind, name, member), *body, b"}"] for name, body in zip(names, bodies, strict=True))
 
 
-def _items(lists: list[bytes]) -> bytes:
-    """The items of some encoded lists, without brackets."""
-    return b",".join(found for found in (body[1:-1] for body in lists) if found)
+def _list(items: Iterable[list[bytes]]) -> list[bytes]:
+    """A list in parts, of encoded items in parts."""
+    parts = [b"["]
+    for item in items:
+        parts += (*item, b",")
+    return [*parts[:-1], b"]"] if len(parts) > 1 else [b"[]"]
 
 
-def _list(items: list[bytes]) -> bytes:
-    return b"[" + b",".join(found for found in items if found) + b"]"
+def _items(parts: list[bytes]) -> list[bytes]:
+    """The items of an encoded list: it without its brackets."""
+    *rest, last = [parts[0].removeprefix(b"["), *parts[1:]]
+    return [*rest, last.removesuffix(b"]\n")]
 
 
-def _stacks() -> Iterator[str]:
-    """A text for each task and each thread."""
+async def _of_tasks() -> list[bytes]:
+    """A text for each task; there is one for each node and queue."""
     root = trio.lowlevel.current_root_task()
-    waiting = [] if root is None else [root]
-    while waiting:
-        task = waiting.pop()
-        yield f"task {task.name}:\n"
-        yield from traceback.format_list(traceback.StackSummary.extract(task.iter_await_frames(), lookup_lines=False))
-        yield "\n"
-        waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    tasks = [] if root is None else [root]
+    for task in tasks:
+        tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    found, pace = [], Pace()
+    for task in tasks:
+        frames = traceback.StackSummary.extract(task.iter_await_frames(), lookup_lines=False)
+        found.append("".join((f"task {task.name}:\n", *traceback.format_list(frames), "\n")).encode())
+        if pace.is_due(_TASK_ITEMS):
+            await trio.lowlevel.checkpoint()
+    return found
+
+
+#: A task takes as long as so many other items: 40 us.
+_TASK_ITEMS = 20
+
+
+def _of_threads() -> Iterator[str]:
+    """A text for each thread."""
     for number, frame in sys._current_frames().items():
         yield f"thread {number}:\n"
         yield from traceback.format_stack(frame)

@@ -7,7 +7,7 @@ others, so nobody waits for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -27,9 +27,8 @@ from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.published import caller_of, check_sees_all
 from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
 from ykactor.surfaces.server.caller import Caller
-from ykactor.wire.rest import types
+from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
-from ykactor.wire.rest.events import encode_events
 from ykactor.wire.si.messages import EventRecord
 
 #: Records of one batch.
@@ -43,7 +42,7 @@ def _lines(events: Sequence[bytes]) -> bytes:
     return b"".join(event + b"\n" for event in events)
 
 
-_FORMAT = Format(encode_events, _lines)
+_FORMAT = Format(wire.encode_events, _lines)
 
 
 class Events:
@@ -70,7 +69,7 @@ class Events:
         if lowest <= first <= highest:
             numbers = range(first, min(highest, first + count - 1) + 1)
             records = await _encoded([cast("EventRecord", ring.event(wanted)) for wanted in numbers])
-        found = types.Events(
+        found = wire.Events(
             instance_uuid=self._gateway.instance,
             lowest_id=max(0, min(lowest, highest) - 1),
             highest_id=max(0, highest - 1),
@@ -103,41 +102,54 @@ class Events:
 
     async def _produce(self, after: int, caller: Caller, write: Write) -> None:
         """Write what follows an event until it ends; the last line then says why. A caller is reviewed while it is held here."""
-        await write(encode(types.StreamHead(instance_uuid=self._gateway.instance)))
-        subscription = Subscription(self._gateway.feed, _FORMAT, _EVERYTHING, after)
-        while True:
-            match await self._next(subscription, caller.ended):
-                case Batch(packed=packed):
-                    await write(packed)
-                case Missed(first, last):
-                    reason = f"the events {first - 1} to {last - 1} are not kept any more: you have read too slowly"
-                    break
-                case str() as reason:
-                    break
-        await write(b"".join(error_page(200, reason).parts))
-
-    async def _next(self, subscription: Subscription, revoked: trio.Event) -> Message | str:
-        """The next message of the subscription, or why there is none any more."""
-        found: list[Message | str] = []
+        await write(encode(wire.StreamHead(instance_uuid=self._gateway.instance)))
+        stream = _Stream(Subscription(self._gateway.feed, _FORMAT, _EVERYTHING, after))
         async with trio.open_nursery() as nursery:
-            ends = ((self._stopping.wait, "the daemon stops"), (revoked.wait, "you may not read any more"))
-            for wait, reason in ends:
-                nursery.start_soon(_note, found, wait, reason, nursery.cancel_scope)
-            found.append(await subscription.next())
+            nursery.start_soon(stream.end_after, self._stopping, "the daemon stops")
+            nursery.start_soon(stream.end_after, caller.ended, "you may not read any more")
+            while not stream.ended:
+                if part := await stream.next():
+                    await write(part)
             nursery.cancel_scope.cancel()
-        return found[0]
+        await write(b"".join(error_page(200, stream.ended).parts))
 
 
-async def _note(found: list[Message | str], wait: Callable[[], Awaitable[None]], reason: str, scope: trio.CancelScope) -> None:
-    await wait()
-    found.append(reason)
-    scope.cancel()
+class _Stream:
+    """A subscription that can be ended while it is waited for; what is being written meanwhile is written to its end.
+
+    Attributes:
+        ended: why; "" until then.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.ended = ""
+        self._subscription = subscription
+        self._waiting = trio.CancelScope()
+
+    async def end_after(self, event: trio.Event, reason: str) -> None:
+        """End it when the event is set."""
+        await event.wait()
+        self.ended = self.ended or reason
+        self._waiting.cancel()
+
+    async def next(self) -> bytes:
+        """The next lines; none if it has ended, or has something else to tell."""
+        message: Message | None = None
+        with trio.CancelScope() as self._waiting:
+            message = await self._subscription.next()
+        match message:
+            case Batch(packed=packed):
+                lines: bytes = packed
+                return lines
+            case Missed(first, last):
+                self.ended = f"the events {first - 1} to {last - 1} are not kept any more: you have read too slowly"
+        return b""
 
 
 async def _encoded(events: list[EventRecord]) -> list[Raw]:
     """Events as JSON, a part at a time."""
     encoded: list[Raw] = []
     for part in in_parts(events):
-        encoded += map(Raw, encode_events(part))
+        encoded += map(Raw, wire.encode_events(part))
         await trio.lowlevel.checkpoint()
     return encoded

@@ -14,7 +14,7 @@ from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published, check_sees_all
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
-from ykactor.wire.rest import types
+from ykactor.wire.rest import usage
 from ykactor.wire.rest.codec import encode
 
 SAMPLE_S = 60
@@ -57,18 +57,18 @@ class History:
         check_sees_all(request)
         return await reply(request, Page(200, [encode(self.found_applications())]))
 
-    def found_applications(self) -> list[types.ApplicationSample]:
+    def found_applications(self) -> list[usage.ApplicationSample]:
         """The oldest first."""
-        return [types.ApplicationSample(timestamp=at_ns, total_applications=str(count)) for at_ns, count, _ in self._samples]
+        return [usage.ApplicationSample(timestamp=at_ns, total_applications=str(count)) for at_ns, count, _ in self._samples]
 
     async def containers(self, request: Request) -> Response:
         """``/ws/v1/history/containers``."""
         check_sees_all(request)
         return await reply(request, Page(200, [encode(self.found_containers())]))
 
-    def found_containers(self) -> list[types.ContainerSample]:
+    def found_containers(self) -> list[usage.ContainerSample]:
         """The oldest first."""
-        return [types.ContainerSample(timestamp=at_ns, total_containers=str(count)) for at_ns, _, count in self._samples]
+        return [usage.ContainerSample(timestamp=at_ns, total_containers=str(count)) for at_ns, _, count in self._samples]
 
 
 def count(look: Look) -> Pausing[tuple[int, int]]:

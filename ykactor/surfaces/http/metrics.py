@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.actors.clock import elapsed_s
 from ykactor.actors.commands import PartitionCommand, Read
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
+from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import InParts, RefusedError, accepts_gzip
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
@@ -29,7 +29,6 @@ FRESH_S = 1.0
 SHARE = 20
 #: A partition that waits for the disk answers nothing; then the rest is shown, which says so.
 ANSWER_S = 2.0
-R = TypeVar("R")
 
 
 class Metrics:
@@ -58,18 +57,18 @@ class Metrics:
         """The last scrape, or a new one if that is too old."""
         async with self._making:
             if not self._page.is_fresh:
-                effort = _Effort()
+                effort = Effort()
                 parts = await self._make(effort)
                 self._page = Page(200, parts, fresh_until_s=trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
             return self._page
 
-    async def _make(self, effort: _Effort) -> list[bytes]:
+    async def _make(self, effort: Effort) -> list[bytes]:
         inboxes = list(self._sources.gateway.partitions.values())
         self._asked.intersection_update(inboxes)
         figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
         return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])), pause)
 
-    async def _read(self, inbox: Mailbox[PartitionCommand], effort: _Effort) -> PartitionFigures | None:
+    async def _read(self, inbox: Mailbox[PartitionCommand], effort: Effort) -> PartitionFigures | None:
         """The figures of a partition; None if it does not answer."""
         found: list[Any] = []
         answered = trio.Event()
@@ -90,27 +89,3 @@ class Metrics:
         if found and isinstance(found[0], Exception):
             raise found[0]
         return found[0] if found else None
-
-
-class _Effort:
-    """How long work takes, without its pauses.
-
-    Attributes:
-        seconds: of all work so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def measured(self, work: Pausing[R]) -> Pausing[R]:
-        """The same work."""
-        while True:
-            since_s = elapsed_s()
-            try:
-                next(work)
-            except StopIteration as stop:
-                result: R = stop.value
-                return result
-            finally:
-                self.seconds += elapsed_s() - since_s
-            yield ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from ykactor import __version__
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import reply
 from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.schemas import AnyName
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
@@ -61,7 +62,7 @@ def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": re.sub(r"[^a-z]+", "-", route.path.lower()).strip("-"),
-        "parameters": [*_in_path(route.path), *_in_query(route.query)],
+        "parameters": [*_parameters(route)],
         "responses": responses,
     }
     if route.method == "POST":
@@ -71,10 +72,10 @@ def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
     return operation
 
 
-def _in_path(path: str) -> list[dict[str, Any]]:
-    names = re.findall(r"\{(\w+)\}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in names]
-
-
-def _in_query(query: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "query", "schema": msgspec.json.schema(kind)} for name, kind in query.items()]
+def _parameters(route: Route) -> Iterator[dict[str, Any]]:
+    names = re.findall(r"\{(\w+)\}", route.path)
+    for name in names:
+        yield {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(route.parameters.get(name, AnyName))}
+    for name, kind in route.parameters.items():
+        if name not in names:
+            yield {"name": name, "in": "query", "schema": msgspec.json.schema(kind)}

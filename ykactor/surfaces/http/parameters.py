@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from ykactor.access import moments
 from ykactor.actors.clock import system_ns
-from ykactor.core.accounting.account import DAY_S
+from ykactor.core.accounting.account import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
@@ -63,17 +63,21 @@ def columns(request: Request) -> tuple[Column, ...]:
     return tuple(map(Column, names))
 
 
-def first_day(request: Request) -> int:
-    """The day of ``since``, counted from 1970, in UTC; by default the first of all."""
-    text = request.query_params.get("since", "")
+def days(request: Request) -> range:
+    """The days from that of ``since`` to that of ``until``, counted from 1970, in UTC; by default all."""
+    return range(_day(request, "since", ALL_DAYS[0]), _day(request, "until", ALL_DAYS[-1]) + 1)
+
+
+def _day(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
     days_ns, moment = moments.days_ns(text), moments.parse(text)
     if days_ns is not None:
         return (system_ns() - days_ns) // S_NS // DAY_S
     if moment is not None:
         return moments.unix_ns(moment) // S_NS // DAY_S
     if text:
-        raise RefusedError(400, f"since: found {text[:40]!r}, expected a number of days such as 7d, or {moments.FORM}")
-    return 0
+        raise RefusedError(400, f"{name}: found {text[:40]!r}, expected a number of days such as 7d, or {moments.FORM}")
+    return default
 
 
 def number(request: Request, name: str, default: int, least: int = 0) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import trio
@@ -12,13 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.access.view import View, view_of
-from ykactor.actors.commands import Read
 from ykactor.actors.gateway import Gateway
+from ykactor.actors.reading import read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pausing
-from ykactor.surfaces.http.pages import FRESH_S, Page, Pages
+from ykactor.surfaces.http.effort import Effort
+from ykactor.surfaces.http.pages import FRESH_S, Key, Page, Pages
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.surfaces.server.caller import Caller
@@ -28,10 +30,14 @@ from ykactor.wire.rest.codec import encode, list_parts
 ANSWER_S = 30
 #: What all readers together may take of the time of a partition for answers about all that is in it.
 READ_SHARE = 0.04
-#: How old an answer may be that is shown meanwhile.
+#: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
 STALE_S = 20.0
+STALE_MAX_S = 60.0
 #: How much they may take at once when they have taken nothing for a while.
 BURST_S = 1.0
+#: Entries of what a resource manager has told of itself that are shown.
+_BUILD_MAX = 64
+NO_QUEUE = "Queue not found"
 #: What a reading returns: one payload, the encoded items of a list, or None if there is no such object.
 Reading = Callable[[Look], Any]
 
@@ -79,6 +85,12 @@ class Published:
         current = self.gateway.outboxes.current
         return "" if current is None else current.rm_id
 
+    @property
+    def build_information(self) -> dict[str, str]:
+        """What the registered resource manager has told of itself, and its id; {} without one."""
+        current = self.gateway.outboxes.current
+        return {} if current is None else {**dict(islice(current.build_info.items(), _BUILD_MAX)), "rmId": current.rm_id}
+
     def partitions(self, request: Request) -> list[PartitionName]:
         """Those that who asks may see."""
         view = view_for(request)
@@ -91,11 +103,17 @@ class Published:
             raise RefusedError(404, "Partition not found")
         return name
 
+    def check_queue(self, request: Request, partition: PartitionName, path: QueuePath) -> None:
+        """Refuse a queue that does not exist, or that who asks does not see."""
+        view = view_for(request)
+        if path not in self.gateway.registry(partition).queues or not (view is None or view.shows_queue(path)):
+            raise RefusedError(404, NO_QUEUE)
+
     async def answer(
         self,
         request: Request,
         partition: PartitionName,
-        key: tuple[Hashable, ...],
+        key: Key,
         read: Reading,
         missing: str = "",
         *,
@@ -104,21 +122,20 @@ class Published:
         """What is read of a partition; 404 with the text ``missing`` if the reading finds nothing.
 
         Args:
-            is_small: the reading looks at one object only; others wait for each other (``Allowance``).
+            is_small: the reading takes less than 1 ms, and is made for each request; others wait for each other (``Allowance``).
         """
         page = await self.page(request, partition, key, read, is_small=is_small)
         if page.status == 404:
             raise RefusedError(404, missing)
-        return await reply(request, page)
+        return await reply(request, page, headers=_age([] if is_small else [page]))
 
     async def answer_of_each(self, request: Request, kind: str, read: Reading) -> Response:
         """A list with what is read of each partition."""
         pages = [await self.page(request, name, (kind,), read) for name in self.partitions(request)]
-        return await reply(request, Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)]))
+        whole = Page(200, [*list_parts(b"".join(page.parts).rstrip(b"\n") for page in pages)])
+        return await reply(request, whole, headers=_age(pages))
 
-    async def page(
-        self, request: Request, partition: PartitionName, key: tuple[Hashable, ...], read: Reading, *, is_small: bool = False
-    ) -> Page:
+    async def page(self, request: Request, partition: PartitionName, key: Key, read: Reading, *, is_small: bool = False) -> Page:
         """The page of a partition as who asks sees it; an older one while readers may not take more of its time."""
         view = view_for(request)
         if view is not None and view.queues is None:  # it sees all of the partition
@@ -127,46 +144,54 @@ class Published:
             return await self._read(partition, read, view)
         whole = partition, view, *key
         last = self._pages.last(whole)
-        if last is not None and last.status == 200 and last.age_s < STALE_S and not self._allowance(partition).is_free:
-            return last
-        return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view))
+        if last is not None and last.status == 200:
+            age = last.age_s / self._stale_s(partition)
+            if age < 1 and not self._allowance(partition).may_renew(age):
+                return last
+        with trio.move_on_after(ANSWER_S):  # also for others who are making the page
+            return await self._pages.get(whole, partial(self._read_in_turn, partition, read, view))
+        raise _no_answer(partition)
+
+    def _stale_s(self, partition: PartitionName) -> float:
+        """How old a page may be: until all that are asked for can have been made again, and some more."""
+        taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
+        return min(STALE_MAX_S, max(STALE_S, 1.2 * taken_s / READ_SHARE))
 
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         allowance = self._allowance(partition)
-        with trio.move_on_after(ANSWER_S):
-            async with allowance.turn():
-                page = await self._read(partition, read, view)
-                allowance.charge(page.took_s)
-                return page
-        raise _no_answer(partition)
+        async with allowance.turn():
+            page = await self._read(partition, read, view)
+            allowance.charge(page.took_s)
+            return page
 
-    async def kept(self, key: tuple[Hashable, ...], make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
+    async def kept(self, key: Key, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
         """A page that is of no partition."""
         return await self._pages.get(key, make, fresh_s)
 
     async def _read(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
-        answer = await self._answered(partition, read, view)
-        if answer.found is None:
-            return Page(404, [], answer.took_s)
-        return Page(200, await _encoded(answer.found), answer.took_s)
+        effort = Effort()
+        found = await self._answered(partition, read, view, effort)
+        if found is None:
+            return Page(404, [], effort.seconds)
+        return Page(200, await _encoded(found), effort.seconds)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
         """What a reading returns; the partition runs it between two turns."""
-        return (await self._answered(partition, read, view)).found
+        return await self._answered(partition, read, view, Effort())
 
-    async def _answered(self, partition: PartitionName, read: Reading, view: View | None) -> _Answer:
-        answer = _Answer()
-        with trio.move_on_after(ANSWER_S) as waiting:
+    async def _answered(self, partition: PartitionName, read: Reading, view: View | None, effort: Effort) -> Any:
+        with trio.move_on_after(ANSWER_S):
             try:
-                await self.gateway.partitions[partition].put(Read(partial(answer.read, read, view), answer.give))
+                inbox = self.gateway.partitions[partition]
+                return await read_partition(inbox, partial(_reading, read, view, effort))
             except (KeyError, trio.ClosedResourceError, trio.BrokenResourceError):
                 raise RefusedError(404, "Partition not found") from None
-            await answer.given.wait()
-        if waiting.cancelled_caught:
-            raise _no_answer(partition)
-        if isinstance(answer.found, Exception):
-            raise answer.found
-        return answer
+        raise _no_answer(partition)
+
+
+def _age(pages: Sequence[Page]) -> dict[str, str]:
+    """How old the oldest is, in whole seconds, for who asks; nothing where there are none."""
+    return {"Age": str(int(max(page.age_s for page in pages)))} if pages else {}
 
 
 def _no_answer(partition: PartitionName) -> RefusedError:
@@ -181,10 +206,13 @@ class Allowance:
         #: When everything that was taken is made up for.
         self._even_at_s = 0.0
 
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody has to wait."""
-        return not self._turn.locked() and trio.current_time() >= self._due_s
+    def may_renew(self, age: float) -> bool:
+        """Whether a page may be made again that could be shown as it is. Nobody has to wait for that, and the oldest come first.
+
+        Args:
+            age: 0 to 1, when it can be shown no longer; the older it is, the less of ``BURST_S`` has to be left.
+        """
+        return not self._turn.locked() and trio.current_time() >= self._even_at_s - age * BURST_S / READ_SHARE
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -215,34 +243,11 @@ async def _encoded(found: Any) -> list[bytes]:
     return parts
 
 
-class _Answer:
-    """What a partition has read; nobody may wait for it any more."""
-
-    def __init__(self) -> None:
-        self.given = trio.Event()
-        self.found: Any = None
-        self.took_s = 0.0
-
-    def read(self, read: Reading, view: View | None, core: PartitionCore, state: SchedulerState, now_ns: int) -> Pausing[Any]:
-        """The reading as one that pauses, and notes how long it took."""
-        found = read(Look(core, state, now_ns, view))
-        if isinstance(found, Generator):
-            found = yield from self._timed(found)
-        return found
-
-    def _timed(self, reading: Pausing[Any]) -> Pausing[Any]:
-        """The reading, with its time without the pauses, in which others run."""
-        while True:
-            since_s = trio.current_time()
-            try:
-                next(reading)
-            except StopIteration as stop:
-                return stop.value
-            finally:
-                self.took_s += trio.current_time() - since_s
-            yield ()
-
-    def give(self, found: Any) -> None:
-        """Called by the partition."""
-        self.found = found
-        self.given.set()
+def _reading(
+    read: Reading, view: View | None, effort: Effort, core: PartitionCore, state: SchedulerState, now_ns: int
+) -> Pausing[Any]:
+    """The reading as one that pauses."""
+    found = read(Look(core, state, now_ns, view))
+    if isinstance(found, Generator):
+        found = yield from effort.measured(found)
+    return found

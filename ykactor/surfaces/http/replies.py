@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 import trio
@@ -18,7 +18,7 @@ from ykactor.wire.rest.codec import PART_BYTES, encode
 JSON = "application/json; charset=UTF-8"
 _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
 #: Sends a part of a body.
-Write = Callable[[bytes], Awaitable[None]]
+Write = Callable[[bytes | memoryview], Awaitable[None]]
 
 
 class RefusedError(Exception):
@@ -54,18 +54,21 @@ class InParts(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        pieces = [piece for part in self._parts for piece in _pieces(part)]
-        for number, piece in enumerate(pieces, 1):
-            await send({"type": "http.response.body", "body": piece, "more_body": number < len(pieces)})
-        if not pieces:
-            await send({"type": "http.response.body", "body": b""})
+        sent = pieces(self._parts) or [b""]
+        for number, piece in enumerate(sent, 1):
+            await send({"type": "http.response.body", "body": piece, "more_body": number < len(sent)})
 
 
-def _pieces(part: bytes) -> list[bytes]:
-    """A part, in pieces if it is a large one that was made as a whole."""
-    if len(part) <= 2 * PART_BYTES:
-        return [part]
-    return [part[start : start + PART_BYTES] for start in range(0, len(part), PART_BYTES)]
+def pieces(parts: Iterable[bytes]) -> list[bytes | memoryview]:
+    """The parts of a body, of which large ones are cut, without a copy: many may be sending the same."""
+    found: list[bytes | memoryview] = []
+    for part in filter(None, parts):
+        if len(part) <= 2 * PART_BYTES:
+            found.append(part)
+        else:
+            whole = memoryview(part)
+            found += [whole[start : start + PART_BYTES] for start in range(0, len(part), PART_BYTES)]
+    return found
 
 
 class Streamed(Response):
@@ -89,7 +92,7 @@ class Streamed(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
 
-        async def write(part: bytes) -> None:
+        async def write(part: bytes | memoryview) -> None:
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
         with self._held:

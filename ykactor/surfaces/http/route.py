@@ -21,7 +21,7 @@ class Route(Struct, frozen=True):
         summary: what is answered, for people.
         answer: the type of the answer; None: a text, or a document that has no type.
         statuses: of refusals, beside those that every route has.
-        query: the names of parameters in the query, with the type of each.
+        parameters: the types of those of the query, and of those of the path that are not any text (``schemas``).
         role: that the caller needs; None: it needs no proof (SE-62).
         other_role: one that will do as well.
         success: the status of an answer.
@@ -32,7 +32,7 @@ class Route(Struct, frozen=True):
     summary: str
     answer: Any = None
     statuses: tuple[int, ...] = ()
-    query: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     method: str = "GET"
     role: Role | None = Role.READER
     other_role: Role | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from ykactor.access.model import Role
-from ykactor.surfaces.http import debug, openapi
+from ykactor.surfaces.http import debug, openapi, schemas
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.services import Services
-from ykactor.wire.rest import types
+from ykactor.wire.rest import checks, events, types, usage
 
 _P = "/ws/v1/partition/{partition}"
 
@@ -16,14 +16,19 @@ _P = "/ws/v1/partition/{partition}"
 def routes(to: Services) -> list[Route]:
     """All routes."""
     api = to.api
-    applications, status = list[types.Application], {"status": str}
+    applications, queue = list[types.Application], {"queue": schemas.QueueName}
     found = [
         Route("/ws/v1/clusters", api.clusters, "Partitions and their resource manager", list[types.Cluster]),
         Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[types.Partition]),
         Route(f"{_P}/queues", api.all_queues, "The tree of queues", types.Queue, (404,)),
-        Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", types.Queue, (400, 404), {"subtree": str}),
+        Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", types.Queue, (400, 404), {**queue, "subtree": str}),
         Route(
-            f"{_P}/queue/{{queue}}/applications", api.queue_applications, "Live applications of a leaf", applications, (400, 404)
+            f"{_P}/queue/{{queue}}/applications",
+            api.queue_applications,
+            "Live applications of a leaf",
+            applications,
+            (400, 404),
+            queue,
         ),
         Route(
             f"{_P}/queue/{{queue}}/applications/{{state}}",
@@ -31,10 +36,15 @@ def routes(to: Services) -> list[Route]:
             "Applications of a leaf in a state: active",
             applications,
             (400, 404),
-            status,
+            {**queue, "state": schemas.Active, "status": schemas.Status},
         ),
         Route(
-            f"{_P}/queue/{{queue}}/application/{{app}}", api.queue_application, "An application", types.Application, (400, 404)
+            f"{_P}/queue/{{queue}}/application/{{app}}",
+            api.queue_application,
+            "An application",
+            types.Application,
+            (400, 404),
+            queue,
         ),
         Route(
             f"{_P}/applications/{{state}}",
@@ -42,36 +52,52 @@ def routes(to: Services) -> list[Route]:
             "Applications in a state: active, completed, rejected",
             applications,
             (400, 404),
-            status,
+            {"state": schemas.Ended, "status": schemas.Status},
         ),
         Route(f"{_P}/application/{{app}}", api.application, "A live application", types.Application, (404,)),
         Route(f"{_P}/nodes", api.nodes, "All nodes", list[types.Node], (404,)),
         Route(f"{_P}/node/{{node}}", api.node, "A node", types.Node, (404,)),
         Route(f"{_P}/placementrules", api.placement_rules, "Placement rules in their order", list[types.PlacementRule], (404,)),
-        Route(f"{_P}/usage/users", api.users, "What users use", list[types.UserUse], (404,)),
-        Route(f"{_P}/usage/user/{{user}}", api.user, "What a user uses", types.UserUse, (400, 404)),
-        Route(f"{_P}/usage/groups", api.groups, "What groups use", list[types.GroupUse], (404,)),
+        Route(f"{_P}/usage/users", api.users, "What users use", list[usage.UserUse], (404,)),
+        Route(f"{_P}/usage/user/{{user}}", api.user, "What a user uses", usage.UserUse, (400, 404), {"user": schemas.UserName}),
+        Route(f"{_P}/usage/groups", api.groups, "What groups use", list[usage.GroupUse], (404,)),
         Route(
             f"{_P}/usage/accounting",
             api.accounting,
             "Resource-seconds by day, queue, user, group or application",
-            list[types.ResourceSeconds],
+            list[usage.ResourceSeconds],
             (400, 404),
-            {"by": str, "since": str},
+            {"by": schemas.By, "since": schemas.Day, "until": schemas.Day},
         ),
-        Route(f"{_P}/usage/group/{{group}}", api.group, "What a group uses", types.GroupUse, (400, 404)),
+        Route(
+            f"{_P}/usage/group/{{group}}",
+            api.group,
+            "What a group uses",
+            usage.GroupUse,
+            (400, 404),
+            {"group": schemas.GroupName},
+        ),
         Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[types.NodeUtilizations]),
-        Route("/ws/v1/scheduler/healthcheck", to.health.check, "Checks of the state", types.Health),
-        Route("/ws/v1/history/apps", to.history.applications, "Running applications by minute", list[types.ApplicationSample]),
-        Route("/ws/v1/history/containers", to.history.containers, "Allocations by minute", list[types.ContainerSample]),
-        Route("/ws/v1/events/batch", to.events.batch, "Events by id", types.Events, (400,), {"start": int, "count": int}),
-        Route("/ws/v1/events/stream", to.events.stream, "Events as they occur, one a line", None, (400,), {"count": int}),
+        Route("/ws/v1/scheduler/healthcheck", to.health.check, "Checks of the state", checks.Health),
+        Route("/ws/v1/history/apps", to.history.applications, "Running applications by minute", list[usage.ApplicationSample]),
+        Route("/ws/v1/history/containers", to.history.containers, "Allocations by minute", list[usage.ContainerSample]),
+        Route(
+            "/ws/v1/events/batch",
+            to.events.batch,
+            "Events by id",
+            events.Events,
+            (400,),
+            {"start": schemas.Start, "count": schemas.Count},
+        ),
+        Route(
+            "/ws/v1/events/stream", to.events.stream, "Events as they occur, one a line", None, (400,), {"count": schemas.Start}
+        ),
         Route("/ws/v1/config", to.configuration.config, "The configuration in force, as YAML or JSON"),
         Route(
             "/ws/v1/validate-conf",
             to.configuration.validate,
             "Whether a configuration is valid",
-            types.Verdict,
+            checks.Verdict,
             (408, 413),
             method="POST",
         ),
@@ -82,6 +108,7 @@ def routes(to: Services) -> list[Route]:
         Route(
             "/ws/v1/metrics", to.metrics.metrics, "Metrics for Prometheus, as a text", role=Role.METRICS, other_role=Role.READER
         ),
+        Route("/ws/v1/session", to.websockets.session, "Who asks, and where the websockets are", types.Session),
         Route("/livez", to.health.live, "Whether the daemon answers", role=None),
         Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None),
     ]

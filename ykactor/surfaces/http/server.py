@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 import trio
@@ -14,23 +15,22 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ykactor.access.model import Role
-from ykactor.surfaces.http.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.http.admission import RequestAdmission
+from ykactor.surfaces.http.connection_places import ConnectionPlace, ConnectionPlaces
 from ykactor.surfaces.http.connections import Bounded, Connection, Encrypted
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.descriptors import is_reserved
+from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
 
 logger = logging.getLogger(__name__)
 
-#: Connections at a time; a further one is refused.
-CONNECTIONS_MAX = 500
 #: How long a connection may take for the handshake of TLS, for a request, and to wait for the next one.
 HANDSHAKE_S = 10
 IDLE_S = 10
@@ -41,7 +41,6 @@ HEAD_BYTES_MAX = 16 * 2**10
 #: Requests in a second, of all connections; more have to wait. So many may come at once.
 REQUESTS_PER_S = 500
 BURST = 100
-_NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 async def serve_http(
@@ -79,9 +78,11 @@ class _Server:
         self._wrapped = ASGIWrapper(cast("Any", self._call))
         self._admission = admission
         self._config = _config()
-        self._count = 0
+        self._places = ConnectionPlaces()
         self._sends: set[trio.CancelScope] = set()
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self._requests_log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
+        self._no_place_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._failed_log = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
         self.context = WorkerContext(None)
 
@@ -92,21 +93,28 @@ class _Server:
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
-        if self._count >= CONNECTIONS_MAX or is_reserved(stream.socket.fileno()):
+        origin = door.origin(stream)
+        if refusal := self._no_place(origin, stream):
             if door.tls is None:
-                await self._refuse(stream)
+                await self._refuse(stream, refusal)
             return
-        origin, transport = door.origin(stream), transport_of(door, stream)
-        self._count += 1
+        transport = transport_of(door, stream)
         try:
-            if await self._is_open(transport, origin):
-                await self._serve(door, origin, transport)
+            with self._places.taken(origin) as place:
+                if await self._is_open(transport, origin):
+                    await self._serve(door, origin, transport, place)
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception as errors:  # of the library: a client must not end the daemon
             self._failed_log.log(peer=origin.text, reason=_places(errors))
-        finally:
-            self._count -= 1
+
+    def _no_place(self, origin: Origin, stream: trio.SocketStream) -> str:
+        """Why there is no place for a new connection; "" if there is. Told to log and audit."""
+        refusal = NO_ROOM if is_reserved(stream.socket.fileno()) else self._places.refusal(origin)
+        if refusal:
+            self._no_place_log.log(peer=origin.text, reason=refusal)
+            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
+        return refusal
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application, whose errors the library would log with all that they quote, as often as a client likes."""
@@ -115,11 +123,14 @@ class _Server:
             await self._app(scope, receive, send)
         except Exception as error:
             self._failed_log.log(peer=str(scope["client"]), reason=_places(error))
+        finally:
+            if "caller" in scope:
+                scope["caller"].release()
 
-    async def _refuse(self, stream: trio.SocketStream) -> None:
+    async def _refuse(self, stream: trio.SocketStream, reason: str) -> None:
         bounded = Bounded(Transport(stream), self._sends)
         with suppress(trio.BrokenResourceError):  # it has gone
-            await bounded.send_all(_NO_ROOM)
+            await bounded.send_all(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, reason).response())
         await bounded.aclose()
 
     async def _is_open(self, transport: Transport, origin: Origin) -> bool:
@@ -130,18 +141,17 @@ class _Server:
             except TlsError as error:
                 self._refused_log.log(peer=origin.text, reason=str(error))
                 if error.is_certificate:
-                    self._admission.refused_certificate(origin, str(error))
+                    self._admission.refused_nobody(Role.READER, origin, "certificate", str(error))
             else:
                 return True
         return False
 
-    async def _serve(self, door: Door, origin: Origin, transport: Transport) -> None:
-        def admit(request: Request, role: Role, other_role: Role | None) -> Caller:
-            return self._admission.caller(request, (role, other_role or role), door, origin, transport.credentials)
-
-        state = ConnectionState({"admit": admit, "refused": self._admission.refused})
+    async def _serve(self, door: Door, origin: Origin, transport: Transport, place: ConnectionPlace) -> None:
+        admission = RequestAdmission(self._admission, self._requests_log, door, origin, transport.credentials, place)
         bounded = Bounded(transport, self._sends) if door.tls is None else Encrypted(transport, self._sends)
-        await Connection(self._wrapped, self._config, self.context, state, cast("Any", bounded))
+        await Connection(
+            self._wrapped, self._config, self.context, ConnectionState({"admission": admission}), cast("Any", bounded)
+        )
 
 
 class _Pacer:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import trio
 
 from ykactor.actors.gateway import Gateway
@@ -15,6 +13,7 @@ from ykactor.surfaces.http.health import Health
 from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.metrics import Metrics
 from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
 
 
@@ -22,17 +21,18 @@ class Services:
     """One object for each subject.
 
     Args:
-        problems: as in ``Health``.
         sources: of metrics.
         stopping: set when the daemon stops.
+        websockets: where they are.
     """
 
-    def __init__(self, gateway: Gateway, problems: Callable[[], Sequence[str]], sources: Sources, stopping: trio.Event) -> None:
+    def __init__(self, gateway: Gateway, sources: Sources, stopping: trio.Event, websockets: Websockets) -> None:
         published = Published(gateway)
         self.api = Api(published, gateway.now_ns())
         self.events = Events(gateway, stopping)
         self.history = History(published)
         self.configuration = Configuration(published)
-        self.health = Health(published, problems)
+        self.health = Health(gateway.health)
         self.metrics = Metrics(sources)
+        self.websockets = websockets
         self.debug = Debug(published, self.api, self.history, self.configuration)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import trio
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
 
 from ykactor.actors.gateway import Gateway
-from ykactor.surfaces.http.admission import Admission
 from ykactor.surfaces.http.app import application
+from ykactor.surfaces.http.page import page_routes
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.server import serve_http
 from ykactor.surfaces.http.services import Services
+from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.server.admission import Admission
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit, admit_anybody
-from ykactor.surfaces.server.doors import Door
+from ykactor.surfaces.server.doors import HTTP, WS, Door
 
 
 async def serve_rest(
     doors: Sequence[Door],
     gateway: Gateway,
     audit: Audit,
-    problems: Callable[[], Sequence[str]],
     sources: Sources,
     *,
     stopping: trio.Event,
@@ -35,15 +38,19 @@ async def serve_rest(
     """Serve until ``stopping`` is set.
 
     Args:
-        problems: as in ``Health``.
+        doors: all of the daemon; those of the REST API are served.
         sources: of metrics.
         admit, host_names: as in ``Admission``.
-        web_root: as in ``application``.
+        web_root: a directory with the files of a web UI, instead of our page.
     """
-    services = Services(gateway, problems, sources, stopping)
-    app = application(routes(services), web_root)
+    websockets = Websockets([door.url for door in doors if door.service == WS])
+    services = Services(gateway, sources, stopping, websockets)
+    files: Sequence[BaseRoute] = page_routes(websockets)
+    if web_root is not None:
+        files = [Mount("/", StaticFiles(directory=web_root, html=True))]
+    app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
         nursery.start_soon(sources.instruments.loop.run, name="loop holds")
-        await serve_http(doors, app, Admission(audit, admit, host_names), stopping=stopping, task_status=task_status)
+        await serve_http(http, app, Admission(audit, admit, host_names), stopping=stopping, task_status=task_status)
         nursery.cancel_scope.cancel()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ykactor.actors.histogram import Histogram
-from ykactor.core.messages.asks import shape_of
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -28,7 +27,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.kinds import Act, Consequence
+from ykactor.core.messages.kinds import Act, Consequence, PreemptionKind
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.times import S_NS
@@ -40,8 +39,6 @@ NO_QUEUE = QueuePath("")
 WAITS_S = (0.01, 0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400)
 _STATES_ENDED = {ApplicationState.COMPLETED: "completed", ApplicationState.FAILED: "failed"}
 ENDED = tuple(_STATES_ENDED.values())
-#: What may allow a preemption: a queue is below its guarantee, an ask requires its node, a queue is above its maximum.
-LAWS = ("guarantee", "required_node", "quota")
 
 
 def _zeros(names: Iterable[str]) -> Counter[str]:
@@ -63,7 +60,7 @@ class FactCounts:
         applications: those that have ended, by state.
         nodes: by state.
         waits: of asks until they were placed, in seconds.
-        preemptions, victims: by law.
+        preemptions, victims: by kind.
         refused_preemptions: because of preemption cycles.
         configurations: by result.
         failures: of partitions, by consequence.
@@ -79,8 +76,8 @@ class FactCounts:
         self.applications: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         self.waits = Histogram(WAITS_S)
-        self.preemptions = _zeros(LAWS)
-        self.victims = _zeros(LAWS)
+        self.preemptions = _zeros(PreemptionKind)
+        self.victims = _zeros(PreemptionKind)
         self.refused_preemptions = 0
         self.configurations = _zeros(("accepted", "rejected"))
         self.failures = _zeros(map(str.lower, Consequence))
@@ -196,16 +193,15 @@ class FactCounts:
     # ---- preemption
 
     def _on_preempted(self, _: PartitionName, fact: Preempted) -> None:
-        is_pinned = shape_of(fact.ask.spec)[1] is not None
-        self._note_preemption("required_node" if is_pinned else "guarantee", len(fact.victims))
+        self._note_preemption(fact.kind, len(fact.victims))
 
     def _on_quota_preempted(self, _: PartitionName, fact: QuotaPreempted) -> None:
         if fact.victims:
-            self._note_preemption("quota", fact.victims)
+            self._note_preemption(PreemptionKind.QUOTA, fact.victims)
 
-    def _note_preemption(self, law: str, victims_count: int) -> None:
-        self.preemptions[law] += 1
-        self.victims[law] += victims_count
+    def _note_preemption(self, kind: PreemptionKind, victims_count: int) -> None:
+        self.preemptions[kind] += 1
+        self.victims[kind] += victims_count
 
     def _on_preemption_refused(self, _: PartitionName, __: PreemptionRefused) -> None:
         self.refused_preemptions += 1

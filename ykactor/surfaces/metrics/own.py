@@ -20,6 +20,7 @@ from ykactor.surfaces.metrics.exposition import Exposition, labels
 from ykactor.surfaces.metrics.fact_counts import FactCounts
 from ykactor.surfaces.metrics.loop import LoopHolds
 from ykactor.surfaces.metrics.reading import PartitionFigures
+from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.metrics.waiting import REASONS
 
 
@@ -56,8 +57,8 @@ def add_counts(to: Exposition, counts: FactCounts, queues_count: int) -> None:
     """
     to.histogram("ykactor_ask_wait_seconds", "Time from the creation of asks to their placement.").add_histogram(counts.waits)
     for name, meaning, label, found in (
-        ("preemptions", "Decisions to preempt, by the law that allows it.", "law", counts.preemptions),
-        ("preempted_tasks", "Allocations that were preempted, by the law that allows it.", "law", counts.victims),
+        ("preemptions", "Decisions to preempt, by kind.", "kind", counts.preemptions),
+        ("preempted_tasks", "Allocations that were preempted, by kind.", "kind", counts.victims),
         (
             "configurations",
             "Configurations that were put into force or refused, by partition once.",
@@ -123,8 +124,14 @@ def add_loop(to: Exposition, loop: LoopHolds) -> None:
     to.gauge("ykactor_loop_hold_max_seconds", "The longest of them in the last one or two minutes.").add(loop.longest_s())
 
 
-def add_connections(to: Exposition, connections: Mapping[Role, int]) -> None:
-    """Add who is connected."""
+def add_sessions(to: Exposition, counts: SessionCounts) -> None:
+    """Add who is connected, and how often somebody had to wait."""
     family = to.gauge("ykactor_connections", "Websocket connections by role.")
     for role in (Role.RM, Role.OPERATOR, Role.READER):
-        family.add(connections.get(role, 0), labels(role=role))
+        family.add(counts.open[role], labels(role=role))
+    to.counter("ykactor_session_waits_total", "How often a websocket was not read because of its limits.").add(counts.waits)
+
+
+def add_certificate(to: Exposition, expires_s: float) -> None:
+    """Add when the certificate of the daemon expires."""
+    to.gauge("ykactor_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate expires.").add(expires_s)

@@ -7,6 +7,7 @@ from collections import Counter
 
 from msgspec import Struct, field
 
+from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.tree import QueueNode
@@ -69,7 +70,7 @@ class PartitionFigures(Struct, eq=False):
     nodes: int = 0
     draining: int = 0
     bands: dict[str, list[int]] = {}
-    waiting: Counter[str] = field(default_factory=Counter)
+    waiting: Counter[WaitingCause] = field(default_factory=Counter)
 
 
 def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:

@@ -30,6 +30,8 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[lis
         instruments.facts.queues.end_scrape(paths)
     own.add_actors(to, sources.gateway)
     own.add_loop(to, instruments.loop)
-    own.add_connections(to, instruments.connections)
+    own.add_sessions(to, instruments.sessions)
+    if sources.certificate is not None:
+        own.add_certificate(to, sources.certificate.expires_s())
     add_process(to)
     return (yield from to.encoded())

@@ -10,6 +10,8 @@ from ykactor.core.values.ids import QueuePath
 #: Queues with series of their own; all others share the series of a queue with this name.
 QUEUES_MAX = 10_000
 OTHER = QueuePath("other")
+#: Names of amounts that are shown although they are 0; if there are more, only those that are not 0 are shown.
+NAMES_MAX = 100
 
 
 class QueueSeries:
@@ -29,9 +31,9 @@ class QueueSeries:
         self.scrape = scrape
 
     def with_zeros(self, kind: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        """These amounts, and 0 for what was shown before and is not there any more."""
-        known = self.shown.setdefault(kind, {})
-        known |= dict.fromkeys(amounts)
+        """These amounts, and 0 for what was shown before and is not there any more, up to ``NAMES_MAX``."""
+        known = self.shown.get(kind, {}) | dict.fromkeys(amounts)
+        self.shown[kind] = known = known if len(known) <= NAMES_MAX else dict.fromkeys(amounts)
         return {name: amounts.get(name, 0) for name in known}
 
 

@@ -65,6 +65,10 @@ class AccessControl:
             self._due.set()
         return caller
 
+    def release(self, caller: AdmittedCaller) -> None:
+        """Review the caller no more."""
+        self._callers.discard(caller)
+
     def replace(self, access: Access) -> None:
         """Put another access file into force. It holds at once, for those that were let in before too."""
         self.access = access
@@ -104,6 +108,10 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
             self._take_over(authenticate(self.access, self.credentials, now_ns))
         except NotAuthenticatedError as error:
             self._end(PROOF_GONE, str(error))
+
+    def release(self) -> None:
+        """As of the base."""
+        self.control.release(self)
 
     def _take_over(self, proved: Authenticated) -> None:
         if proved.identity.name != self.identity.name:

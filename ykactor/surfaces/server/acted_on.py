@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ykactor.core.messages.submissions import Administration, CancelTask, HoldApplication, HoldQueue, SetPriority
+from collections.abc import Set as AbstractSet
+
+from ykactor.core.messages.submissions import Administration, CancelTask, HoldApplication, HoldQueue, Operator, SetPriority
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.operations import full_path
+from ykactor.core.partition.operations import full_path, may_operate
 from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.parts import Pausing, in_parts
 
 
 def name_of(wanted: Administration) -> str:
@@ -22,23 +25,46 @@ def name_of(wanted: Administration) -> str:
 
 
 def look(registry: Registry, wanted: Administration) -> str:
-    """What it is like at present; empty if it is not there."""
+    """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves."""
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
         return "" if queue is None else "not held" if queue.hold is None else f"held by {queue.hold.by}"
     if wanted.application_id not in registry.applications:
         return ""
     leaf = registry.leaf_of(wanted.application_id)
-    application = leaf.applications[wanted.application_id]
+    application = leaf.applications.get(wanted.application_id)
+    if application is None:
+        return ""
     match wanted:
         case HoldApplication():
             return "not held" if application.hold is None else f"held by {application.hold.by}"
         case CancelTask(_, key):
             return _task(application, key)
-        case SetPriority(_, key):
-            asks = [ask for name, ask in application.asks.items() if key is None or name == key]
+        case SetPriority(_, None):
+            asks = application.asks.values()
             return f"priority {max(ask.spec.priority for ask in asks)}" if asks else ""
+        case SetPriority(_, key) if key is not None:
+            return f"priority {application.asks[key].spec.priority}" if key in application.asks else ""
     return f"{application.state} in {leaf.path}"
+
+
+def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) -> Pausing[list[str]]:
+    """``app-1/t1`` for each ask and allocation that has one of these keys, as far as the operator knows its application."""
+    found: list[str] = []
+    for part in in_parts(list(registry.applications)):
+        for name in part:
+            path = registry.applications.get(name)  # it may end or move in the pauses
+            application = None if path is None else registry.leaf(path).applications.get(name)
+            if path is not None and application is not None and may_operate(operator, path):
+                found += [f"{name}/{key}" for key in sorted(_tasks_among(keys, application))]
+        yield ()
+    return found
+
+
+def _tasks_among(keys: AbstractSet[str], application: Application) -> AbstractSet[str]:
+    """An intersection takes as long as the smaller side."""
+    replacing = {ask.spec.allocation_key for ask, _ in application.gang.replacing.values()}
+    return (application.asks.keys() & keys) | (application.allocations.keys() & keys) | (replacing & keys)
 
 
 def _task(application: Application, key: AllocationKey) -> str:

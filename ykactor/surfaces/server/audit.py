@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +17,17 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.access.model import Identity
-from ykactor.access.tokens import Token
 from ykactor.actors.commands import PartitionCommand, Publication
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.server import access_changes
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.networks import network_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import shortened
@@ -139,8 +139,12 @@ class Audit:
         await self._tell(Audited(self._now_ns(), "", str(path), "", act, path.name, _cut(before), _cut(after)))
 
     async def access_changed(self, path: Path, before: Access, after: Access) -> None:
-        """Tell which identities are others in the access file that is in force now."""
-        await self.changed_file(Act.ACCESS, path, "", _changes(before, after))
+        """Tell what is different in the access file that is in force now."""
+        await self.changed_file(Act.ACCESS, path, "", access_changes.told(before, after))
+
+    async def certificate_expires(self, path: Path, text: str) -> None:
+        """Tell that the certificate of the daemon is about to expire."""
+        await self.changed_file(Act.CERTIFICATE, path, "", text)
 
     async def durable(self) -> None:
         """Wait until all that was told and published before is durable."""
@@ -159,7 +163,7 @@ class Audit:
 
     def refused(self, by: Caller, act: Act, target: str, reason: str) -> None:
         """Tell that something was refused, at once or later with others of the same origin. Never waits."""
-        key: _Key = (_block(by.origin), by.identity.name, act)
+        key: _Key = (network_of(by.origin), by.identity.name, act)
         fact = self._fact(by, act, target, refusal=reason)
         if key not in self._sums and len(self._sums) >= KEYS_MAX:
             key, fact = _REST, structs.replace(fact, origin=OTHERS)
@@ -229,33 +233,3 @@ def act_of(message: Struct) -> tuple[Act, str]:
 
 def _cut(text: str) -> str:
     return shortened(text, TEXT_MAX)
-
-
-def _block(origin: str) -> str:
-    """The addresses that are summed together: a network of /24 or /64; another origin is alone."""
-    host = origin.rpartition(":")[0].strip("[]").partition("%")[0]
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return origin
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return str(ip_network((address, 24 if isinstance(address, IPv4Address) else 64), strict=False))
-
-
-def _changes(before: Access, after: Access) -> str:
-    """The names of identities that may do or are shown by something else."""
-    old, new = _by_name(before), _by_name(after)
-    kinds = {
-        "added": new.keys() - old.keys(),
-        "changed": {name for name in old.keys() & new.keys() if old[name] != new[name]},
-        "removed": old.keys() - new.keys(),
-    }
-    told = [f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
-    return "; ".join(told) or "no identity changed"
-
-
-def _by_name(access: Access) -> dict[str, tuple[Identity, list[Token]]]:
-    """Each identity with the tokens that show it."""
-    tokens = access.tokens.all
-    return {found.name: (found, [token for token in tokens if token.identity == found.name]) for found in access.identities}

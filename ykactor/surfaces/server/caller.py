@@ -40,6 +40,9 @@ class Caller(Struct, eq=False, weakref=True):
         self.revoked = reason
         self.ended.set()
 
+    def release(self) -> None:
+        """It has gone, or was refused: nothing of it is reviewed any more."""
+
     def check(self, message: Struct) -> None:
         """Ask whether it may send the message, at this moment.
 

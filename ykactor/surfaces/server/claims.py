@@ -13,6 +13,7 @@ from ykactor.access.model import ANYBODY, Identity
 from ykactor.access.permissions import check_application
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.facts import ApplicationRejected
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Submission
 from ykactor.core.placement.users import resolve
 from ykactor.core.values.parts import Pausing, in_parts
@@ -43,7 +44,8 @@ def _permitted(identity: Identity, new: AddApplication) -> Submission:
     who = resolve(new)
     reason = who if isinstance(who, str) else check_application(identity, who, new.tags)
     if isinstance(who, str) or reason:
-        return RefuseEntry(ApplicationRejected(0, new.application_id, shortened(reason or "")))
+        code = RejectionCode.BAD_USER if isinstance(who, str) else RejectionCode.NOT_PERMITTED
+        return RefuseEntry(ApplicationRejected(0, new.application_id, shortened(reason or ""), code))
     return structs.replace(new, user=who.user, groups=who.groups, user_is_unknown=False)
 
 

@@ -21,8 +21,8 @@ from msgspec import Struct
 from ykactor.access.limits import Limits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
-from ykactor.actors.durable_facts import DurableFacts
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import HealthChecks
 from ykactor.actors.journal import Journal
 from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
@@ -63,6 +63,7 @@ from ykactor.wire.si.responses import responses
 
 if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
     from ykactor.surfaces.server.access_watcher import AccessWatcher
+    from ykactor.surfaces.server.tls_watcher import TlsWatcher
 
 log = get_logger(__name__)
 
@@ -101,7 +102,6 @@ class Daemon:
         config: of the queue file; None without one: that in ``recovered`` stays, and without that there is the built-in one.
         settings: how the daemon runs.
         clock: Unix time.
-        observe: called with every fact, in the order of the feed, when it is durable.
         journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
         recovered: what the journal holds of the daemon before this one.
         instance: identifies the numbers of events to followers; "" is a new one.
@@ -114,19 +114,21 @@ class Daemon:
         config: SchedulerConfig | None,
         settings: Settings,
         clock: Clock,
-        observe: Callable[[Fact], object] | None = None,
         journal: Journal | None = None,
         recovered: Recovered | None = None,
         instance: str = "",
         access: AccessWatcher | None = None,
-        tls: FileWatcher | None = None,
+        tls: TlsWatcher | None = None,
     ) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
-        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration)
-        self._partitions = Partitions(self._make_partition, self._rows.forget_partition, self._published)
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration, self._rows.note_epochs)
+        self._partitions = Partitions(
+            self._make_partition, self._rows.forget_partition, lambda name: self.feed.published(name), self.outboxes.welcome
+        )
         self.partitions = self._partitions.inboxes
+        self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal))
         self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -136,7 +138,6 @@ class Daemon:
             self._supervisor = Supervisor(clock, self.feed.inbox.put, incidents, reserves=settings.reserves)
         self._settings = settings
         self._clock = clock
-        self._observed = None if observe is None else DurableFacts(observe, journal)
         self._file_config = config
         self._recovered = recovered
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
@@ -161,8 +162,6 @@ class Daemon:
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         log_changes(partition, facts)
         self._instruments.facts.count(partition, facts)
-        if self._observed is not None:
-            self._observed.add(facts)
         if self.outboxes.current is not None:
             self.outboxes.deliver(responses(facts, partition))
 
@@ -237,9 +236,6 @@ class Daemon:
             await done.wait()
             await self.feed.published(name)
 
-    async def _published(self, name: PartitionName) -> None:
-        await self.feed.published(name)
-
     # ---- life
 
     async def run(
@@ -270,14 +266,13 @@ class Daemon:
                     admit, in_force = self._access.control.admit, self._access.control.limits
                 serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
                 serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
-                await edge.start(partial(serve, connections=self._instruments.connections), name="websockets")
-                if http := _for(HTTP, doors):
-                    await self._serve_http(edge, http, stopping, admit)
-                if self._access is not None:
-                    self._access.audit = self.audit
-                    await inner.start(self._access.run, stopping, name="access watcher")
-                if self._tls is not None:
-                    await inner.start(self._tls.run, stopping, name="TLS watcher")
+                await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
+                if _for(HTTP, doors):
+                    await self._serve_http(edge, doors, stopping, admit)
+                for watcher in (self._access, self._tls):
+                    if watcher is not None:
+                        watcher.audit = self.audit
+                        await inner.start(watcher.run, stopping, name=f"{watcher.name} watcher")
                 if self._file_config is not None:
                     await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
                 settle_memory()
@@ -296,9 +291,8 @@ class Daemon:
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
         from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
-        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics)
-        found = partial(problems, self._partitions, self._journal)
-        serve = partial(serve_rest, doors, self, self.audit, found, sources, stopping=stopping, admit=admit)
+        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)
+        serve = partial(serve_rest, doors, self, self.audit, sources, stopping=stopping, admit=admit)
         await nursery.start(partial(serve, host_names=self._settings.host_names, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
@@ -310,10 +304,8 @@ class Daemon:
             await self._partitions.start(nursery, self.config, self._supervisor)
             return
         self.feed.restore(recovered.events, recovered.last_event)
-        self.outboxes.skip_to(recovered.last_message)
         outbox = restored_outbox(recovered, self._journal, self.now_ns())
-        if outbox is not None:
-            self.outboxes.restore(outbox)
+        self.outboxes.restore(recovered.last_message, recovered.epochs, outbox)
         for request in recovered.unanswered:
             self.outboxes.deliver([late_answer(request)])
             self.outboxes.requests.forget(request.keys)

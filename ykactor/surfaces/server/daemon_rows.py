@@ -20,6 +20,7 @@ from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
 CONFIG, SWITCH, FILE, REGISTRATION = b'["","config"]', b'["","switch"]', b'["","file"]', b'["","registration"]'
+EPOCHS = b'["","epochs"]'
 #: How the keys of acts begin.
 _ACT = b'["","act",'
 
@@ -50,7 +51,7 @@ class DaemonRows:
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
 
-    def _note(self, key: bytes, row: Struct | None) -> None:
+    def _note(self, key: bytes, row: Struct | dict[str, int] | None) -> None:
         if self._journal is not None:
             self._journal.note(key, None if row is None else msgspec.json.encode(row))
 
@@ -88,6 +89,10 @@ class DaemonRows:
             self._note(REGISTRATION, None)
         else:
             self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1))
+
+    def note_epochs(self, epochs: dict[str, int]) -> None:
+        """The highest epochs of resource managers; they stay when a registration ends."""
+        self._note(EPOCHS, epochs)
 
     # ---- the audit
 

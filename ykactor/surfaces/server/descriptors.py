@@ -1,9 +1,14 @@
 """File descriptors, of which some are kept for the files of the daemon itself, such as its journal and queue file."""
 
 import resource
+from contextlib import suppress
 
 #: Descriptors that are used neither for connections nor for what is sent over them.
 RESERVE = 64
+#: Why a connection is refused then.
+NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
+#: More than all connections that the default limits allow, with those that are still in their handshake.
+LIMIT_MAX = 65_536
 
 
 def is_reserved(descriptor: int) -> bool:
@@ -14,3 +19,12 @@ def is_reserved(descriptor: int) -> bool:
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and descriptor >= limit - RESERVE
+
+
+def raise_limit() -> None:
+    """Let the process have as many descriptors as the system allows, up to ``LIMIT_MAX``: one is needed for each connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, LIMIT_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError):  # a filter of system calls may forbid it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -170,9 +170,12 @@ async def open_doors(settings: DoorSettings) -> AsyncIterator[list[Door]]:
 
 def _passed(settings: DoorSettings, held: ExitStack) -> list[Door]:
     """The sockets of systemd. It has made their files and keeps them."""
-    doors = []
-    for service, sock in [(name, sock) for name, sock in listen_fds() if name in (WS, HTTP)]:
+    doors, passed = [], listen_fds()
+    for _, sock in passed:
         held.callback(sock.close)
+    for service, sock in passed:
+        if service not in (WS, HTTP):
+            raise RefusedDoorError(f"systemd passes a socket {service}, expected FileDescriptorName={WS} or {HTTP}")
         is_listening = sock.type == socket.SOCK_STREAM and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if sock.family not in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) or not is_listening:
             raise RefusedDoorError(f"systemd passes another kind of socket {service}, expected ListenStream= of TCP or Unix")

@@ -1,4 +1,4 @@
-"""The session of a follower: it subscribes to the feed and gets the events of its subscription."""
+"""The session of a follower: it subscribes to the feed and gets the events of its subscription, and it may ask questions."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +22,7 @@ from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.frames import PART_BYTES, Frames, FrameStore
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
+from ykactor.surfaces.server.usage import read_usage
 from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
@@ -75,11 +76,11 @@ class FeedSession:
         self._gateway = gateway
         self._feed = gateway.feed
         self._instance = instance
-        self._requests_in, self._requests = trio.open_memory_channel[si.Subscribe | ProtocolError](1)
+        self._requests_in, self._requests = trio.open_memory_channel[si.FeedRequest | ProtocolError](1)
         self._is_stopping = False
         #: Around waiting for events; cancelled when a message of the peer has arrived.
         self._listening = trio.CancelScope()
-        #: Around waiting for a snapshot. ``stop`` cancels both.
+        #: Around waiting for a snapshot or an answer. ``stop`` cancels both.
         self._beginning = trio.CancelScope()
 
     @property
@@ -108,9 +109,9 @@ class FeedSession:
         session.cancel()
 
     async def _on_message(self, message: str | bytes) -> None:
-        request: si.Subscribe | ProtocolError
+        request: si.FeedRequest | ProtocolError
         try:
-            request = self.peer.encoding.decode_subscribe(message)
+            request = self.peer.encoding.decode_feed_request(message)
         except ProtocolError as error:
             request = error
         await self._requests_in.send(request)
@@ -127,9 +128,13 @@ class FeedSession:
             try:
                 if isinstance(request, ProtocolError):
                     raise request
-                subscription = await self._subscribe(request)
-            except ProtocolError as error:
+                self._caller.check(request)
                 if isinstance(request, si.Subscribe):
+                    subscription = await self._subscribe(request)
+                else:
+                    await self._answer(request)
+            except ProtocolError as error:
+                if not isinstance(request, ProtocolError):
                     self._audit.not_permitted(self._caller, request, error)
                 await self.peer.send(error_response(error))
         while subscription is not None and (message := subscription.next_nowait()) is not None:
@@ -159,8 +164,26 @@ class FeedSession:
             case Reached(sequence):
                 await self.peer.send(self._bookmark(sequence))
 
+    async def _answer(self, request: si.ReadConfiguration | si.CheckHealth | si.ReadUsage) -> None:
+        with trio.CancelScope() as self._beginning:
+            answer = await self._answer_to(request)
+        if self._beginning.cancelled_caught:
+            return
+        self._caller.check(request)  # it may have taken long
+        await self._send_in_parts(answer)
+
+    async def _answer_to(self, request: si.ReadConfiguration | si.CheckHealth | si.ReadUsage) -> Struct:
+        match request:
+            case si.ReadConfiguration():
+                config = self._gateway.config
+                return si.Configuration(config=config.text, checksum=config.checksum)
+            case si.CheckHealth():
+                checks = await self._gateway.health.checks()
+                shown = [si.HealthCheck(check.name, check.description, check.problem) for check in checks]
+                return si.Health(healthy=not any(check.problem for check in checks), checks=shown)
+        return await read_usage(self._gateway, self._view, request, self.peer.encoding.encode)
+
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
-        self._caller.check(request)
         queues = tuple(map(normal_queue, request.queues))
         _check_kinds(request.kinds)
         missing = _missing(queues, self._known_queues()) if queues else []
@@ -187,12 +210,15 @@ class FeedSession:
         return dict.fromkeys(path for name in seen for path in self._gateway.queue_paths(name))
 
     async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
-        """Send it; a snapshot can be large, and is sent in parts."""
         if isinstance(begin, si.Bookmark):
             await self.peer.send(begin)
-            return
+        else:
+            await self._send_in_parts(begin)
+
+    async def _send_in_parts(self, message: Struct) -> None:
+        """Send a message that can be large."""
         encoding = self.peer.encoding
-        for frames in FrameStore().put_in_parts(encoding.encode(begin), is_text=encoding is JSON):
+        for frames in FrameStore().put_in_parts(encoding.encode(message), is_text=encoding is JSON):
             await self.peer.send_packed(frames)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
@@ -220,7 +246,8 @@ class FeedSession:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states = snapshot.partitions if view is None else await snapshot.seen_by(view)
         partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
-        return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
+        cycles = snapshot.cycles if view is None else {}
+        return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions, cycles=cycles)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)

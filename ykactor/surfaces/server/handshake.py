@@ -7,14 +7,14 @@ into the log, where credentials must not be.
 from __future__ import annotations
 
 import re
-import socket
-from collections.abc import Collection, Mapping, Sequence
-from http import HTTPStatus
-from ipaddress import ip_address
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import h11
 import trio
+
+from ykactor.surfaces.server.refusals import WEBSOCKET_VERSION, RefusedError
+from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
 
 RM_PATH = "/v1/rm"
 FEED_PATH = "/v1/feed"
@@ -23,50 +23,11 @@ _DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, ope
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
 HEAD_BYTES_MAX = 8 * 2**10
-HOST_BYTES_MAX = 255
-#: The version of the protocol in RFC 6455.
-_VERSION = "13"
 _HEAD_END = b"\r\n\r\n"
-#: Headers that decide who may connect and how: of two the library and a proxy might take different ones.
-_SINGLE = re.compile("host|origin|authorization|upgrade|connection|sec-websocket-.*")
-#: The host in ``Host`` and ``Origin``: a name or an address, then perhaps a port. Nothing else is allowed, such as ``user@``.
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)(?:%[0-9a-z._~-]+)?\]|([0-9a-z._-]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
+#: Headers that decide how the connection goes on: of two the library and a proxy might take different ones.
+_OF_UPGRADES = re.compile("upgrade|connection|sec-websocket-.*")
 #: How a web page shows its token: it cannot set headers. Never the subprotocol that is chosen.
 _BEARER_SUBPROTOCOL = "ykactor.bearer."
-#: Headers of the responses that must have some.
-_HEADERS = {
-    HTTPStatus.UNAUTHORIZED: ("WWW-Authenticate: Bearer",),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("Allow: GET",),
-    HTTPStatus.UPGRADE_REQUIRED: ("Upgrade: websocket", f"Sec-WebSocket-Version: {_VERSION}"),
-}
-
-
-class RefusedError(Exception):
-    """A request is refused.
-
-    Attributes:
-        status: of HTTP.
-        reason: a sentence without anything of the request.
-        logged: the reason for the log, if it is more than the peer is told.
-    """
-
-    def __init__(self, status: int, reason: str, logged: str = "") -> None:
-        super().__init__(reason)
-        self.status = HTTPStatus(status)
-        self.reason = reason
-        self.logged = logged or reason
-
-    def response(self) -> bytes:
-        """The whole response."""
-        body = f"{self.reason}\n".encode()
-        lines = (
-            f"HTTP/1.1 {self.status} {self.status.phrase}",
-            "Content-Type: text/plain; charset=utf-8",
-            f"Content-Length: {len(body)}",
-            "Connection: close, upgrade" if self.status == HTTPStatus.UPGRADE_REQUIRED else "Connection: close",
-            *_HEADERS.get(self.status, ()),
-        )
-        return "\r\n".join(lines).encode() + _HEAD_END + body
 
 
 class RequestHead(NamedTuple):
@@ -128,9 +89,7 @@ def _parse(data: bytes, rest: bytes) -> RequestHead:
         raise _not_http()
     found = [(name.decode(), value.decode()) for name, value in request.headers]
     headers = dict(found)
-    for name in headers:
-        if _SINGLE.fullmatch(name) and sum(name == other for other, _ in found) > 1:
-            raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
+    refuse_twice([name for name, _ in found], _OF_UPGRADES)
     _check_upgrade(request.method, headers)
     path, host = request.target.decode().partition("?")[0], host_of(headers.get("host", ""))
     return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
@@ -141,17 +100,11 @@ def _subprotocols_and_bearer(headers: Mapping[str, str]) -> tuple[list[str], str
     offered = [name for text in headers.get("sec-websocket-protocol", "").split(",") if (name := text.strip())]
     subprotocols = [name for name in offered if not name.startswith(_BEARER_SUBPROTOCOL)]
     bearers = [name.removeprefix(_BEARER_SUBPROTOCOL) for name in offered if name.startswith(_BEARER_SUBPROTOCOL)]
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        bearers.append(credentials.strip())
+    if (shown := bearer_of(headers.get("authorization"))) is not None:
+        bearers.append(shown)
     if len(bearers) > 1:
         raise RefusedError(400, f"found several tokens, expected one: Authorization, or a subprotocol {_BEARER_SUBPROTOCOL}...")
     return subprotocols, bearers[0] if bearers else None
-
-
-def _known(name: str) -> str:
-    """The name of a header for a response, without anything that the peer could choose."""
-    return "Sec-WebSocket-..." if name.startswith("sec-websocket-") else name.title()
 
 
 def _not_http() -> RefusedError:
@@ -168,72 +121,7 @@ def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
         raise RefusedError(426, f"this is a websocket server: {_DOORS}")
     if "upgrade" not in [token.strip() for token in headers.get("connection", "").lower().split(",")]:
         raise RefusedError(400, "found no header Connection: Upgrade")
-    if headers.get("sec-websocket-version") != _VERSION:
-        raise RefusedError(426, f"found no header Sec-WebSocket-Version: {_VERSION}")
+    if headers.get("sec-websocket-version") != WEBSOCKET_VERSION:
+        raise RefusedError(426, f"found no header Sec-WebSocket-Version: {WEBSOCKET_VERSION}")
     if "sec-websocket-key" not in headers:
         raise RefusedError(400, "found no header Sec-WebSocket-Key")
-
-
-def host_of(header: str) -> str:
-    """The name or address in the header ``Host``, in lower case, without a port.
-
-    Raises:
-        RefusedError: it is not valid.
-    """
-    match = _HOST.fullmatch(header) if len(header) <= HOST_BYTES_MAX else None
-    if match is None or not _is_idna(header):
-        raise RefusedError(400, "found no valid Host header, expected NAME or NAME:PORT")
-    return _matched(match)
-
-
-def _is_idna(header: str) -> bool:
-    """Whether the library can decode it, which takes long for a long one."""
-    try:
-        header.encode().decode("idna")
-    except UnicodeError:
-        return False
-    return True
-
-
-def _matched(match: re.Match[str]) -> str:
-    return (match[1] or match[2]).lower()
-
-
-def own_names(others: Collection[str]) -> frozenset[str]:
-    """The names of this machine by which web pages may call it."""
-    return frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, others)))
-
-
-def page_refusal(origin: str | None, host: str, names: Collection[str]) -> RefusedError | None:
-    """Why a web page may not connect; None if it may, or if the request comes from a program: those send no ``Origin``.
-
-    A page may connect to the host that it comes from; ports may differ. But a page of an attacker can come from a name that later
-    leads to this daemon (DNS rebinding), so the host must also be an address, which is not looked up, or one of ``names``.
-    Programs may use any name, such as an alias of a proxy: no page can make them connect, or leave out its own ``Origin``.
-
-    Args:
-        origin: the header ``Origin``.
-        host: the name or address in ``Host``, as ``host_of`` has it.
-    """
-    if origin is None:
-        return None
-    if origin_host(origin) != host:
-        return RefusedError(403, "web pages of another host may not connect")
-    if host not in names and not is_address(host):
-        return RefusedError(403, "web pages may not connect by this name: serve --host-name allows it")
-    return None
-
-
-def origin_host(origin: str) -> str | None:
-    """The name or address in a header ``Origin``, in lower case; None if there is none, as for a local file."""
-    match = _HOST.fullmatch(origin.partition("://")[2])
-    return None if match is None else _matched(match)
-
-
-def is_address(host: str) -> bool:
-    """Whether the host is an address, which is not looked up."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

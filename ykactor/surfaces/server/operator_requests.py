@@ -6,7 +6,8 @@ from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act, NodeAction
-from ykactor.core.messages.submissions import Operator, RefuseEntry, Submission, UpdateNode
+from ykactor.core.messages.reasons import some
+from ykactor.core.messages.submissions import Administration, Operator, RefuseEntry, Submission, UpdateNode
 from ykactor.core.values.ids import NodeID, PartitionName
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server import acted_on
@@ -48,6 +49,8 @@ class OperatorRequests:
                 return await self._reload()
             case si.ReleaseResourceManager():
                 await self._release(request)
+            case si.ExpectNoAllocations():
+                await self._expect_none(request)
             case _:
                 await self._act(request)
         return ""
@@ -55,17 +58,32 @@ class OperatorRequests:
     # ---- applications and queues
 
     async def _act(self, request: si.OperatorAct) -> None:
-        who = self._caller.identity
-        named, wanted = operation(request, Operator(who.name, tuple(sorted(who.queues or ()))))
+        named, wanted = operation(request, self._operator())
         name = requests.running(named, self._gateway.partitions)
         act, target = act_of(request)[0], acted_on.name_of(wanted)
-        before = acted_on.look(self._gateway.registry(name), wanted)
+        before = self._look(name, wanted)
         async with self._audit.acting(self._caller, act, target, before) as doing:
             pending = Pending("", [name], [name])
             with unavailable_when_closed(f"partition {name} does"):
                 await self._gateway.partitions[name].put(Administer(wanted, pending.on_administered, failed=pending.on_failed))
             await _finished(pending)
-            doing.after = acted_on.look(self._gateway.registry(name), wanted)
+            doing.after = self._look(name, wanted)
+
+    async def _expect_none(self, request: si.ExpectNoAllocations) -> None:
+        name = requests.running(requests.partition_named(request.partition_name), self._gateway.partitions)
+        search = acted_on.tasks_named(self._gateway.registry(name), frozenset(request.allocation_keys), self._operator())
+        found = await drive(search, pause)
+        if found:
+            are = "is a task" if len(found) == 1 else "are tasks"
+            raise ProtocolError("REFUSED", f"{some(found)} {are}", "allocationKeys")
+
+    def _operator(self) -> Operator:
+        who = self._caller.identity
+        return Operator(who.name, tuple(sorted(who.queues or ())))
+
+    def _look(self, name: PartitionName, wanted: Administration) -> str:
+        """What it is like; empty if it is not there, or the partition was removed."""
+        return acted_on.look(self._gateway.registry(name), wanted) if name in self._gateway.partitions else ""
 
     # ---- nodes
 

@@ -87,6 +87,8 @@ class Peer:
 
     async def _wait_for_limits(self) -> None:
         """At most until the end of the connection: then the few messages that are here are the last."""
+        if not self._noticed.has_ended and self._limits.delay_s():
+            self._limits.waits()
         while not self._noticed.has_ended and (delay_s := self._limits.delay_s()):
             with suppress(ConnectionClosed), self.connected():
                 await trio.sleep(min(delay_s, REVIEW_S))

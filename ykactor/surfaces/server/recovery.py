@@ -29,7 +29,7 @@ from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
-from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow, begun_acts
+from ykactor.surfaces.server.daemon_rows import CONFIG, EPOCHS, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow, begun_acts
 from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import ENCODINGS, Encoding
 
@@ -56,6 +56,7 @@ class Recovered(Struct):
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
+        epochs: by ``rmID``, the highest with which it has registered, in the order of the last registrations.
         unanswered: requests that had an effect and were not answered.
         acts: those that were begun and not told (``daemon_rows.begun_acts``).
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
@@ -68,6 +69,7 @@ class Recovered(Struct):
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
+    epochs: dict[str, int]
     unanswered: list[Unanswered]
     acts: dict[bytes, Audited]
     messages: list[bytes]
@@ -103,6 +105,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
+        epochs=msgspec.json.decode(own[EPOCHS], type=dict[str, int]) if EPOCHS in own else {},
         unanswered=unanswered(own),
         acts=begun_acts(own),
         messages=_messages(reader, registration, on_progress),

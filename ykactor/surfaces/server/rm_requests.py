@@ -13,13 +13,14 @@ import trio
 from msgspec import structs
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
-from ykactor.core.messages.submissions import Reset, SetPredicateService, Submission
+from ykactor.core.messages.submissions import Reset, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing, emptied
 from ykactor.surfaces.server import claims, tags
@@ -288,16 +289,17 @@ async def end_registration(gateway: Gateway, configs: ConfigUpdates) -> None:
     """Drop all that the resource manager has; any other may register. To be called by who holds ``OutboxRegistry.turn``."""
     configs.drop()  # SC-142
     gateway.outboxes.begin_change()
-    await reset_partitions(gateway, answers_predicates=False)
+    await reset_partitions(gateway, NOBODY)
     gateway.outboxes.release()
 
 
-async def reset_partitions(gateway: Gateway, *, answers_predicates: bool) -> None:
-    """Reset every partition, and wait until all that it has published is delivered."""
+async def reset_partitions(gateway: Gateway, connected: Connected) -> None:
+    """Reset every partition, tell it who is connected, and wait until all that it has published is delivered."""
+    gateway.outboxes.connected = connected
     partitions = dict(gateway.partitions)
     pending = Pending("", partitions, partitions)
     for name, inbox in partitions.items():
-        if not await put(gateway, name, inbox, Intake([Reset(), SetPredicateService(answers_predicates)], pending.on_done)):
+        if not await put(gateway, name, inbox, Intake([Reset(), *connected.submissions()], pending.on_done)):
             pending.on_done(name)
     await pending.done.wait()
     for name in partitions:

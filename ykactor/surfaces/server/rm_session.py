@@ -11,12 +11,12 @@ from msgspec import UNSET
 from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Intake
+from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
 from ykactor.core.messages.kinds import Act
-from ykactor.core.messages.submissions import SetPredicateService
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
@@ -25,6 +25,7 @@ from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.surfaces.server.rm_requests import RequestHandler, reset_partitions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ CLOSED_REPLACED = 4001
 CLOSED_FELL_BEHIND = 4002
 CLOSED_RELEASED = 4006
 _CONNECTED = f"{REGISTERED}, connected"
+#: Bytes of a registration without a configuration: each of its mappings has up to 256 KiB (AP-138).
+_PLAIN_BYTES_MAX = 2 * 2**20
 
 
 class ResourceManagerSession:
@@ -59,8 +62,7 @@ class ResourceManagerSession:
         self._configs = configs
         self._reader: OutboxReader[Encoding] | None = None
         self._notices = gateway.outboxes.notices()
-        #: Whether the resource manager is a predicate service.
-        self._answers = False
+        self._connected = NOBODY
         #: Around everything but sending, because a partly sent message cannot be taken back; cancelled by ``stop``. (It is also
         #: around sending an error before the registration, which is partly sent only to a peer that does not read.)
         self._listening = trio.CancelScope()
@@ -95,10 +97,10 @@ class ResourceManagerSession:
                 await self._leave(self._reader.outbox)
 
     async def _leave(self, outbox: Outbox[Encoding]) -> None:
-        """Without this session there is no predicate service, unless a newer session has taken over."""
+        """Without this session nobody is connected, unless a newer session has taken over."""
         async with self._gateway.outboxes.turn:
-            if self._answers and outbox is self._gateway.outboxes.current and outbox.reader is None:
-                await self._set_predicate_service(False)
+            if self._connected != NOBODY and outbox is self._gateway.outboxes.current and outbox.reader is None:
+                await self._tell_connected(NOBODY)
 
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
@@ -125,6 +127,7 @@ class ResourceManagerSession:
             message = await self.peer.receive()
             request: si.Request | None = None
             try:
+                self._check_size(size_of(message))
                 request = await drive(self.peer.encoding.decoding_request(message), pause)
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
@@ -135,6 +138,12 @@ class ResourceManagerSession:
                 if request is not None:
                     self._audit.not_permitted(self._caller, request, error)
                 await self.peer.send(error_response(error, request.id if request is not None else ""))
+
+    def _check_size(self, size: int) -> None:
+        """Refuse what is no registration that the caller may send, before it is decoded: many may connect and none register."""
+        if size > _PLAIN_BYTES_MAX and not self._caller.identity.configure:
+            expected = f"expected a registration without a configuration, which has up to {_PLAIN_BYTES_MAX}"
+            raise ProtocolError("NOT_REGISTERED", f"found {size} bytes, {expected}")
 
     async def _tell_of_journal(self) -> None:
         """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""
@@ -164,6 +173,10 @@ class ResourceManagerSession:
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             message = f"found {request.rm_id}: {_holder(current)}"
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
+        lowest = self._gateway.outboxes.epochs.get(request.rm_id, 0)
+        if request.epoch < lowest:
+            message = f"found {request.epoch}, expected at least {lowest}: a newer process of {request.rm_id} has registered"
+            raise ProtocolError("STALE_EPOCH", message, "epoch")
         return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
 
     async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Encoding]:
@@ -181,7 +194,7 @@ class ResourceManagerSession:
     ) -> OutboxReader[Encoding]:
         """Register anew, or resume after a message."""
         outboxes = self._gateway.outboxes
-        current = outboxes.current
+        current, connected = outboxes.current, Connected(request.answers_predicates, request.wants_scheduling_states)
         if after is None:
             outboxes.begin_change()
         try:
@@ -191,26 +204,29 @@ class ResourceManagerSession:
             raise
         if current is not None and after is not None:
             reader = current.attach(after)
-            await self._set_predicate_service(request.answers_predicates)
+            await self._tell_connected(connected)
             await outboxes.requests.all_answered()  # SC-157
         else:
             self._configs.drop()  # SC-141
-            await reset_partitions(self._gateway, answers_predicates=request.answers_predicates)
+            await reset_partitions(self._gateway, connected)
             await outboxes.requests.all_answered()
             outbox = outboxes.renew(request.rm_id, self.peer.encoding)
             reader = outbox.attach(outbox.sequence)
-        self._answers = request.answers_predicates
+        outboxes.raise_epoch(request.rm_id, request.epoch)
+        self._connected = connected
         reader.notices = self._notices
-        reader.outbox.since_ns = self._gateway.now_ns()
+        reader.outbox.since_ns, reader.outbox.build_info = self._gateway.now_ns(), request.build_info
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
             reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
         return reader
 
-    async def _set_predicate_service(self, is_there: bool) -> None:
+    async def _tell_connected(self, connected: Connected) -> None:
+        """Tell every partition who is connected."""
+        self._gateway.outboxes.connected = connected
         for inbox in list(self._gateway.partitions.values()):
-            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # a partition that ends sends no more checks
-                await inbox.put(Intake([SetPredicateService(is_there)]))
+            with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # a partition that ends sends no more messages
+                await inbox.put(Intake(connected.submissions()))
 
     # ---- messages to the resource manager
 
@@ -246,7 +262,7 @@ def _holder(current: Outbox[Encoding]) -> str:
     connected = "has been connected" if current.reader is not None else "has not been connected at least"
     return (
         f"RM {current.rm_id} has been registered before and holds this daemon until it deregisters; "
-        f"it {connected} since {since}; 'ykactor deregister {shlex.quote(current.rm_id)}' drops its nodes and "
+        f"it {connected} since {since}; 'ykactor rm release {shlex.quote(current.rm_id)}' drops its nodes and "
         "applications and lets another one register"
     )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import trio
 
 from ykactor.core.messages.held_limits import exceeded
 from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.limited_log import LimitedLog
+
+logger = logging.getLogger(__name__)
 
 #: The shortest wait: a shorter one is left to the next message.
 _WAIT_MIN_S = 1e-3
@@ -19,17 +24,20 @@ class SessionLimits:
     """The limits of a session. They are those of its caller at the moment, whatever they were when the session began.
 
     Args:
-        path: what the caller connected to, for the audit.
+        path: what the caller connected to, for log and audit.
+        counts: gets how often the session waits.
         bytes_max: of one message, whatever its caller may send; None: only the caller counts.
     """
 
-    def __init__(self, caller: Caller, audit: Audit, path: str, bytes_max: int | None = None) -> None:
+    def __init__(self, caller: Caller, audit: Audit, path: str, counts: SessionCounts, bytes_max: int | None = None) -> None:
         self._caller = caller
         self._audit = audit
         self._path = path
+        self._counts = counts
         self._bytes_max = bytes_max
         self._messages = Bucket()
         self._bytes = Bucket()
+        self._log = LimitedLog(logger, logging.INFO, "session_throttled", lines=1, within_s=60.0)
 
     def refusal(self, size: int) -> str:
         """Why a message of so many bytes is too large; "" if it is not."""
@@ -50,9 +58,23 @@ class SessionLimits:
 
     def delay_s(self) -> float:
         """How long to wait before the next message is received; 0: not at all."""
-        limits = self._caller.identity.limits
-        delay_s = max(self._messages.delay_s(limits.messages_per_second), self._bytes.delay_s(limits.bytes_per_second))
+        delay_s, _, _ = self._strictest()
         return delay_s if delay_s >= _WAIT_MIN_S else 0.0
+
+    def waits(self) -> None:
+        """The session begins to wait: count it, and log it now and then."""
+        _, name, most = self._strictest()
+        reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
+        self._counts.waits += 1
+        self._log.log(peer=self._caller.origin, path=self._path, reason=reason)
+
+    def _strictest(self) -> tuple[float, str, int]:
+        """The longest delay in seconds, and the name and the number of its limit."""
+        limits = self._caller.identity.limits
+        return max(
+            (self._messages.delay_s(limits.messages_per_second), "messagesPerSecond", limits.messages_per_second),
+            (self._bytes.delay_s(limits.bytes_per_second), "bytesPerSecond", limits.bytes_per_second),
+        )
 
 
 class Bucket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ykactor.access.model import Identity
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
 from ykactor.core.messages.held_limits import exceeded
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, SubmitAllocation
 from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.wire.si.lengths import ITEMS_MAX
@@ -34,9 +35,10 @@ def _refusal(identity: Identity, submission: Submission) -> Rejected | None:
     most = identity.limits.tags
     match submission:
         case AddApplication(application_id, tags=tags) if len(tags) > most:
-            return ApplicationRejected(0, application_id, _reason(identity, len(tags)))
+            return ApplicationRejected(0, application_id, _reason(identity, len(tags)), RejectionCode.LIMIT)
         case SubmitAllocation(spec) if len(spec.tags) > most:
-            return AllocationRejected(0, spec.allocation_key, spec.application_id, _reason(identity, len(spec.tags)))
+            reason = _reason(identity, len(spec.tags))
+            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)
     return None
 
 

@@ -9,6 +9,9 @@ import trio
 
 from ykactor.access import moments
 from ykactor.actors.clock import Clock
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.server.audit import Audit
+from ykactor.surfaces.server.certificate_expiry import CertificateExpiry
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.tls_files import TlsFileError, TlsFiles
 from ykactor.surfaces.server.watcher import SHORTAGES, FileWatcher, TryAgainError
@@ -17,13 +20,35 @@ log = get_logger(__name__)
 
 
 class TlsWatcher(FileWatcher):
-    """Watches a certificate, its key and the authorities of clients."""
+    """Watches a certificate, its key and the authorities of clients, and when the certificate expires.
+
+    Attributes:
+        audit: where that is told; set by the daemon.
+    """
+
+    audit: Audit | None = None
 
     def __init__(self, files: TlsFiles, clock: Clock) -> None:
         super().__init__("tls", files.cert, files.content)
         self._files = files
         self._clock = clock
+        self._expiry = CertificateExpiry(files, clock, self._tell)
         self._log_applied()
+
+    async def run(self, stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """As of the base."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._expiry.run)
+            await super().run(stop, task_status=task_status)
+            nursery.cancel_scope.cancel()
+
+    async def _tell(self, text: str) -> None:
+        if self.audit is not None:
+            await self.audit.certificate_expires(self.path, text)
+
+    def expires_s(self) -> float:
+        """The Unix time at which the certificate expires, in seconds."""
+        return moments.unix_ns(self._files.expires) / S_NS
 
     def directories(self) -> set[Path]:
         return self._files.directories()
@@ -41,6 +66,7 @@ class TlsWatcher(FileWatcher):
             log_event(log, logging.ERROR, "tls_refused", path=self.path, reason=str(error))
         else:
             self._log_applied()
+            self._expiry.replaced()
         return self._files.content
 
     def _log_applied(self) -> None:

@@ -52,7 +52,7 @@ class FileWatcher:
 
     def __init__(self, name: str, path: Path, known: bytes) -> None:
         self.path = path
-        self._name = name
+        self.name = name
         self._known = _digest(known)
         self._is_forced = False
         #: Why the file could not be read the last time, so that this is logged once, and again on ``reload``.
@@ -173,7 +173,7 @@ class FileWatcher:
         digest = _digest(content)
         if not is_forced and digest == self._known:
             return True
-        log_event(log, logging.INFO, f"{self._name}_read", path=self.path, sha256=digest, reload=is_forced)
+        log_event(log, logging.INFO, f"{self.name}_read", path=self.path, sha256=digest, reload=is_forced)
         try:
             self._known = _digest(await self.deliver(content))
         except TryAgainError:
@@ -200,7 +200,7 @@ class FileWatcher:
             self._trouble = str(error)
             event = "vanished" if isinstance(error, FileNotFoundError) else "unreadable"
             outcome = "the running configuration stays in force"
-            log_event(log, logging.WARNING, f"{self._name}_{event}", path=self.path, error=self._trouble, outcome=outcome)
+            log_event(log, logging.WARNING, f"{self.name}_{event}", path=self.path, error=self._trouble, outcome=outcome)
 
 
 class ConfigWatcher(FileWatcher):

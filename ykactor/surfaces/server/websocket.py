@@ -12,39 +12,33 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import trio
-from msgspec import Struct, structs
+from msgspec import Struct
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
 from wsproto.events import Request
 from wsproto.utilities import LocalProtocolError
 
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.credentials import Credentials
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
-from ykactor.core.messages.kinds import Act
-from ykactor.surfaces.server.audit import UNKNOWN, Audit
+from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
 from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
 from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.descriptors import RESERVE, is_reserved
+from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
 from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.handshake import (
-    FEED_PATH,
-    OPERATOR_PATH,
-    RM_PATH,
-    RefusedError,
-    RequestHead,
-    own_names,
-    page_refusal,
-    read_head,
-)
+from ykactor.surfaces.server.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, read_head
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.networks import network_of
 from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
 from ykactor.surfaces.server.places import Places
+from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
@@ -68,11 +62,6 @@ REVOKED = 4005
 
 #: What a connection is for, by its path.
 DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
-#: The same for every reason.
-_UNAUTHORIZED = "expected a valid proof of an identity, such as a token (Authorization: Bearer ...): the log says what was found"
-_NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
-#: Lines about refused requests in the log, in a second.
-REFUSED_LINES = 3
 
 Session = ResourceManagerSession | FeedSession | OperatorSession
 
@@ -82,6 +71,8 @@ class Limits(Struct, frozen=True):
 
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
+    #: Connections of one network that are in their handshake.
+    handshakes_max: int = 1000
     #: Time limits for the first message, for sending one message, and for the closing handshake.
     first_message_s: float = 30.0
     send_s: float = 10.0
@@ -100,7 +91,7 @@ async def serve_websockets(
     host_names: Collection[str] = (),
     admit: Admit = admit_anybody,
     in_force: Callable[[], AccessLimits] = AccessLimits,
-    connections: Counter[Role] | None = None,
+    counts: SessionCounts | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until ``stopping`` is set, and return when the last session has ended.
@@ -110,10 +101,10 @@ async def serve_websockets(
     finish and the feed number what they published: a request that is not finished gets no ``Ack``.
 
     Args:
-        host_names: names of this machine for web pages (``handshake.page_refusal``), beside ``localhost`` and its own name.
+        host_names: names of this machine for web pages (``Admission``).
         admit: says who is at the other end of a connection.
         in_force: the limits of the access file, as they are now.
-        connections: keeps the number of sessions by role.
+        counts: of sessions.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
@@ -122,8 +113,8 @@ async def serve_websockets(
         async with trio.open_nursery() as sessions:
             configs = ConfigUpdates(gateway, audit)
             outliving.start_soon(configs.run)
-            counts = Counter() if connections is None else connections
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force, counts)
+            kept = counts or SessionCounts()
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force, kept)
             async with trio.open_nursery() as accepting:
                 for door in doors:
                     connected = partial(server.on_connection, door)
@@ -149,21 +140,22 @@ class _Server:
         host_names: Collection[str],
         admit: Admit,
         in_force: Callable[[], AccessLimits],
-        connections: Counter[Role],
+        counts: SessionCounts,
     ) -> None:
         self._gateway = gateway
         self._audit = audit
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
-        self._host_names = own_names(host_names)
-        self._admit = admit
+        self._admission = Admission(audit, admit, host_names)
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._in_force = in_force
-        self._connections = connections
+        self._counts = counts
         self._memory = InputMemory(lambda: in_force().waiting_bytes)
         self._places = Places(in_force)
+        #: Connections by network that are in their handshake.
+        self._handshakes: Counter[str] = Counter()
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -189,16 +181,38 @@ class _Server:
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
         origin = door.origin(stream)
-        if is_reserved(stream.socket.fileno()):
-            self._no_room_log.log(peer=origin.text, reason=_NO_ROOM)
+        network = network_of(origin.text)
+        if refusal := self._no_place(network, stream):
+            self._no_room_log.log(peer=origin.text, reason=refusal)
+            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
             return
         transport = transport_of(door, stream)
         with ExitStack() as held:
-            admitted = await self._admitted(door, origin, transport, held)
+            with self._opened(network):
+                admitted = await self._admitted(door, origin, transport, held)
             if admitted is not None:
                 await self._serve(*admitted, transport, held)
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await transport.finish()
+
+    def _no_place(self, network: str, stream: trio.SocketStream) -> str:
+        """Why there is no place for a new connection; "" if there is."""
+        if is_reserved(stream.socket.fileno()):
+            return NO_ROOM
+        if self._handshakes[network] >= (most := self._limits.handshakes_max):
+            return f"{most} connections of {network} are in their handshake, no more are allowed"
+        return ""
+
+    @contextmanager
+    def _opened(self, network: str) -> Iterator[None]:
+        """A connection is in its handshake within this block."""
+        self._handshakes[network] += 1
+        try:
+            yield
+        finally:
+            self._handshakes[network] -= 1
+            if not self._handshakes[network]:
+                del self._handshakes[network]
 
     async def _admitted(
         self, door: Door, origin: Origin, transport: Transport, held: ExitStack
@@ -217,8 +231,6 @@ class _Server:
                 if head is None:
                     return None
                 caller = self._caller(head, door, origin, transport.credentials)
-                if refusal := self._refusal(head, caller):
-                    raise refusal
                 # Before anything waits: others must not take it meanwhile.
                 held.enter_context(self._places.taken(head.path, caller.identity))
                 return head, caller
@@ -228,19 +240,16 @@ class _Server:
             except TlsError as error:
                 self._refused_log.log(peer=origin.text, reason=str(error))
                 if error.is_certificate:
-                    self._note_nobody(Role.READER, origin, "certificate", error)
+                    self._admission.refused_nobody(Role.READER, origin, "certificate", str(error))
         return None
-
-    def _note_nobody(self, role: Role, origin: Origin, target: str, reason: Exception) -> None:
-        self._audit.refused(Caller(role, origin.text, UNKNOWN), Act.CONNECT, target, str(reason))
 
     async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 session = await self._accept(nursery, head, caller, transport, held)
                 if session is not None:
-                    self._connections[caller.role] += 1
-                    held.callback(self._connections.subtract, [caller.role])
+                    self._counts.open[caller.role] += 1
+                    held.callback(self._counts.open.subtract, [caller.role])
                     nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
                     await session.peer.close(*await self._run(session))
@@ -275,7 +284,8 @@ class _Server:
             protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
             frames = FrameStream(transport)
             noticed = EndNoticedStream(frames, deadline.cancel)
-            sends = SessionLimits(caller, self._audit, path, limits.subscription_bytes_max if path == FEED_PATH else None)
+            bytes_max = limits.subscription_bytes_max if path == FEED_PATH else None
+            sends = SessionLimits(caller, self._audit, path, self._counts, bytes_max)
             connection = BoundedConnection(
                 noticed,
                 protocol,
@@ -330,31 +340,26 @@ class _Server:
         return FeedSession(peer, self._gateway, self._gateway.instance, form, caller, self._audit)
 
     def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
-        """Who is at the other end. Asked first, and without waiting: who is nobody learns nothing else (SE-60)."""
-        if self._admit is admit_anybody and not door.admits(origin):
-            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
-        role = DOORS.get(head.path, Role.READER)
+        """Who is at the other end, and may have a session."""
+        caller = self._admission.caller(DOORS.get(head.path, Role.READER), door, origin, shown, head.bearer, head.path)
         try:
-            return self._admit(role, structs.replace(shown, bearer=head.bearer, uid=origin.uid), origin.text)
-        except NotAuthenticatedError as error:
-            self._note_nobody(role, origin, head.path, error)
-            raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
+            self._check(head, caller)
+        except RefusedError:
+            caller.release()
+            raise
+        return caller
 
-    def _refusal(self, head: RequestHead, caller: Caller) -> RefusedError | None:
-        """Why this request is refused; None if it is accepted."""
+    def _check(self, head: RequestHead, caller: Caller) -> None:
         if head.path not in DOORS:
-            return RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
-        if caller.role not in caller.identity.roles:
-            self._audit.refused(caller, Act.CONNECT, head.path, f"without the role {caller.role}")
-            return RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {head.path} needs")
-        if refusal := page_refusal(head.headers.get("origin"), head.host, self._host_names):
-            return refusal
+            raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
+        self._admission.check_role(caller, head.path)
+        if "origin" in head.headers:  # no page can leave it out; programs may use any name, such as an alias of a proxy
+            self._admission.check_page(head.host, head.headers["origin"])
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
-            return RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
+            raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
         if full := self._places.refusal(head.path, caller.identity):
-            self._audit.refused(caller, Act.CONNECT, head.path, full)
-            return RefusedError(503, full)
-        return None
+            self._admission.refused(caller, head.path, full)
+            raise RefusedError(503, full)
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,15 @@ def encode(payload: Any) -> bytes:
 def encode_part(payload: Any) -> bytes:
     """An item of a list (``list_parts``)."""
     return escaped(_ENCODER.encode(payload))
+
+
+def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> bytes:
+    """An object, which has a field of its own, with further ones before it: lists of such items, those that are not empty."""
+    parts = [b"{"]
+    for name, items in lists.items():
+        if items:
+            parts += (f'"{name}":['.encode(), b",".join(items), b"],")
+    return b"".join((*parts, encode_part(payload)[1:]))
 
 
 def list_parts(items: Iterable[bytes]) -> Iterator[bytes]:

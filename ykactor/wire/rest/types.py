@@ -1,15 +1,17 @@
-"""What the routes of the REST API answer: names, types, and which fields are left out, as Apache YuniKorn does.
+"""What the REST API answers about partitions: names, types, and which fields are left out, as Apache YuniKorn does.
 
-A field with a default is left out when it has that value; the others are always there. Amounts are base units in signed 64 bits,
-times Unix nanoseconds, where a field does not say otherwise. Lists have a fixed order: nodes and queues by name, applications by
-their submission, tasks by their creation.
+A field with a default is left out when it has that value; the others are always there. ``UNSET`` is the default of what limited
+readers are not shown and all others always are: a 0 or a false would say something of the cluster (SE-88).
+
+Amounts are base units in signed 64 bits, times Unix nanoseconds, where a field does not say otherwise. Lists have a fixed order:
+nodes and queues by name, applications by their submission, tasks by their creation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ykactor.core.values.resources import Resource
 
@@ -31,6 +33,18 @@ class Error(Payload, frozen=True, kw_only=True, rename=None):
     status_code: int
     message: str
     description: str
+
+
+class Session(Payload, frozen=True, kw_only=True):
+    """Who asks. Not of Apache YuniKorn.
+
+    Attributes:
+        websockets: their URL without a path, with the host of the request; "" if no browser can reach them.
+    """
+
+    name: str
+    roles: list[str]
+    websockets: str
 
 
 # ---- cluster and partitions
@@ -61,8 +75,8 @@ class Capacity(Payload, frozen=True, kw_only=True):
 class NodeSorting(Payload, frozen=True, kw_only=True):
     """How nodes are ordered: ``fair`` or ``binpacking``."""
 
-    type: str
-    resource_weights: dict[str, float]
+    type: str | UnsetType = UNSET
+    resource_weights: dict[str, float] | UnsetType = UNSET
 
 
 class Partition(Payload, frozen=True, kw_only=True):
@@ -79,9 +93,9 @@ class Partition(Payload, frozen=True, kw_only=True):
     name: str
     capacity: Capacity
     node_sorting_policy: NodeSorting
-    preemption_enabled: bool
-    quota_preemption_enabled: bool
-    total_nodes: int
+    preemption_enabled: bool | UnsetType = UNSET
+    quota_preemption_enabled: bool | UnsetType = UNSET
+    total_nodes: int | UnsetType = UNSET
     applications: dict[str, int]
     total_containers: int
     state: str
@@ -136,17 +150,17 @@ class Queue(Payload, frozen=True, kw_only=True):
     abs_used_capacity: Percent = {}
     max_running_apps: int = 0
     running_apps: int = 0
-    current_priority: int
+    current_priority: int | UnsetType = UNSET
     allocating_accepted_apps: list[str] = []
-    sorting_policy: str
-    priority_sorting: bool
-    preemption_enabled: bool
-    is_preemption_fence: bool
-    preemption_delay: str
-    quota_preemption_delay: str
+    sorting_policy: str | UnsetType = UNSET
+    priority_sorting: bool | UnsetType = UNSET
+    preemption_enabled: bool | UnsetType = UNSET
+    is_preemption_fence: bool | UnsetType = UNSET
+    preemption_delay: str | UnsetType = UNSET
+    quota_preemption_delay: str | UnsetType = UNSET
     is_quota_preemption_running: bool = False
     quota_preemption_start_time: int = 0
-    is_priority_fence: bool
+    is_priority_fence: bool | UnsetType = UNSET
     priority_offset: int = 0
     unsched_ask_backoff: int = 0
     ask_backoff_delay: str = ""
@@ -239,6 +253,7 @@ class Application(Payload, frozen=True, kw_only=True):
     Attributes:
         max_used_resource: the most that it has used at a time.
         queue_name: empty if it was rejected before it had a queue.
+        requests, allocations: of a live one they are put in encoded (``codec.encode_with``).
         finished_time: 0 while it lives.
         state_log: the oldest first.
         reservations: the keys of asks for which a node is reserved.
@@ -333,7 +348,7 @@ class NodeUtilizations(Payload, frozen=True, kw_only=True):
     utilizations: list[TypeUtilization]
 
 
-# ---- placement rules, users and groups
+# ---- placement rules
 
 
 class RuleFilter(Payload, frozen=True, kw_only=True):
@@ -353,147 +368,3 @@ class PlacementRule(Payload, frozen=True, kw_only=True):
     parameters: dict[str, str] = {}
     filter: RuleFilter | None = None
     parent_rule: PlacementRule | None = None
-
-
-class QueueUse(Payload, frozen=True, kw_only=True):
-    """What a user or group uses in a queue and below, and may use."""
-
-    queue_path: str
-    resource_usage: Resource = {}
-    running_applications: list[str] = []
-    max_resources: Resource = {}
-    max_applications: int = 0
-    children: list[QueueUse] = []
-
-
-class UserUse(Payload, frozen=True, kw_only=True):
-    """What a user uses. ``groups`` has by application the group that its use is charged to."""
-
-    user_name: str
-    groups: dict[str, str] = {}
-    queues: QueueUse | None = None
-
-
-class GroupUse(Payload, frozen=True, kw_only=True):
-    """What a group uses, by which applications."""
-
-    group_name: str
-    applications: list[str] = []
-    queues: QueueUse | None = None
-
-
-class ResourceSeconds(Payload, frozen=True, kw_only=True):
-    """Amounts times seconds, summed up by the columns that were asked for; the others are left out.
-
-    Attributes:
-        day: a date such as ``2026-01-31``, in UTC.
-        allocated, waited: what tasks have used, and what asks have waited for.
-        lost: the part of ``allocated`` that preempted tasks have used.
-    """
-
-    day: str = ""
-    queue: str = ""
-    user: str = ""
-    group: str = ""
-    application: str = ""
-    allocated: Resource = {}
-    waited: Resource = {}
-    lost: Resource = {}
-
-
-# ---- health
-
-
-class HealthCheck(Payload, frozen=True, kw_only=True, rename="pascal"):
-    """One check."""
-
-    name: str
-    succeeded: bool
-    description: str = ""
-    diagnosis_message: str = ""
-
-
-class Health(Payload, frozen=True, kw_only=True, rename="pascal"):
-    """All checks, and whether all have succeeded."""
-
-    healthy: bool
-    health_checks: list[HealthCheck] = []
-
-
-class Verdict(Payload, frozen=True, kw_only=True):
-    """Whether a queue configuration is valid, and why it is not."""
-
-    allowed: bool
-    reason: str = ""
-    checksum: str = ""
-    checksum_match: bool = False
-
-
-# ---- history
-
-
-class ApplicationSample(Payload, frozen=True, kw_only=True):
-    """How many applications were running; the text of a number."""
-
-    timestamp: int
-    total_applications: str
-
-
-class ContainerSample(Payload, frozen=True, kw_only=True):
-    """How many allocations there were; the text of a number."""
-
-    timestamp: int
-    total_containers: str
-
-
-# ---- events
-
-
-class Quantity(Payload, frozen=True, kw_only=True):
-    """An amount of a type."""
-
-    value: int = 0
-
-
-class Amounts(Payload, frozen=True, kw_only=True):
-    """Amounts by type."""
-
-    resources: dict[str, Quantity] = {}
-
-
-class Event(Payload, frozen=True, kw_only=True):
-    """An event, with the numbers of the scheduler interface for its kind; 0 is a kind that Apache YuniKorn does not have.
-
-    Attributes:
-        object_id, reference_id: what it is about.
-    """
-
-    type: int = 0
-    object_id: str = field(name="objectID", default="")
-    reference_id: str = field(name="referenceID", default="")
-    message: str = ""
-    timestamp_nano: int = 0
-    event_change_type: int = 0
-    event_change_detail: int = 0
-    resource: Amounts
-
-
-class Events(Payload, frozen=True, kw_only=True):
-    """Events in order, the first of which has the id that was asked for; None if that one is not kept.
-
-    Attributes:
-        instance_uuid: with another one the ids have begun anew.
-        lowest_id, highest_id: of the events that are kept.
-        event_records: those that are encoded already as such.
-    """
-
-    instance_uuid: str = field(name="InstanceUUID")
-    lowest_id: int = field(name="LowestID")
-    highest_id: int = field(name="HighestID")
-    event_records: Sequence[Event | Raw] | None = field(name="EventRecords")
-
-
-class StreamHead(Payload, frozen=True, kw_only=True):
-    """The first line of a stream of events."""
-
-    instance_uuid: str = field(name="InstanceUUID")

@@ -5,6 +5,7 @@ A player of a scenario tells an ``Endings`` what it sends, and what starts and e
 
 import heapq
 
+from ykactor.core.messages.kinds import TerminationType
 from ykactor.wire.scenario.model import TimedRequest
 from ykactor.wire.si import messages as si
 
@@ -32,6 +33,9 @@ class Endings:
         """Remember how long the asks of this message run; to be called before it is sent."""
         if not isinstance(message.request, si.AllocationRequest):
             return
+        for release in message.request.releases.allocations_to_release:
+            if release.termination_type == TerminationType.SCHEDULING_FAILED_ON_RM:  # it waits again
+                self._due_ns.pop(ask_key(release.partition_name, release.application_id, release.allocation_key), None)
         for index, ask in enumerate(message.request.allocations):
             key = ask_key(ask.partition_name, ask.application_id, ask.allocation_key)
             if index in message.run_seconds:

@@ -54,7 +54,15 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
         config = _named_text(config_file, path)
     else:
         config = header.config if config_file is None else _config_text(config_file)
-    return Scenario(header.name, config, header.until, header.confirm_releases, messages, str(config_file or ""))
+    return Scenario(
+        header.name,
+        config,
+        header.until,
+        header.confirm_releases,
+        messages,
+        str(config_file or ""),
+        header.wants_scheduling_states,
+    )
 
 
 def _is_file_name(config: str) -> bool:

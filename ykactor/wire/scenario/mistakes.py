@@ -1,6 +1,6 @@
 """Every mistake of a value that does not match its type, where msgspec reports only the first one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -9,6 +9,8 @@ from msgspec import Struct, structs
 from ykactor.wire.queuefile.places import Key
 from ykactor.wire.si.codec import explain
 
+#: As what structs declare lists and mappings.
+_LISTS, _MAPPINGS = (list, Sequence), (dict, Mapping)
 _MISSING = "found nothing, expected this required field"
 #: The words of msgspec, and those of people who write a file.
 _WORDS = {
@@ -63,10 +65,10 @@ def shown(value: object) -> str:
 def _parts(value: object, kind: Any, keys: tuple[Key, ...]) -> Iterator[Iterator[Found]]:
     """The mistakes of each part of a list, mapping or struct."""
     kind = _chosen(kind, value)
-    if isinstance(value, list) and get_origin(kind) is list:
+    if isinstance(value, list) and get_origin(kind) in _LISTS:
         (item,) = get_args(kind)
         yield from (mistakes_in(part, item, (*keys, index)) for index, part in enumerate(value))
-    elif isinstance(value, dict) and get_origin(kind) is dict:
+    elif isinstance(value, dict) and get_origin(kind) in _MAPPINGS:
         _, item = get_args(kind)
         yield from (mistakes_in(part, item, (*keys, key)) for key, part in value.items())
     elif isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Struct):
@@ -96,4 +98,4 @@ def _chosen(kind: Any, value: object) -> Any:
 
 
 def _has_parts(kind: Any) -> bool:
-    return get_origin(kind) in (list, dict) or (isinstance(kind, type) and issubclass(kind, Struct))
+    return get_origin(kind) in (*_LISTS, *_MAPPINGS) or (isinstance(kind, type) and issubclass(kind, Struct))

@@ -49,6 +49,8 @@ class Scenario(msgspec.Struct, frozen=True):
     messages: list[TimedRequest] = []
     #: The queue file that ``config`` was read from; empty if the text is in the scenario.
     config_file: str = ""
+    #: Whether its resource manager is told why its asks wait (AP-146).
+    wants_scheduling_states: bool = False
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -63,6 +65,9 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     confirm_releases: Annotated[
         bool, Meta(description="Whether simulate and submit confirm the releases that the scheduler starts.")
     ] = True
+    wants_scheduling_states: Annotated[
+        bool, Meta(description="Whether simulate writes decisions, and submit lines, that say why asks wait.")
+    ] = False
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
@@ -72,7 +77,8 @@ def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
             dump_jsonl(scenario, file)
         return
     encode = msgspec.json.Encoder().encode
-    target.write(encode(Header(scenario.name, scenario.config, scenario.until, scenario.confirm_releases)) + b"\n")
+    wishes = scenario.confirm_releases, scenario.wants_scheduling_states
+    target.write(encode(Header(scenario.name, scenario.config, scenario.until, *wishes)) + b"\n")
     for message in scenario.messages:
         request = msgspec.to_builtins(message.request)
         for index, seconds in message.run_seconds.items():

@@ -75,7 +75,7 @@ class Encoding:
         self._requests = library.Decoder(si.Request)
         self._responses = library.Decoder(si.Response)
         self._operator_requests = library.Decoder(si.OperatorRequest)
-        self._subscribes = library.Decoder(si.Subscribe)
+        self._feed_requests = library.Decoder(si.FeedRequest)
         self._feed = library.Decoder(si.FeedMessage)
         self._ids = library.Decoder(_Identified)
 
@@ -135,14 +135,12 @@ class Encoding:
             found = ""
         return found
 
-    def decode_subscribe(self, data: bytes | str) -> si.Subscribe:
-        """A subscription of a client of the feed."""
-        subscribe: si.Subscribe = self._decode(self._subscribes, data, si.Subscribe)
-        if "type" not in self._library.decode(data):  # msgspec requires the tag only in unions
-            raise ProtocolError("MISSING_FIELD", _MISSING, "type")
-        _refuse_long(subscribe)
-        self._refuse_repeated_keys(data, subscribe)
-        return subscribe
+    def decode_feed_request(self, data: bytes | str) -> si.FeedRequest:
+        """A subscription or question of a client of the feed."""
+        request: si.FeedRequest = self._decode(self._feed_requests, data, si.FeedRequest)
+        _refuse_long(request)
+        self._refuse_repeated_keys(data, request)
+        return request
 
     def decode_response(self, data: bytes | str) -> si.Response:
         """For clients: a message of the daemon to a resource manager."""

@@ -35,6 +35,7 @@ _RELEASE_DETAILS = {
     TerminationType.PREEMPTED_BY_SCHEDULER: "ALLOC_PREEMPT",
     TerminationType.TIMEOUT: "ALLOC_TIMEOUT",
     TerminationType.PLACEHOLDER_REPLACED: "ALLOC_REPLACED",
+    TerminationType.SCHEDULING_FAILED_ON_RM: "ALLOC_CANCEL",
 }
 _PRINCIPAL_DETAILS = {PrincipalKind.USER: "UG_USER_LIMIT", PrincipalKind.GROUP: "UG_GROUP_LIMIT"}
 _LIMIT_DETAILS = {QueueLimit.MAX: "QUEUE_MAX", QueueLimit.GUARANTEED: "QUEUE_GUARANTEED"}
@@ -188,6 +189,12 @@ def _node_removed(fact: facts.NodeRemoved) -> list[_Event]:
     return [_Event("NODE", fact.node_id, "REMOVE", "NODE_DECOMISSION", message="Node removed from the scheduler")]
 
 
+def _node_attributes_changed(fact: facts.NodeAttributesChanged) -> list[_Event]:
+    """The message has all attributes that the node has now."""
+    message = ", ".join(f"{name}={value}" for name, value in sorted(fact.attributes.items()))
+    return [_Event("NODE", fact.node_id, "SET", "NODE_ATTRIBUTES", message=message)]
+
+
 def _foreign_changed(fact: facts.ForeignChanged) -> list[_Event]:
     """A foreign allocation is added or removed like any other; a resize only changes the occupied amount of the node."""
     occupied = _Event("NODE", fact.node_id, "SET", "NODE_OCCUPIED", resource=fact.occupied)
@@ -329,7 +336,7 @@ def audit_text(fact: facts.Audited) -> str:
     """An audited act for people, without what and who."""
     if fact.refusal:
         told = f"refused: {fact.refusal}"
-    elif fact.act == Act.ACCESS:  # it has no before: what is told is the change
+    elif fact.act in (Act.ACCESS, Act.CERTIFICATE):  # they have no before
         told = fact.after
     else:
         told = f"{fact.before or 'nothing'} -> {fact.after or 'nothing'}"
@@ -343,6 +350,7 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.NodeRemoved: _node_removed,
     facts.NodeSchedulable: lambda fact: [_schedulable(fact)],
     facts.NodeCapacityChanged: lambda fact: [_Event("NODE", fact.node_id, "SET", "NODE_CAPACITY", resource=fact.capacity)],
+    facts.NodeAttributesChanged: _node_attributes_changed,
     facts.ForeignChanged: _foreign_changed,
     facts.Reserved: lambda fact: _reservation(fact, "ADD"),
     facts.Unreserved: lambda fact: _reservation(fact, "REMOVE"),

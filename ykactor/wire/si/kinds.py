@@ -37,6 +37,7 @@ EVENT_KINDS = {
     "NODE": (
         "DETAILS_NONE",
         "NODE_ALLOC",
+        "NODE_ATTRIBUTES",
         "NODE_CAPACITY",
         "NODE_DECOMISSION",
         "NODE_OCCUPIED",

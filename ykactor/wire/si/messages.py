@@ -4,13 +4,24 @@ Field names on the wire are the SI's; in Python they are snake case, and ``_si_n
 the SI lets a sender leave it out. The structs are plain data: ``requests`` and ``responses`` convert them.
 
 Requests are strict: an unknown field is an error, because it is probably a typo. Messages that only the daemon sends are not,
-so that older clients can read new fields. A field with its default value is not encoded (``codec`` relies on it).
+so that older clients can read new fields. For the same reason a field whose text is of an enum (``NodeAction``,
+``TerminationType``, ``ApplicationState``, ``RejectionCode``, ``PreemptionKind``, ``SchedulingState``, ``WaitingCause``) is a
+string: members of the enums are strings, and compare equal to it. A field with its default value is not encoded (``codec``
+relies on it).
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ykactor.core.messages.kinds import NodeAction as NodeAction
+from ykactor.core.messages.kinds import PreemptionKind as PreemptionKind
+from ykactor.core.messages.kinds import SchedulingState as SchedulingState
+from ykactor.core.messages.kinds import TerminationType as TerminationType
+from ykactor.core.messages.kinds import WaitingCause as WaitingCause
+from ykactor.core.messages.rejections import RejectionCode as RejectionCode
+from ykactor.core.messages.states import ApplicationState as ApplicationState
 from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 
 #: Words that the SI writes in capitals, except at the start of a name.
@@ -20,7 +31,7 @@ _ACRONYMS = {"id": "ID"}
 Int64 = Annotated[int, Meta(ge=QUANTITY_MIN, le=QUANTITY_MAX)]
 #: On the wire a quantity is a 64-bit integer in base units, or text as in the queue configuration ("2Gi").
 Quantity = Int64 | str
-WireResource = dict[str, Quantity]
+WireResource = Mapping[str, Quantity]
 
 #: Any int32 (PR-1).
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -49,13 +60,15 @@ class _Message(Struct, rename=_si_name, omit_defaults=True, frozen=True, kw_only
 
 class UserGroupInformation(_RequestPart, frozen=True):
     user: str = ""
-    groups: list[str] = []
+    groups: Sequence[str] = []
 
 
 class NodeInfo(_RequestPart, frozen=True):
+    """``action`` is a ``NodeAction``."""
+
     node_id: str
     action: str
-    attributes: dict[str, str] = {}
+    attributes: Mapping[str, str] = {}
     schedulable_resource: WireResource | None = None
 
 
@@ -64,7 +77,7 @@ class AddApplicationRequest(_RequestPart, frozen=True):
     queue_name: str = ""
     partition_name: str = ""
     ugi: UserGroupInformation = UserGroupInformation()
-    tags: dict[str, str] = {}
+    tags: Mapping[str, str] = {}
     execution_timeout_milli_seconds: Int64 = 0
     placeholder_ask: WireResource | None = None
     gang_scheduling_style: str = ""
@@ -83,29 +96,38 @@ class PreemptionPolicy(_RequestPart, frozen=True):
 
 
 class Allocation(_RequestPart, frozen=True):
+    """``releasing``: with ``node_id``, it is ending already (an addition to the SI)."""
+
     allocation_key: str
     application_id: str = ""
     partition_name: str = ""
     resource_per_alloc: WireResource = {}
     priority: Priority = 0
-    allocation_tags: dict[str, str] = {}
+    allocation_tags: Mapping[str, str] = {}
     task_group_name: str = ""
     placeholder: bool = False
     originator: bool = False
     preemption_policy: PreemptionPolicy | None = None
     node_id: str = ""
+    releasing: bool = False
 
 
 class AllocationRelease(_RequestPart, frozen=True):
+    """``termination_type`` is a ``TerminationType``.
+
+    ``node_id``: of an allocation that is handed back with ``SCHEDULING_FAILED_ON_RM``, where it could not start.
+    """
+
     application_id: str = ""
     allocation_key: str = ""
     partition_name: str = ""
     termination_type: str = "UNKNOWN_TERMINATION_TYPE"
     message: str = ""
+    node_id: str = ""
 
 
 class AllocationReleasesRequest(_RequestPart, frozen=True):
-    allocations_to_release: list[AllocationRelease] = []
+    allocations_to_release: Sequence[AllocationRelease] = []
 
 
 class AcceptedNode(_Part, frozen=True):
@@ -113,8 +135,11 @@ class AcceptedNode(_Part, frozen=True):
 
 
 class RejectedNode(_Part, frozen=True):
+    """``code`` is one of ``RejectionCode``, here and in the other rejections (an addition to the SI)."""
+
     node_id: str
     reason: str
+    code: str = ""
 
 
 class AcceptedApplication(_Part, frozen=True):
@@ -127,9 +152,12 @@ class AcceptedApplication(_Part, frozen=True):
 class RejectedApplication(_Part, frozen=True):
     application_id: str
     reason: str
+    code: str = ""
 
 
 class UpdatedApplication(_Part, frozen=True):
+    """``state`` is an ``ApplicationState``."""
+
     application_id: str
     state: str
     state_transition_timestamp: int
@@ -140,6 +168,7 @@ class RejectedAllocation(_Part, frozen=True):
     allocation_key: str
     application_id: str
     reason: str
+    code: str = ""
 
 
 class PredicateCheck(_Part, frozen=True):
@@ -155,13 +184,40 @@ class PredicateCheck(_Part, frozen=True):
     application_id: str = ""
 
 
+class SchedulingStateEntry(_Part, frozen=True):
+    """Why a pending ask waits (AP-147).
+
+    Attributes:
+        state: a ``SchedulingState``: FAILED if no node can take it, but another node could.
+        cause: a ``WaitingCause``.
+        queue_name: the queue with the maximum or limit that has too little left; else that of the ask.
+        requested, available: what it wants, and what it could have of that; None where this is not what it waits for.
+        nodes: how many nodes cannot take it, by reason.
+        reason: a sentence, with the numbers at that moment.
+    """
+
+    allocation_key: str
+    application_id: str
+    state: str
+    cause: str
+    queue_name: str = ""
+    requested: Mapping[str, int] = {}
+    available: Mapping[str, int] | None = None
+    nodes: Mapping[str, int] = {}
+    reason: str = ""
+
+
 class PredicateAnswer(_RequestPart, frozen=True):
-    """The asks may run on the node if ``error`` is empty; otherwise ``error`` is the reason why not."""
+    """The asks may run on the node if ``error`` is empty; otherwise ``error`` is the reason why not.
+
+    With ``uses`` this holds for so many placements, at least 1, after which the daemon asks anew.
+    """
 
     predicate: str
     node_id: str
     allocate: bool = True
     error: str = ""
+    uses: Int64 | None = None
 
 
 class PredicateScope(_RequestPart, frozen=True):
@@ -189,7 +245,8 @@ class Preemption(_Part, frozen=True):
 
     Attributes:
         node_id: where the ask will run.
-        why: the law that allows the preemption, in a sentence.
+        kind: a ``PreemptionKind``: ``generic`` or ``required_node`` (PE-90).
+        why: what allows the preemption, in a sentence.
         shares_before, shares_after: for each queue the largest used share of its guarantee, before the preemption, and after
             the victims are gone and the ask runs.
         rejected: other nodes that were considered, the best first; only the first few.
@@ -197,12 +254,13 @@ class Preemption(_Part, frozen=True):
     """
 
     node_id: str
+    kind: str
     why: str
-    victims: list[PreemptionVictim]
-    shares_before: dict[str, float] = {}
-    shares_after: dict[str, float] = {}
-    rejected: list[Alternative] = []
-    work_lost: dict[str, int] = {}
+    victims: Sequence[PreemptionVictim]
+    shares_before: Mapping[str, float] = {}
+    shares_after: Mapping[str, float] = {}
+    rejected: Sequence[Alternative] = []
+    work_lost: Mapping[str, int] = {}
 
 
 class EventRecord(_Part, frozen=True):
@@ -221,7 +279,7 @@ class EventRecord(_Part, frozen=True):
     message: str = ""
     partition: str = ""
     queue_name: str = ""
-    resource: dict[str, int] | None = None
+    resource: Mapping[str, int] | None = None
     preemption: Preemption | None = None
 
 
@@ -237,13 +295,17 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     rm_id: str
     version: str = ""
     policy_group: str = ""
-    build_info: dict[str, str] = {}
+    build_info: Mapping[str, str] = {}
     config: str = ""
-    extra_config: dict[str, str] = {}
+    extra_config: Mapping[str, str] = {}
     #: The number of the last message received, or "now" to continue with new messages only; unset: a fresh registration.
     resume_from: Int64 | Literal["now"] | UnsetType = UNSET
     #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
+    #: Whether the resource manager is told why its asks wait (``SchedulingStateResponse``).
+    wants_scheduling_states: bool = False
+    #: Higher with each process that takes over from another one of this ``rmID``: a lower one is refused (SC-158).
+    epoch: Annotated[int, Meta(ge=0, le=QUANTITY_MAX)] = 0
 
 
 class DeregisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
@@ -251,22 +313,22 @@ class DeregisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
 
 
 class NodeRequest(_Request, frozen=True, kw_only=True):
-    nodes: list[NodeInfo] = []
+    nodes: Sequence[NodeInfo] = []
 
 
 class ApplicationRequest(_Request, frozen=True, kw_only=True):
-    new: list[AddApplicationRequest] = []
-    remove: list[RemoveApplicationRequest] = []
+    new: Sequence[AddApplicationRequest] = []
+    remove: Sequence[RemoveApplicationRequest] = []
 
 
 class AllocationRequest(_Request, frozen=True, kw_only=True):
-    allocations: list[Allocation] = []
+    allocations: Sequence[Allocation] = []
     releases: AllocationReleasesRequest = AllocationReleasesRequest()
 
 
 class UpdateConfigurationRequest(_Request, frozen=True, kw_only=True):
     config: str = ""
-    extra_config: dict[str, str] = {}
+    extra_config: Mapping[str, str] = {}
     if_checksum: str = ""
 
 
@@ -291,8 +353,8 @@ class PredicatesResponse(_Request, frozen=True, kw_only=True):
     """Answers to some or all checks of a ``PredicatesRequest``, or to future checks. ``forget`` is applied before ``answers``."""
 
     partition_name: str = ""
-    forget: list[PredicateScope] = []
-    answers: list[PredicateAnswer] = []
+    forget: Sequence[PredicateScope] = []
+    answers: Sequence[PredicateAnswer] = []
 
 
 class ScheduleRequest(_Request, frozen=True, kw_only=True):
@@ -349,6 +411,13 @@ class SetPriority(_Request, frozen=True, kw_only=True):
     partition_name: str = ""
 
 
+class ExpectNoAllocations(_Request, frozen=True, kw_only=True):
+    """Refused if an ask or allocation has one of these keys: before names are taken for those of applications."""
+
+    allocation_keys: Sequence[str] = []
+    partition_name: str = ""
+
+
 class ReloadConfiguration(_Request, frozen=True, kw_only=True):
     """Read the queue file that the daemon watches again now, and put it into force."""
 
@@ -362,7 +431,9 @@ class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
 #: What an operator does to applications and queues. It acts for itself: ``ugi`` is absent.
 OperatorAct = TerminateApplication | MoveApplication | HoldApplication | HoldQueue | CancelAllocation | SetPriority
 #: Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
-OperatorRequest = OperatorAct | NodeRequest | UpdateConfigurationRequest | ReloadConfiguration | ReleaseResourceManager
+OperatorRequest = (
+    OperatorAct | ExpectNoAllocations | NodeRequest | UpdateConfigurationRequest | ReloadConfiguration | ReleaseResourceManager
+)
 
 
 # ---- scheduler to resource manager
@@ -378,27 +449,34 @@ class RegisterResourceManagerResponse(_Response, frozen=True, kw_only=True):
 
 
 class NodeResponse(_Response, frozen=True, kw_only=True):
-    accepted: list[AcceptedNode] = []
-    rejected: list[RejectedNode] = []
+    accepted: Sequence[AcceptedNode] = []
+    rejected: Sequence[RejectedNode] = []
 
 
 class ApplicationResponse(_Response, frozen=True, kw_only=True):
-    accepted: list[AcceptedApplication] = []
-    rejected: list[RejectedApplication] = []
-    updated: list[UpdatedApplication] = []
+    accepted: Sequence[AcceptedApplication] = []
+    rejected: Sequence[RejectedApplication] = []
+    updated: Sequence[UpdatedApplication] = []
 
 
 class AllocationResponse(_Response, frozen=True, kw_only=True):
-    new: list[Allocation] = []
-    released: list[AllocationRelease] = []
-    rejected_allocations: list[RejectedAllocation] = []
+    new: Sequence[Allocation] = []
+    released: Sequence[AllocationRelease] = []
+    rejected_allocations: Sequence[RejectedAllocation] = []
 
 
 class PredicatesRequest(_Response, frozen=True, kw_only=True):
     """Checks for the predicate service; a ``PredicatesResponse`` answers them."""
 
     partition_name: str = ""
-    checks: list[PredicateCheck] = []
+    checks: Sequence[PredicateCheck] = []
+
+
+class SchedulingStateResponse(_Response, frozen=True, kw_only=True):
+    """Why asks wait, of those for which this is new (AP-146)."""
+
+    partition_name: str = ""
+    entries: Sequence[SchedulingStateEntry] = []
 
 
 class Ack(_Response, frozen=True, kw_only=True):
@@ -440,6 +518,7 @@ Response = (
     | ApplicationResponse
     | AllocationResponse
     | PredicatesRequest
+    | SchedulingStateResponse
     | Ack
     | ErrorResponse
     | JournalStatus
@@ -468,13 +547,45 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
     kinds: list[str] = []
 
 
+class ReadConfiguration(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for the queue configuration in force, which is answered with ``Configuration``."""
+
+
+class CheckHealth(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask whether the daemon is well, which is answered with ``Health``."""
+
+
+class ReadUsage(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask what was used and waited for, which is answered with ``Usage`` (AP-141).
+
+    Attributes:
+        by: what is summed up for itself, each once: day, queue, user, group, application.
+        first_day, last_day: of the days that count, dates such as ``2026-01-31``, in UTC; empty: the first and the last that
+            are kept.
+        partitions: those that count, together; empty means all.
+    """
+
+    by: Sequence[str] = ("user",)
+    first_day: str = ""
+    last_day: str = ""
+    partitions: list[str] = []
+
+
+#: What a follower sends. Only a subscription goes on: the others have one answer, beside the subscription.
+FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage
+
+
 class Snapshot(_Message, frozen=True, kw_only=True):
-    """The state after the event ``sequence``; ``instance`` and ``missing_queues`` as in ``Bookmark``."""
+    """The state after the event ``sequence``; ``instance`` and ``missing_queues`` as in ``Bookmark``.
+
+    ``cycles``: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
+    """
 
     sequence: int
     instance: str = ""
     missing_queues: list[str] = []
     partitions: list[dict[str, Any]]
+    cycles: Mapping[str, Mapping[str, int | float]] = {}
 
 
 class Events(_Message, frozen=True, kw_only=True):
@@ -499,4 +610,52 @@ class Lagged(_Message, frozen=True, kw_only=True):
     to: int
 
 
-FeedMessage = Snapshot | Events | Bookmark | Lagged | ErrorResponse | JournalStatus
+class Configuration(_Message, frozen=True, kw_only=True):
+    """The queue configuration in force: the text as it was read, and its checksum (CF-12)."""
+
+    config: str
+    checksum: str
+
+
+class HealthCheck(_Part, frozen=True):
+    """One check; ``problem`` says what is wrong, and is "" if it has succeeded."""
+
+    name: str
+    description: str
+    problem: str = ""
+
+
+class Health(_Message, frozen=True, kw_only=True):
+    """The checks of the last 30 s; the daemon is healthy if all have succeeded."""
+
+    healthy: bool
+    checks: list[HealthCheck]
+
+
+class UsageRow(_Part, frozen=True):
+    """Resource-seconds of what was asked for; the other columns are empty.
+
+    Attributes:
+        day: a date such as ``2026-01-31``, in UTC.
+        allocated, waited: what tasks have used, and what asks have waited for; in base units times seconds. An amount beyond 64
+            bits is a text of its digits.
+        lost: the part of ``allocated`` that preempted tasks have used.
+    """
+
+    day: str = ""
+    queue: str = ""
+    user: str = ""
+    group: str = ""
+    application: str = ""
+    allocated: Mapping[str, int | str] = {}
+    waited: Mapping[str, int | str] = {}
+    lost: Mapping[str, int | str] = {}
+
+
+class Usage(_Message, frozen=True, kw_only=True):
+    """What was used and waited for up to now; the rows are in no order."""
+
+    rows: list[UsageRow]
+
+
+FeedMessage = Snapshot | Events | Bookmark | Lagged | Configuration | Health | Usage | ErrorResponse | JournalStatus

@@ -15,6 +15,7 @@ def preemption_entry(fact: Preempted) -> si.Preemption:
     """The complete entry."""
     return si.Preemption(
         node_id=fact.node_id,
+        kind=fact.kind,
         why=fact.why,
         victims=[
             si.PreemptionVictim(queue_name=queue, application_id=application_id, allocation_key=key)
@@ -28,7 +29,7 @@ def preemption_entry(fact: Preempted) -> si.Preemption:
 
 
 def preemption_text(fact: Preempted) -> str:
-    """The victims, the law that allows the preemption, the work lost, the change of shares, and the nodes not chosen."""
+    """The victims, what allows the preemption, the work lost, the change of shares, and the nodes not chosen."""
     named = ", ".join(f"{key} of {app} in {queue}" for queue, app, key in fact.victims[:_NAMED_MAX])
     more = len(fact.victims) - _NAMED_MAX
     who = f"{named} and {more} more" if more > 0 else named

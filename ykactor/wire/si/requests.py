@@ -1,12 +1,12 @@
 """Requests of a resource manager to submissions for partitions.
 
-``submissions`` checks the whole request before it returns: either all of it is submitted, or a ``ProtocolError`` names the
-first mistake and nothing is. What only the core knows (an unknown node, an empty resource) is not checked here: the core
-refuses single entries. An entry with too long a text, list or mapping is refused alone too, or ignored if it could only name what
-does not exist, but here, so that it goes no further.
+An allocation, application or node that is wrong is rejected alone: what only the core knows (an unknown node, an empty resource)
+there, everything else (a quantity, too long a text, list or mapping) here, so that it goes no further. Other entries have no
+rejection. With too long a text they are ignored, because they name what does not exist; with another mistake, and without the
+identifier that a rejection needs, the whole request is refused (AP-138, AP-143).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from sys import intern
@@ -18,12 +18,15 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import (
+    PARTITION_ATTRIBUTE,
     AddApplication,
     AnswerPredicate,
     ForgetPredicates,
     MoveApplication,
     RefuseEntry,
+    Rejected,
     ReleaseAllocations,
     RemoveApplication,
     Submission,
@@ -38,9 +41,6 @@ from ykactor.core.values.resources import Resource
 from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
-
-#: The attribute of a node that names its partition.
-PARTITION_ATTRIBUTE = "si/node-partition"
 
 #: The work that is done without a pause, about 2 ms: an entry is as much as its bytes as MessagePack, and some more.
 _STEP_WORK, _ENTRY_WORK = 2**17, 64
@@ -69,7 +69,8 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
     checked types and integer ranges.
 
     Raises:
-        ProtocolError with the path of the first mistake; TypeError for a request of another type.
+        ProtocolError with the path of the first mistake that cannot be told in a rejection; nothing is submitted then. TypeError
+        for a request of another type.
     Cost: 0.8 us for each ask, also with quantities as text, if its resources are remembered; else 1.8 us.
     """
     return finished(submitting(request))
@@ -81,16 +82,15 @@ def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Su
     work = 0
     for field, entries, convert in _parts(request):
         for index, entry in enumerate(entries):
+            size = lengths.encoded_size(entry)
             try:
+                if too_long := lengths.of_entry(entry, size):
+                    if not isinstance(entry, _Answered):
+                        continue  # what has such a name does not exist (AP-132)
+                    raise ProtocolError("OUT_OF_RANGE", too_long.message, too_long.path)
                 partition, submission = convert(entry)
             except ProtocolError as mistake:
-                raise mistake.below(f"{field}[{index}]", request.id) from None
-            size = lengths.encoded_size(entry)
-            if too_long := lengths.of_entry(entry, size):
-                if not isinstance(submission, _Refusable):
-                    continue  # what has such a name does not exist (AP-132)
-                partition = PartitionName(lengths.shortened(partition))
-                submission = _refused(submission, f"{field}[{index}].{too_long.path}: {too_long.message}")
+                partition, submission = _rejection(entry, mistake.below(f"{field}[{index}]", request.id))
             routed.setdefault(partition, []).append(submission)
             work += _ENTRY_WORK + size
             if work > _STEP_WORK:
@@ -103,7 +103,7 @@ def freeing(request: PartitionRequest) -> Pausing[None]:
     """Take the entries out of a request that nobody needs any more: to free many at once takes long."""
     for _, entries, _ in _parts(request):
         while len(entries) > PART_MAX:
-            del entries[-PART_MAX:]
+            del entries[-PART_MAX:]  # type: ignore[attr-defined]  # decoders make lists
             yield ()
 
 
@@ -162,34 +162,42 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
         case SubmitAllocation(spec):
             key, application_id = spec.allocation_key, spec.application_id
             reason = f"Failed to find partition {partition}, for application {application_id} and allocation {key}"
-            return AllocationRejected(at_ns, key, application_id, reason)
+            return AllocationRejected(at_ns, key, application_id, reason, RejectionCode.NO_PARTITION)
         case AddApplication(application_id):
             reason = f"Failed to add application {application_id} to partition {partition}, partition doesn't exist"
-            return ApplicationRejected(at_ns, application_id, reason)
+            return ApplicationRejected(at_ns, application_id, reason, RejectionCode.NO_PARTITION)
         case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN):
-            return NodeRejected(at_ns, node_id, f"failed to find partition {partition} for new node {node_id}")
+            reason = f"failed to find partition {partition} for new node {node_id}"
+            return NodeRejected(at_ns, node_id, reason, RejectionCode.NO_PARTITION)
         case _:
             return None
 
 
 _Routed = tuple[PartitionName, Submission]
 
-#: What has a response when it is refused.
-_Refusable = SubmitAllocation | AddApplication | UpdateNode
+#: Entries that have a response when they are rejected.
+_Answered = si.Allocation | si.AddApplicationRequest | si.NodeInfo
 
 
-def _refused(submission: _Refusable, reason: str) -> RefuseEntry:
-    match submission:
-        case SubmitAllocation(spec):
-            key, application_id = map(lengths.shortened, (spec.allocation_key, spec.application_id))
-            return RefuseEntry(AllocationRejected(0, AllocationKey(key), ApplicationID(application_id), reason))
-        case AddApplication(application_id):
-            return RefuseEntry(ApplicationRejected(0, ApplicationID(lengths.shortened(application_id)), reason))
-        case UpdateNode(node_id):
-            return RefuseEntry(NodeRejected(0, NodeID(lengths.shortened(node_id)), reason))
+def _rejection(entry: Any, mistake: ProtocolError) -> _Routed:
+    """The rejection of an entry that is wrong. Raises the mistake if there is no entry of a response to say it in."""
+    rejected: Rejected
+    reason = str(mistake)
+    match entry:
+        case si.Allocation(allocation_key=key, application_id=owner, partition_name=partition) if key:
+            key, owner = map(lengths.shortened, (key, owner))
+            rejected = AllocationRejected(0, AllocationKey(key), ApplicationID(owner), reason, RejectionCode(mistake.code))
+        case si.AddApplicationRequest(application_id=name, partition_name=partition) if name:
+            rejected = ApplicationRejected(0, ApplicationID(lengths.shortened(name)), reason, RejectionCode(mistake.code))
+        case si.NodeInfo(node_id=name, attributes=attributes) if name:
+            partition = attributes.get(PARTITION_ATTRIBUTE, "")
+            rejected = NodeRejected(0, NodeID(lengths.shortened(name)), reason, RejectionCode(mistake.code))
+        case _:
+            raise mistake
+    return partition_named(lengths.shortened(partition)), RefuseEntry(rejected)
 
 
-def _parts(request: PartitionRequest) -> list[tuple[str, list[Any], Callable[[Any], _Routed]]]:
+def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable[[Any], _Routed]]]:
     """The lists of a request: the path of each list, its entries, and the function that converts an entry."""
     match request:
         case si.NodeRequest():
@@ -220,7 +228,7 @@ def _node(wire: si.NodeInfo) -> _Routed:
         node_id=NodeID(wire.node_id),
         action=action,
         capacity=capacity,
-        attributes=wire.attributes,
+        attributes=wire.attributes,  # type: ignore[arg-type]  # decoders make dicts
     )
 
 
@@ -232,7 +240,7 @@ def _application(wire: si.AddApplicationRequest) -> _Routed:
         queue_name=wire.queue_name,
         user=wire.ugi.user,
         groups=tuple(wire.ugi.groups),
-        tags=wire.tags,
+        tags=wire.tags,  # type: ignore[arg-type]  # decoders make dicts
         execution_timeout_ms=wire.execution_timeout_milli_seconds,
         placeholder_ask=None if placeholder_ask is None else _resource(placeholder_ask, "placeholderAsk"),
         gang_scheduling_style=wire.gang_scheduling_style,
@@ -255,13 +263,14 @@ def _allocation(wire: si.Allocation) -> _Routed:
         resource=_resource(wire.resource_per_alloc, "resourcePerAlloc"),
         priority=wire.priority,
         node_id=NodeID(intern(wire.node_id)) if wire.node_id else None,
-        tags=wire.allocation_tags,
+        tags=wire.allocation_tags,  # type: ignore[arg-type]  # decoders make dicts
         task_group_name=wire.task_group_name,
         placeholder=wire.placeholder,
         originator=wire.originator,
         # AP-53: by default an ask may be preempted, and may not preempt others. Each field has its own default.
         allow_preempt_self=policy.allow_preempt_self is not False,
         allow_preempt_other=policy.allow_preempt_other is True,
+        releasing=wire.releasing and bool(wire.node_id),
     )
     return partition_named(wire.partition_name), SubmitAllocation(spec)
 
@@ -271,10 +280,13 @@ def _release(wire: si.AllocationRelease) -> _Routed:
     if not wire.allocation_key:
         require(wire.application_id, "applicationID")
     termination_type = _named(_TERMINATION_TYPES, wire.termination_type, "terminationType")
+    if termination_type is TerminationType.SCHEDULING_FAILED_ON_RM:
+        require(wire.allocation_key, "allocationKey")
     return partition_named(wire.partition_name), ReleaseAllocations(
         application_id=ApplicationID(wire.application_id),
         allocation_key=AllocationKey(wire.allocation_key) if wire.allocation_key else None,
         termination_type=termination_type,
+        node_id=NodeID(wire.node_id) if wire.node_id else None,
     )
 
 
@@ -284,7 +296,10 @@ def _answer(partition: PartitionName, wire: si.PredicateAnswer) -> _Routed:
         text = f"found {len(wire.predicate)} characters, expected at most {PREDICATE_CLASS_MAX}"
         raise ProtocolError("OUT_OF_RANGE", text, "predicate")
     require(wire.node_id, "nodeID")
-    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, lengths.shortened(wire.error))
+    if wire.uses is not None and wire.uses < 1:
+        raise ProtocolError("OUT_OF_RANGE", f"found {wire.uses}, expected at least 1; what may not run has an error", "uses")
+    error = lengths.shortened(wire.error)
+    return partition, AnswerPredicate(wire.predicate, NodeID(wire.node_id), wire.allocate, error, wire.uses)
 
 
 _NO_POLICY = si.PreemptionPolicy()

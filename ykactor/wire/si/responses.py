@@ -2,7 +2,7 @@
 
 Facts come in the order in which they became true; the messages keep that order. A table gives for each class of fact the
 message and the list that its entry belongs to; a fact whose class is not in the table is not sent, except
-``PredicatesAsked``, which is a message of its own.
+``PredicatesAsked`` and ``SchedulingStateChanged``, which are messages of their own.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,10 +22,16 @@ from ykactor.core.messages.facts import (
     PredicatesAsked,
     Released,
     ReleaseStarted,
+    SchedulingStateChanged,
 )
 from ykactor.wire.si import messages as si
 
-PartitionResponse = si.NodeResponse | si.ApplicationResponse | si.AllocationResponse | si.PredicatesRequest
+PartitionResponse = (
+    si.NodeResponse | si.ApplicationResponse | si.AllocationResponse | si.PredicatesRequest | si.SchedulingStateResponse
+)
+
+#: Entries in one message about waiting asks.
+STATES_MAX = 500
 
 
 def responses(facts: Iterable[Fact], partition: str) -> list[PartitionResponse]:
@@ -39,6 +45,9 @@ def responses(facts: Iterable[Fact], partition: str) -> list[PartitionResponse]:
     for fact in facts:
         if type(fact) is PredicatesAsked:
             collected.append(si.PredicatesRequest, _predicate_checks(fact, partition))
+            continue
+        if type(fact) is SchedulingStateChanged:
+            collected.add_states(partition, _scheduling_states(fact))
             continue
         target = _TARGETS.get(type(fact))
         entry = None if target is None else target.entry(fact, partition)
@@ -64,6 +73,14 @@ class _Collected:
         """A complete message."""
         self._close()
         self.messages.append((message, lists))
+
+    def add_states(self, partition: str, entries: list[si.SchedulingStateEntry]) -> None:
+        """Why some asks wait; in the last message if that is about the same and has room."""
+        message, lists = self.messages[-1] if self.messages else (None, {})
+        if message is si.SchedulingStateResponse and len(lists["entries"]) + len(entries) <= STATES_MAX:
+            lists["entries"] += entries
+        else:
+            self.append(si.SchedulingStateResponse, {"partition_name": partition, "entries": entries})
 
     def add(self, target: "_Target", entry: Any) -> None:
         """Another entry; in the group if that keeps the order."""
@@ -108,6 +125,23 @@ def _predicate_checks(fact: PredicatesAsked, partition: str) -> dict[str, Any]:
     return {"partition_name": partition, "checks": checks}
 
 
+def _scheduling_states(fact: SchedulingStateChanged) -> list[si.SchedulingStateEntry]:
+    return [
+        si.SchedulingStateEntry(
+            allocation_key=key,
+            application_id=fact.application_id,
+            state=fact.state,
+            cause=fact.cause,
+            queue_name=fact.queue,
+            requested=fact.requested,
+            available=fact.available,
+            nodes=fact.nodes,
+            reason=fact.reason,
+        )
+        for key in fact.allocation_keys
+    ]
+
+
 def _updated(fact: ApplicationChanged, partition: str) -> si.UpdatedApplication:
     """An entered state. A refused application enters none: it has a ``rejected`` entry (AP-22)."""
     return si.UpdatedApplication(
@@ -132,6 +166,7 @@ def _new(fact: Allocated, partition: str) -> si.Allocation:
         originator=spec.originator,
         preemption_policy=_POLICIES[spec.allow_preempt_self, spec.allow_preempt_other],
         node_id=fact.node_id,
+        releasing=spec.releasing,
     )
 
 
@@ -171,7 +206,10 @@ class _Target(NamedTuple):
 _TARGETS: dict[type, _Target] = {
     NodeAdded: _Target(si.NodeResponse, 0, "accepted", lambda fact, _: si.AcceptedNode(node_id=fact.node_id)),
     NodeRejected: _Target(
-        si.NodeResponse, 1, "rejected", lambda fact, _: si.RejectedNode(node_id=fact.node_id, reason=fact.reason)
+        si.NodeResponse,
+        1,
+        "rejected",
+        lambda fact, _: si.RejectedNode(node_id=fact.node_id, reason=fact.reason, code=fact.code),
     ),
     ApplicationAdded: _Target(
         si.ApplicationResponse,
@@ -183,7 +221,7 @@ _TARGETS: dict[type, _Target] = {
         si.ApplicationResponse,
         1,
         "rejected",
-        lambda fact, _: si.RejectedApplication(application_id=fact.application_id, reason=fact.reason),
+        lambda fact, _: si.RejectedApplication(application_id=fact.application_id, reason=fact.reason, code=fact.code),
     ),
     ApplicationChanged: _Target(si.ApplicationResponse, 2, "updated", _updated),
     Allocated: _Target(si.AllocationResponse, 3, "new", _new),
@@ -194,7 +232,7 @@ _TARGETS: dict[type, _Target] = {
         5,
         "rejected_allocations",
         lambda fact, _: si.RejectedAllocation(
-            allocation_key=fact.allocation_key, application_id=fact.application_id, reason=fact.reason
+            allocation_key=fact.allocation_key, application_id=fact.application_id, reason=fact.reason, code=fact.code
         ),
     ),
 }

@@ -7,26 +7,36 @@ import click
 from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.views import apps, asks
+from ykactor.surfaces.cli.views import apps, asks, ended
 from ykactor.surfaces.cli.views.description import Part, find, lines_of
-from ykactor.surfaces.cli.views.listing import Column, Printout, field
+from ykactor.surfaces.cli.views.holds import held_by, held_queue, state_text
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 _FIELDS = (
     Column("Application", field("applicationID")),
     Column("Partition", field("partition")),
-    Column("State", field("state"), colour=apps.colour),
+    Column("State", state_text, colour=apps.colour),
     Column("Queue", field("queueName")),
     Column("User", field("user")),
     Column("Groups", field("groups", ", ".join)),
     Column("Submitted", field("submissionTime", time_text)),
     Column("Age", field("ageSeconds", cells.age)),
-    Column("Priority", field("priority", priority)),
+    Column("Priority", field("effectivePriority", priority)),
     Column("Used", field("allocated", cells.resource)),
     Column("Running", field("allocations", lambda tasks: str(len(tasks)))),
     Column("Pending", field("pending", lambda groups: str(apps.pending_count(groups)))),
+    Column("Waited", ended.WAITED),
+    Column("Ran", ended.RAN),
+    Column("Ended", ended.ENDED),
+    Column("Has used", ended.USED),
+    Column("Lost to preemption", ended.LOST),
+    Column("Reason", ended.REASON),
+    Column("Held by", field("held", held_by)),
+    Column("Held with", field("heldQueue")),
 )
 _RUNNING = (Column("TASK", field("allocationKey")), Column("NODE", field("nodeID")))
 _REPLACING = (
@@ -43,7 +53,8 @@ _PENDING = tuple(column for column in asks.VIEW.columns if column.header not in 
 @click.option("--partition", metavar="NAME", help="Only in this partition.")
 @showing_options
 def command(application_id: str, partition: str | None, showing: Showing) -> None:
-    """Print the application ID: its state, what of it runs on which node, and what is pending and why.
+    """Print the application ID: its state, what of it runs on which node, and what is pending and why; if it has ended, what it
+    has used, and why it has failed.
 
     Exits with code 1 if there is no such application.
     """
@@ -66,4 +77,10 @@ def described(snapshot: si.Snapshot, application_id: str, partition: str | None,
         Part("Replacing a placeholder, when its release is confirmed", _REPLACING, application.get("replacing", [])),
         Part("Pending", _PENDING, list(asks.rows(alone, now_ns))),
     )
-    return Printout(row, [application_id], lines_of(_FIELDS, row, parts))
+    return Printout(row, [application_id], lines_of(_FIELDS, row | _held_with(row, state), parts))
+
+
+def _held_with(row: Row, state: State) -> Row:
+    """The queue that is held, by whom, if that holds the application."""
+    path = held_queue(row["queueName"], state["queues"]) if row.get("isHeld") else ""
+    return {"heldQueue": f"{path}, by {held_by(state['queues'][path]['held'])}"} if path else {}

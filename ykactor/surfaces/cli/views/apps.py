@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views import ended
+from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text
 from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.views.priority_steps import effective_priority
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import State, View, command_of
 
@@ -23,10 +27,22 @@ COLOURS = {
 
 
 def rows(state: State, now_ns: int) -> Iterator[Row]:
-    """One for each application; of one that has ended only its state and queue are known."""
+    """One for each application."""
     for name, application in state["applications"].items():
-        aged = {"ageSeconds": seconds_since(application["submissionTime"], now_ns)} if "submissionTime" in application else {}
-        yield {"applicationID": name, **application, **aged}
+        yield {
+            "applicationID": name,
+            **application,
+            **(_of_live(application, state, now_ns) if "priority" in application else ended.durations(application)),
+        }
+
+
+def _of_live(application: dict[str, Any], state: State, now_ns: int) -> Row:
+    path, own = application["queueName"], application["priority"]
+    return {
+        "ageSeconds": seconds_since(application["submissionTime"], now_ns),
+        "effectivePriority": own if own == PRIORITY_MIN else effective_priority(own, path, state["queues"]),
+        "isHeld": "held" in application or bool(held_queue(path, state["queues"])),
+    }
 
 
 def seconds_since(unix_ns: int, now_ns: int) -> int:
@@ -49,37 +65,50 @@ def colour(row: Row) -> str | None:
     return COLOURS.get(row["state"])
 
 
+_NAMES = (
+    Column("APPLICATION", field("applicationID")),
+    Column("STATE", state_text, colour=colour),
+    Column("QUEUE", field("queueName")),
+    Column("USER", field("user")),
+)
 VIEW = View(
     rows,
-    name="applicationID",
+    name=field("applicationID"),
     columns=(
-        Column("APPLICATION", field("applicationID")),
-        Column("STATE", field("state"), colour=colour),
-        Column("QUEUE", field("queueName")),
-        Column("USER", field("user")),
-        Column("PRIORITY", field("priority", priority), is_number=True),
+        *_NAMES,
+        Column("PRIORITY", field("effectivePriority", priority), is_number=True),
         Column("USED", field("allocated", cells.resource)),
         Column("RUNNING", field("allocations", lambda tasks: str(len(tasks))), is_number=True),
         Column("PENDING", field("pending", lambda groups: str(pending_count(groups))), is_number=True),
         Column("AGE", field("ageSeconds", cells.age), is_number=True),
         Column("GROUPS", field("groups", ",".join), is_wide=True),
+        Column("APP-PRIO", field("priority", priority), is_number=True, is_wide=True),
         Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True),
         Column("REASON", field("pending", first_reason), is_wide=True),
     ),
     orders={
-        "age": lambda row: -row.get("ageSeconds", -1),
+        "age": lambda row: (-row.get("ageSeconds", -1), -row.get("finishedTime", 0)),
         "name": lambda row: row["applicationID"],
-        "priority": lambda row: (-row.get("priority", PRIORITY_MIN), -row.get("ageSeconds", -1)),
+        "priority": lambda row: (-row.get("effectivePriority", PRIORITY_MIN), -row.get("ageSeconds", -1)),
         "pending": lambda row: -pending_count(row.get("pending", [])),
     },
-    filters=("queue", "state", "user"),
+    filters=("queue", "user"),
+    states=(*ApplicationState, HELD),
+    past=(*_NAMES, *ended.COLUMNS),
 )
 
 command = command_of(
     VIEW,
-    """List the applications with state, queue, user, priority and usage, the oldest first.
+    """List the applications with state, queue, user, priority and usage, the oldest first; then those that have ended.
 
-    RUNNING and PENDING are numbers of tasks. PRIORITY is that of the most important pending ask. REASON is why the first pending
-    ask waits; ykactor asks has all reasons. Applications that have ended are listed until the daemon forgets them.
+    STATE has Held behind it if the application or its queue is held. RUNNING and PENDING are numbers of tasks. PRIORITY is that
+    of the most important pending ask, the effective one at root as in ykactor asks; APP-PRIO is the ask's own. REASON is why the
+    first pending ask waits; ykactor asks has all reasons.
+
+    With --since, and with --state completed, failed or rejected, the table is about the past: SUBMITTED, how long an application
+    has WAITED for its start and RAN, when it ENDED, what its tasks have USED (in core hours, GiB hours, and hours of one unit of
+    other types), what of it was LOST to preemption, and the REASON of a failure or refusal. The daemon forgets applications 72
+    hours after their end, and of more than 10,000 those that ended first; ykactor usage --by application has what they have used
+    for a year, and ykactor story --state-dir their events.
     """,
 )

@@ -8,7 +8,7 @@ from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.apps import seconds_since
 from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.priority_steps import priority_steps
+from ykactor.surfaces.cli.views.priority_steps import effective_priority
 from ykactor.surfaces.cli.views.view import State, View, command_of
 
 
@@ -16,28 +16,38 @@ def rows(state: State, now_ns: int) -> Iterator[Row]:
     """One for each group of asks of an application that wait for the same reason, with the keys of the first of them."""
     for name, application in state["applications"].items():
         for group in application.get("pending", ()):
-            *_, last = priority_steps(group["priority"], application["queueName"], state["queues"])
+            path = application["queueName"]
             yield {
                 "allocationKey": group["allocationKeys"][0],
                 "applicationID": name,
-                "queueName": application["queueName"],
+                "queueName": path,
                 "user": application["user"],
                 "ageSeconds": seconds_since(min(group["creationTimes"]), now_ns),
-                "effectivePriority": last["priority"],
+                "effectivePriority": effective_priority(group["priority"], path, state["queues"]),
                 **group,
             }
 
 
+def name_of(row: Row) -> str:
+    """``app-1/t1``, as ``ykactor cancel`` takes it."""
+    return f"{row['applicationID']}/{row['allocationKey']}"
+
+
+#: Which asks these are, and how important.
+COLUMNS = (
+    Column("ASK", field("allocationKey")),
+    Column("COUNT", field("count"), is_number=True),
+    Column("APPLICATION", field("applicationID")),
+    Column("QUEUE", field("queueName")),
+    Column("USER", field("user"), is_wide=True),
+    Column("PRIORITY", field("effectivePriority"), is_number=True),
+)
 VIEW = View(
     rows,
-    name="allocationKey",
+    name=name_of,
     columns=(
-        Column("ASK", field("allocationKey")),
-        Column("COUNT", field("count"), is_number=True),
-        Column("APPLICATION", field("applicationID")),
-        Column("QUEUE", field("queueName")),
-        Column("USER", field("user"), is_wide=True),
-        Column("PRIORITY", field("effectivePriority"), is_number=True),
+        *COLUMNS,
+        Column("REQUEST", field("priority"), is_number=True, is_wide=True),
         Column("AGE", field("ageSeconds", cells.age), is_number=True),
         Column("EACH", field("resource", cells.resource)),
         Column("ASKS", field("allocationKeys", ",".join), is_wide=True),
@@ -58,6 +68,8 @@ command = command_of(
     """List the pending asks with the reason why each waits, in present numbers, the most important first.
 
     A row is for asks of one application that wait for the same reason: the first of them, how many there are, and what each of
-    them wants. PRIORITY is the effective one at root, see ykactor priorities. MAY-PREEMPT is the time from which one may preempt.
+    them wants. PRIORITY is the effective one at root, see ykactor priorities; REQUEST is the ask's own. MAY-PREEMPT is the time
+    from which one may preempt. With -o name a row is APP/ASK of its first ask; the
+    others are not printed.
     """,
 )

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from ykactor.surfaces.cli.cells import NONE, printable
+from ykactor.surfaces.cli.views.filters import absent
 from ykactor.surfaces.cli.views.listing import Column, Row, table
 from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
@@ -29,12 +30,12 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
     """The lines about one object, given whether with all columns; fields without a value are left out."""
 
     def lines(is_wide: bool) -> Iterator[str]:
-        texts = [(field, printable(field.text(row))) for field in fields]
-        width = max(len(field.header) for field in fields)
-        for field, text in texts:
-            if text not in ("", NONE):
-                colour = field.colour(row)
-                yield f"{field.header:{width}}  {text if colour is None else click.style(text, fg=colour)}"
+        every = [(field, printable(field.text(row))) for field in fields]
+        shown = [(field, text) for field, text in every if text not in ("", NONE)]
+        width = max(len(field.header) for field, _ in shown)
+        for field, text in shown:
+            colour = field.colour(row)
+            yield f"{field.header:{width}}  {text if colour is None else click.style(text, fg=colour)}"
         for part in parts:
             if part.rows:
                 yield f"{part.title}:"
@@ -49,16 +50,12 @@ def find(snapshot: si.Snapshot, section: str, name: str, partition: str | None) 
     Raises:
         ClickException: no partition has it, or several have.
     """
-    found = [state for state in snapshot.partitions if name in state[section] and partition in (None, state["name"])]
+    found = [state for state in snapshot.partitions if name in state.get(section, {}) and partition in (None, state["name"])]
     kind = section.removesuffix("s")
     if not found:
-        where = "the daemon" if partition is None else f"partition {partition}"
-        raise click.ClickException(f"{where} has no {kind} {name}, or does not show it; ykactor {_LISTS[section]} lists them")
+        raise click.ClickException(absent(kind, name, "the daemon" if partition is None else f"partition {partition}"))
     if len(found) > 1:
         names = " and ".join(state["name"] for state in found)
         raise click.ClickException(f"found {kind} {name} in the partitions {names}, expected --partition with one of them")
     (state,) = found
     return state, state[section][name]
-
-
-_LISTS = {"applications": "apps", "nodes": "nodes"}

@@ -9,10 +9,11 @@ import trio
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.surfaces.cli import cells, past
 from ykactor.surfaces.cli.follow import COLOURS, time_text
-from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.cli.views.filters import absent
 from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
-from ykactor.surfaces.cli.views.showing import output_option, write
+from ykactor.surfaces.cli.views.showing import output_option, write, write_notes
 from ykactor.wire.si import messages as si
 
 _COLUMNS = (
@@ -31,13 +32,7 @@ _COLUMNS = (
 
 
 @click.command()
-@click.option(
-    "--since",
-    type=Since(),
-    default=0,
-    metavar="TIME",
-    help="Only events from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
-)
+@since_option
 @click.option("--partition", "partitions", multiple=True, metavar="NAME", help="Only what is in this partition. Repeatable.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only what is in this queue or below it. Repeatable.")
 @click.option("--app", "applications", multiple=True, metavar="ID", help="Only events of this application. Repeatable.")
@@ -53,30 +48,36 @@ def command(
     daemon: Destination,
     output: str,
 ) -> None:
-    """List the events that the daemon has in memory, the oldest first.
+    """List the events that the daemon has in memory, in the order of their times.
 
-    These are the last 100,000. A line on standard error says so when older ones are missing. ykactor follow prints new events as
-    they come, and ykactor story --state-dir reads all that the journal keeps. With -o name the number of each event is printed.
+    Events of the same time are in the order of their numbers, as are those of one partition. The audit tells of a refusal up to a
+    minute later: with the time at which it happened, but with a later number. These are the last 100,000 events. A line on
+    standard error says so when older ones are missing. ykactor follow prints new events as they come, and ykactor story
+    --state-dir reads all that the journal keeps. With -o name the number of each event is printed.
     """
     wanted = si.Subscribe(partitions=list(partitions), queues=list(queues), applications=list(applications), kinds=list(kinds))
     try:
-        events, lost = trio.run(_collect, daemon, wanted)
+        events, lost, missing = trio.run(_collect, daemon, wanted)
     except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise daemon.problem(errors.exceptions[0]) from None
     if lost is not None and not (events and events[0].timestamp_nano < since):
         click.echo(f"events {lost.from_} to {lost.to} are no longer in memory", err=True)
-    write(formatted(listing([event for event in events if event.timestamp_nano >= since]), output))
+    printout = listing([event for event in events if event.timestamp_nano >= since], missing)
+    write(formatted(printout, output))
+    write_notes(printout, output)
 
 
-def listing(events: list[si.EventRecord]) -> Printout:
-    """The events as rows."""
+def listing(events: list[si.EventRecord], missing_queues: list[str]) -> Printout:
+    """The events as rows, in the order of their times."""
+    events = sorted(events, key=lambda event: event.timestamp_nano)
     rows = [msgspec.to_builtins(event) for event in events]
     names = [str(event.sequence) for event in events]
-    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide))
+    notes = [absent("queue", queue) for queue in missing_queues]
+    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), notes)
 
 
-async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None]:
-    """The wanted events of those that happened up to now, and which older ones are lost."""
+async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None, list[str]]:
+    """The wanted events of those that happened up to now, which older ones are lost, and the wanted queues that do not exist."""
     events: list[si.EventRecord] = []
     lost: si.Lagged | None = None
     async with past.opened(daemon, "now") as told:
@@ -85,4 +86,4 @@ async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.E
                 lost = message
             else:
                 events.append(message)
-    return events, lost
+        return events, lost, told.missing_queues

@@ -10,7 +10,7 @@ import yaml
 from msgspec import Struct
 from rich.cells import cell_len
 
-from ykactor.surfaces.cli.cells import NONE, printable
+from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, printable
 from ykactor.surfaces.cli.json_text import indented
 
 #: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
@@ -39,9 +39,14 @@ class Column(Struct, frozen=True):
     colour: Callable[[Row], str | None] = lambda row: None
 
 
-def field(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
-    """The text of one field of a row; ``-`` if it is missing or null."""
-    return lambda row: NONE if row.get(key) is None else text(row[key])
+def field(key: str, text: Callable[[Any], str] = str, missing: str = NONE) -> Callable[[Row], str]:
+    """The text of one field of a row; ``-`` if it is null, ``missing`` if the row does not have it."""
+    return lambda row: missing if key not in row else NONE if row[key] is None else text(row[key])
+
+
+def shown(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
+    """The text of a field that a daemon leaves out for limited readers."""
+    return field(key, text, NOT_SHOWN)
 
 
 class Printout(Struct, frozen=True):
@@ -51,11 +56,13 @@ class Printout(Struct, frozen=True):
         document: the content as JSON.
         names: of the objects in it.
         lines: for people, given whether with all columns.
+        notes: sentences for standard error.
     """
 
     document: Any
     names: list[str]
     lines: Callable[[bool], Iterable[str]]
+    notes: Sequence[str] = ()
 
 
 def formatted(printout: Printout, output: str) -> Iterable[str]:

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.view import State, View, command_of
 
+#: What a reader is told who is limited to queues (SE-84).
+NOT_SHOWN = "nodes are not shown to you: what you may see is limited to queues (ykactor rule SE-84)"
 _COLOURS = {"Schedulable": "green", "Draining": "yellow", "Drained": "red"}
 
 
 def rows(state: State, _now_ns: int) -> Iterator[Row]:
-    """One for each node."""
+    """One for each node.
+
+    Raises:
+        ClickException: nodes are not shown.
+    """
+    if "nodes" not in state:
+        raise click.ClickException(NOT_SHOWN)
     for node_id, node in state["nodes"].items():
         yield {"nodeID": node_id, "state": state_of(node), "dominantShare": dominant_share(node), **node}
 
@@ -39,7 +49,7 @@ def dominant_share(node: dict[str, Any]) -> float:
 
 VIEW = View(
     rows,
-    name="nodeID",
+    name=field("nodeID"),
     columns=(
         Column("NODE", field("nodeID")),
         Column("STATE", field("state"), colour=colour),
@@ -56,7 +66,7 @@ VIEW = View(
         "use": lambda row: -row["dominantShare"],
         "tasks": lambda row: -len(row["allocations"]),
     },
-    filters=("state",),
+    states=tuple(_COLOURS),
 )
 
 command = command_of(

@@ -7,26 +7,39 @@ from collections.abc import Iterator
 
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.apps import pending_count
-from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.nodes import state_of
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import PARTITION, State, View, command_of
 
 
 def rows(state: State, _now_ns: int) -> Iterator[Row]:
-    """One: numbers of what the partition has, by state where there is one."""
+    """One: numbers of what the partition has, by state where there is one; without those that are not shown."""
     applications = state["applications"].values()
-    root = state["queues"].get("root", {})  # not seen by everybody
     yield {
         "queues": len(state["queues"]),
-        "nodes": dict(sorted(Counter(map(state_of, state["nodes"].values())).items())),
+        **_of_nodes(state),
         "applications": dict(sorted(Counter(application["state"] for application in applications).items())),
         "allocations": sum(len(application.get("allocations", ())) for application in applications),
         "pendingAsks": sum(pending_count(application.get("pending", [])) for application in applications),
-        "reservations": sum(len(node["reservations"]) for node in state["nodes"].values()),
-        "capacity": root.get("max"),
-        "allocated": root.get("allocated"),
-        "pending": root.get("pending"),
+        **_of_root(state),
     }
+
+
+def _of_nodes(state: State) -> Row:
+    if "nodes" not in state:
+        return {}
+    nodes = state["nodes"].values()
+    return {
+        "nodes": dict(sorted(Counter(map(state_of, nodes)).items())),
+        "reservations": sum(len(node["reservations"]) for node in nodes),
+    }
+
+
+def _of_root(state: State) -> Row:
+    if "root" not in state["queues"]:
+        return {}
+    root = state["queues"]["root"]
+    return {"capacity": root["max"], "allocated": root["allocated"], "pending": root["pending"]}
 
 
 def _nodes(nodes: dict[str, int]) -> str:
@@ -40,17 +53,18 @@ def _total(counts: dict[str, int]) -> str:
 
 VIEW = View(
     rows,
-    name="partition",
+    name=field("partition"),
     columns=(
+        PARTITION,
         Column("QUEUES", field("queues"), is_number=True),
-        Column("NODES", field("nodes", _nodes), is_number=True),
+        Column("NODES", shown("nodes", _nodes), is_number=True),
         Column("APPLICATIONS", field("applications", _total), is_number=True),
         Column("RUNNING", field("allocations"), is_number=True),
         Column("PENDING", field("pendingAsks"), is_number=True),
-        Column("USED", field("allocated", cells.resource)),
-        Column("CAPACITY", field("capacity", cells.resource)),
-        Column("RESERVED", field("reservations"), is_number=True, is_wide=True),
-        Column("WANTED", field("pending", cells.resource), is_wide=True),
+        Column("USED", shown("allocated", cells.resource)),
+        Column("CAPACITY", shown("capacity", cells.resource)),
+        Column("RESERVED", shown("reservations"), is_number=True, is_wide=True),
+        Column("WANTED", shown("pending", cells.resource), is_wide=True),
     ),
     orders={"name": lambda row: row["partition"]},
 )

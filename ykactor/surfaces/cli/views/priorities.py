@@ -11,7 +11,7 @@ from ykactor.surfaces.cli.views.priority_steps import priority_steps
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import State, View, command_of
 
-_COPIED = ("allocationKey", "applicationID", "queueName", "user", "count", "ageSeconds")
+_COPIED = ("allocationKey", "applicationID", "queueName", "user", "count", "ageSeconds", "effectivePriority")
 
 
 def rows(state: State, now_ns: int) -> Iterator[Row]:
@@ -23,7 +23,6 @@ def rows(state: State, now_ns: int) -> Iterator[Row]:
             "application": state["applications"][ask["applicationID"]]["priority"],
             "queue": state["queues"][ask["queueName"]]["priority"],
             "steps": [*priority_steps(ask["priority"], ask["queueName"], state["queues"])],
-            "effective": ask["effectivePriority"],
         }
 
 
@@ -37,22 +36,17 @@ def _fences(steps: list[dict[str, Any]]) -> str:
 
 VIEW = View(
     rows,
-    name="allocationKey",
+    name=asks.name_of,
     columns=(
-        Column("ASK", field("allocationKey")),
-        Column("COUNT", field("count"), is_number=True),
-        Column("APPLICATION", field("applicationID")),
-        Column("QUEUE", field("queueName")),
-        Column("EFFECTIVE", field("effective"), is_number=True),
+        *asks.COLUMNS,
         Column("REQUEST", field("request"), is_number=True),
         Column("APP-PRIO", field("application", priority), is_number=True),
         Column("QUEUE-PRIO", field("queue", priority), is_number=True),
-        Column("USER", field("user"), is_wide=True),
         Column("OFFSETS", field("steps", _offsets)),
         Column("FENCES", field("steps", _fences)),
     ),
     orders={
-        "effective": lambda row: (-row["effective"], -row["request"], -row["ageSeconds"]),
+        "priority": lambda row: (-row["effectivePriority"], -row["request"], -row["ageSeconds"]),
         "request": lambda row: (-row["request"], -row["ageSeconds"]),
         "queue": lambda row: (row["queueName"].split("."), -row["request"], -row["ageSeconds"]),
     },
@@ -64,8 +58,8 @@ command = command_of(
     """List what the priority of each pending ask is made of, the most important first.
 
     REQUEST is the ask's own priority. Each queue from its leaf to root adds its offset (OFFSETS); a fence hides what is inside,
-    and shows its offset alone (FENCES). EFFECTIVE is the result at root, or at the highest queue that you may see. APP-PRIO
-    and QUEUE-PRIO are those of the most important ask in its application and leaf. A row is for asks of one application that
-    wait for the same reason, with the priority of the most important of them.
+    and shows its offset alone (FENCES). PRIORITY is the result at root, or at the highest queue that you may see. APP-PRIO is the
+    highest REQUEST in the application, and QUEUE-PRIO the priority that the leaf shows to its parent. A row is for asks of one
+    application that wait for the same reason, with the priority of the most important of them.
     """,
 )

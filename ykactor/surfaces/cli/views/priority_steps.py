@@ -10,13 +10,17 @@ from ykactor.core.queueing.priorities import queue_priority
 
 
 def priority_steps(request: int, path: str, queues: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What each queue from the leaf upwards makes of the priority, if nothing in it is more important (PR-11).
-
-    The last one has the effective priority; a limited reader sees no more than the highest queue in view.
-    """
+    """What each queue from the leaf upwards makes of the priority, if nothing in it is more important (PR-11)."""
     while path in queues:
         offset, is_fence = queues[path]["priorityOffset"], queues[path]["priorityPolicy"] == "fence"
         shown = queue_priority(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))
         assert shown is not None, "of a number"
         yield {"queueName": path, "offset": offset, "isFence": is_fence, "priority": shown}
         request, path = shown, path.rpartition(".")[0]
+
+
+def effective_priority(request: int, path: str, queues: dict[str, dict[str, Any]]) -> int:
+    """The priority at root; for a limited reader at the highest queue in view."""
+    for step in priority_steps(request, path, queues):
+        request = step["priority"]
+    return request

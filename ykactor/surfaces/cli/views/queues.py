@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ykactor.core.messages.states import QueueState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text
+from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.view import State, View, command_of
 
-_COLOURS = {"Draining": "yellow", "Stopped": "red"}
+_COLOURS = {"Draining": "yellow"}
 
 
 def rows(state: State, _now_ns: int) -> Iterator[Row]:
     """One for each queue."""
     for path, queue in state["queues"].items():
-        yield {"queueName": path, **queue}
+        yield {"queueName": path, **queue, "isHeld": bool(held_queue(path, state["queues"]))}
 
 
 def priority(value: int) -> str:
@@ -29,20 +31,22 @@ def running(row: Row) -> str:
     return f"{row['runningApplications']}/{most}" if most else str(row["runningApplications"])
 
 
+#: What the parent sees; asks and applications have another priority, that at root.
+QUEUE_PRIORITY = Column("QUEUE-PRIO", field("priority", priority), is_number=True)
 VIEW = View(
     rows,
-    name="queueName",
+    name=field("queueName"),
     columns=(
         Column("QUEUE", field("queueName")),
-        Column("STATE", field("state"), colour=lambda row: _COLOURS.get(row["state"])),
+        Column("STATE", state_text, colour=lambda row: _COLOURS.get(row["state"])),
         Column("USED", field("allocated", cells.resource)),
         Column("GUARANTEED", field("guaranteed", cells.resource)),
         Column("MAX", field("max", cells.resource)),
         Column("PENDING", field("pending", cells.resource)),
         Column("RUNNING", running, is_number=True),
-        Column("PRIORITY", field("priority", priority), is_number=True),
+        QUEUE_PRIORITY,
         Column("HEADROOM", field("headroom", cells.resource), is_wide=True),
-        Column("SHARE", field("share", "{:.2f}".format), is_wide=True, is_number=True),
+        Column("SHARE", shown("share", "{:.2f}".format), is_wide=True, is_number=True),
         Column("SORT", field("sortPolicy"), is_wide=True),
         Column("OFFSET", field("priorityOffset"), is_wide=True, is_number=True),
         Column("FENCE", lambda row: "yes" if row["priorityPolicy"] == "fence" else "no", is_wide=True),
@@ -55,14 +59,16 @@ VIEW = View(
         "share": lambda row: -row.get("share", 0.0),
         "priority": lambda row: -row["priority"],
     },
-    filters=("queue", "state"),
+    filters=("queue",),
+    states=(*QueueState, HELD),
 )
 
 command = command_of(
     VIEW,
     """List the queues with usage, guarantee, quota, pending resources, running applications and priority.
 
-    RUNNING is the number of running applications, of how many at most. PRIORITY is what the parent sees. HEADROOM is what is left
-    on the whole path. SHARE is the usage against the guarantee: 1.00 is all that is guaranteed. "-" is no limit or no guarantee.
+    STATE has Held behind it if the queue or one above it is held. RUNNING is the number of running applications, of how many at
+    most. QUEUE-PRIO is the priority that the parent sees, of the most important ask in it. HEADROOM is what is left on the whole
+    path. SHARE is the usage against the guarantee: 1.00 is all that is guaranteed. "-" is no limit or no guarantee.
     """,
 )

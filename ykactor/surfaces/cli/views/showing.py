@@ -1,4 +1,4 @@
-"""Taking a snapshot from a daemon and printing what a command shows of it, once or again and again."""
+"""Asking a daemon and printing what a command shows of its answer, mostly of a snapshot, once or again and again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from functools import partial, wraps
 from itertools import chain
+from typing import NoReturn, TypeVar
 
 import click
 import trio
@@ -16,23 +17,26 @@ from rich.cells import cell_len
 
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.client.login import LoginOptions
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
 from ykactor.wire.si import messages as si
 
-#: How long a daemon may take for a snapshot: a large one takes a second or two, also under load.
-SNAPSHOT_S = 60.0
-#: The shortest pause between two snapshots ...
+#: How long a daemon may take for an answer: a large snapshot takes a second or two, also under load.
+ANSWER_S = 60.0
+#: The shortest pause between two answers ...
 PAUSE_S = 2.0
 #: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
 _PAUSE_FACTOR = 9
 
-#: What people are told below an empty table: a name in an option may be wrong, or hidden from who asks.
+#: What people are told below an empty table: there may be nothing, or it is hidden from who asks.
 NOTHING = "nothing is there that matches and that the daemon shows you"
 
-Show = Callable[[si.Snapshot], Printout]
-Take = Callable[[], Awaitable[si.Snapshot]]
+T = TypeVar("T")
+Take = Callable[[], Awaitable[T]]
+#: Asks the daemon of a URL; raises as ``take_snapshot``.
+Ask = Callable[[str, LoginOptions], Awaitable[T]]
 
 
 class Showing(Struct, frozen=True):
@@ -42,26 +46,41 @@ class Showing(Struct, frozen=True):
     output: str
     is_watching: bool
 
-    def run(self, show: Show) -> None:
-        """Print what ``show`` makes of the state, with ``--watch`` until Ctrl-C.
+    def run(self, show: Callable[[si.Snapshot], Printout]) -> None:
+        """Print what ``show`` makes of the state, as ``run_with`` does."""
+        self.run_with(take_snapshot, show)
+
+    def run_with(self, ask: Ask[T], show: Callable[[T], Printout]) -> Printout:
+        """Print what ``show`` makes of the answer to ``ask``, with ``--watch`` until Ctrl-C; what was printed.
 
         Raises:
-            ClickException: there is no connection, or the daemon refuses to show its state, or ``show`` raises it.
+            ClickException: there is no connection, or the daemon refuses to answer, or ``show`` raises it.
         """
         try:
-            trio.run(self._run, show)
+            return trio.run(self._run, ask, show)
         except* (Disconnected, RequestRefused) as errors:
-            raise click.ClickException(str(errors.exceptions[0])) from None
+            raise self.daemon.problem(errors.exceptions[0]) from None
 
-    async def _run(self, show: Show) -> None:
-        take = partial(take_snapshot, self.daemon.url, self.daemon.login())  # read once: the token may come from a pipe
+    async def _run(self, ask: Ask[T], show: Callable[[T], Printout]) -> Printout:
+        take = taking(ask, self.daemon)
         if self.is_watching:
             await watch(take, show, self.output, is_terminal=sys.stdout.isatty())
-        else:
-            printout = show(await take())
-            write(formatted(printout, self.output))
-            if not printout.names and self.output in ("table", "wide"):
-                click.echo(NOTHING, err=True)
+        printout = show(await take())
+        write(formatted(printout, self.output))
+        write_notes(printout, self.output)
+        return printout
+
+
+def taking(ask: Ask[T], daemon: Destination) -> Take[T]:
+    """Asks this daemon, and waits for up to ``ANSWER_S``."""
+    login = daemon.login()  # read once: the token may come from a pipe
+
+    async def take() -> T:
+        with trio.move_on_after(ANSWER_S):
+            return await ask(daemon.url, login)
+        raise Disconnected(f"{daemon.url}: no answer within {ANSWER_S:g} s, the daemon has too much to do")
+
+    return take
 
 
 async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
@@ -70,16 +89,15 @@ async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
     Raises:
         Disconnected: there is no connection. RequestRefused: the daemon does not show its state.
     """
-    with trio.move_on_after(SNAPSHOT_S):
-        async with follow(url, from_="snapshot", waits=False, **login) as messages:
-            async for message in messages:
-                if isinstance(message, si.Snapshot):
-                    return message
-    raise Disconnected(f"{url}: no snapshot within {SNAPSHOT_S:g} s, the daemon has too much to do")
+    async with follow(url, from_="snapshot", waits=False, **login) as messages:
+        async for message in messages:
+            if isinstance(message, si.Snapshot):
+                return message
+    raise AssertionError("following does not end")
 
 
-async def snapshots(take: Take, on_lost: Callable[[str], object]) -> AsyncGenerator[si.Snapshot, None]:
-    """Yields the state again and again, every ``PAUSE_S`` or less often if it is large.
+async def answers(take: Take[T], on_lost: Callable[[str], object]) -> AsyncGenerator[T, None]:
+    """Yields an answer again and again, every ``PAUSE_S`` or less often if it takes long.
 
     Goes on when the daemon is away for a while, with a sentence to ``on_lost``; raises as ``take`` if it is at the beginning.
     """
@@ -87,7 +105,7 @@ async def snapshots(take: Take, on_lost: Callable[[str], object]) -> AsyncGenera
     while True:
         began_at = trio.current_time()
         try:
-            snapshot = await take()
+            answer = await take()
         except Disconnected as lost:
             if is_first:
                 raise
@@ -96,22 +114,29 @@ async def snapshots(take: Take, on_lost: Callable[[str], object]) -> AsyncGenera
         else:
             is_first = False
             took_s = trio.current_time() - began_at
-            yield snapshot
+            yield answer
             await trio.sleep(max(PAUSE_S, _PAUSE_FACTOR * took_s))
 
 
-async def watch(take: Take, show: Show, output: str, *, is_terminal: bool) -> None:
-    """Print the state again and again: on a terminal in place of the last one, else below it, after a line between them."""
+async def watch(take: Take[T], show: Callable[[T], Printout], output: str, *, is_terminal: bool) -> NoReturn:
+    """Print the answer again and again: on a terminal in place of the last one, else below it, after a line between them.
+
+    Notes are above the answer on a terminal, else told once.
+    """
     between: list[str] = []
-    async with aclosing(snapshots(take, partial(click.echo, err=True))) as states:
-        async for snapshot in states:
-            lines = formatted(show(snapshot), output)
+    async with aclosing(answers(take, partial(click.echo, err=True))) as found:
+        async for answer in found:
+            printout = show(answer)
+            lines = formatted(printout, output)
             if is_terminal:
                 click.clear()
-                write(on_screen(lines, *shutil.get_terminal_size()))
+                write(on_screen(chain(map(printable, printout.notes), lines), *shutil.get_terminal_size()))
             else:
                 write(chain(between, lines))
+                if not between:
+                    write_notes(printout, output)
                 between = ["---" if output == "yaml" else ""]
+    raise AssertionError("answers do not end")
 
 
 def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
@@ -124,6 +149,13 @@ def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
             yield f"... {plural(len(every) - number, 'more line')}"
             return
         yield line
+
+
+def write_notes(printout: Printout, output: str) -> None:
+    """What people are told on standard error: what they have named that is not there, or that a table is empty."""
+    is_empty_table = not printout.names and output in ("table", "wide")
+    for note in printout.notes or [NOTHING] * is_empty_table:
+        click.echo(printable(note), err=True)
 
 
 def write(lines: Iterable[str]) -> None:

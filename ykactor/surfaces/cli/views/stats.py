@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import partitions
 from ykactor.surfaces.cli.views.description import Part, lines_of
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, shown
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
 from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
@@ -28,18 +28,24 @@ def _preemption(counts: dict[str, object]) -> str:
     return ", ".join(f"{counts[key]} {text}" for key, text in texts.items()) if counts["enabled"] else "disabled"
 
 
+def _cycles(times: Mapping[str, float]) -> str:
+    took = (f"{kind} {1e3 * times[f'{kind}Seconds']:.3g} ms" for kind in ("last", "mean", "max"))
+    return f"{times['count']}: {', '.join(took)}"
+
+
 _FIELDS = (
     Column("Partition", field("partition")),
     Column("Queues", field("queues")),
-    Column("Nodes", field("nodes", _counts)),
+    Column("Nodes", shown("nodes", _counts)),
     Column("Applications", field("applications", _counts)),
     Column("Running tasks", field("allocations")),
     Column("Pending asks", field("pendingAsks")),
-    Column("Reservations", field("reservations")),
-    Column("Capacity", field("capacity", cells.resource)),
-    Column("Used", field("allocated", cells.resource)),
-    Column("Pending", field("pending", cells.resource)),
-    Column("Preemption", field("preemption", _preemption)),
+    Column("Reservations", shown("reservations")),
+    Column("Capacity", shown("capacity", cells.resource)),
+    Column("Used", shown("allocated", cells.resource)),
+    Column("Pending", shown("pending", cells.resource)),
+    Column("Preemption", shown("preemption", _preemption)),
+    Column("Cycles", shown("cycles", _cycles)),
 )
 REASONS = (Column("ASKS", field("asks"), is_number=True), Column("REASON", field("reason")))
 _PREDICATES = (
@@ -53,13 +59,16 @@ _PREDICATES = (
 @click.command()
 @showing_options
 def command(showing: Showing) -> None:
-    """Print numbers about the daemon: what it has, what waits and for what, preemptions, predicates, and the last event."""
+    """Print numbers about the daemon: what it has, what waits and for what, preemptions, cycles, predicates, the last event.
+
+    Cycles are counted since the daemon was started, also those that found nothing to decide.
+    """
     showing.run(described)
 
 
 def described(snapshot: si.Snapshot) -> Printout:
     """The numbers of a snapshot."""
-    rows = [*map(_row, snapshot.partitions)]
+    rows = [_row(state, snapshot.cycles) for state in snapshot.partitions]
     document = {"lastEvent": snapshot.sequence, "instance": snapshot.instance, "partitions": rows}
 
     def lines(is_wide: bool) -> Iterator[str]:
@@ -81,12 +90,12 @@ def reasons(state: State) -> list[Row]:
     return [{"reason": reason, "asks": asks} for reason, asks in waiting.most_common(_REASONS_MAX)]
 
 
-def _row(state: State) -> Row:
-    (row,) = partitions.rows(state, 0)
-    return {
-        "partition": state["name"],
-        **row,
-        "reasons": reasons(state),
-        "preemption": state.get("preemption"),  # not seen by everybody
-        "predicates": state.get("predicates", {}).get("classes", []),
-    }
+def _row(state: State, cycles: Mapping[str, Mapping[str, float]]) -> Row:
+    """Without what is not shown."""
+    (counts,) = partitions.rows(state, 0)
+    row = {"partition": state["name"], **counts, "reasons": reasons(state)}
+    if "preemption" in state:
+        row["preemption"] = state["preemption"]
+    if state["name"] in cycles:
+        row["cycles"] = cycles[state["name"]]
+    return row | {"predicates": state.get("predicates", {}).get("classes", [])}

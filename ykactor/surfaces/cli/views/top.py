@@ -7,9 +7,8 @@ import sys
 import termios
 import tty
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from functools import partial
 from typing import Any
 
 import click
@@ -25,7 +24,7 @@ from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views import partitions, queues, stats
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
-from ykactor.surfaces.cli.views.showing import Take, snapshots, take_snapshot
+from ykactor.surfaces.cli.views.showing import Take, answers, take_snapshot, taking
 from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
@@ -41,7 +40,7 @@ _QUEUES = (
     Column("USED OF MAX, | GUARANTEED", field("bar"), colour=lambda row: _use_colour(row["use"])),
     Column("WAITING", field("waiting"), is_number=True, colour=lambda row: "yellow" if row["waiting"] else None),
     Column("RUNNING", queues.running, is_number=True),
-    Column("PRIORITY", field("priority", queues.priority), is_number=True),
+    queues.QUEUE_PRIORITY,
     Column("USED", field("allocated", cells.resource)),
     Column("MAX", field("max", cells.resource)),
 )
@@ -60,7 +59,7 @@ def command(daemon: Destination) -> None:
     try:
         trio.run(_show, daemon)
     except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise daemon.problem(errors.exceptions[0]) from None
 
 
 def has_terminal() -> bool:
@@ -69,7 +68,7 @@ def has_terminal() -> bool:
 
 
 async def _show(daemon: Destination) -> None:
-    take = partial(take_snapshot, daemon.url, daemon.login())
+    take = taking(take_snapshot, daemon)
     await take()  # before the terminal is taken over: why it fails is then an ordinary line
     with _single_keys(sys.stdin.fileno()) as keyboard, Live(screen=True, auto_refresh=False) as live:
         async with trio.open_nursery() as nursery:
@@ -96,14 +95,14 @@ async def _wait_for_q(keyboard: int) -> None:
         keys = os.read(keyboard, 100)
 
 
-async def _refresh(live: Live, url: str, take: Take) -> None:
+async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
     body: list[str] = []
 
     def draw(notice: str) -> None:
         title = click.style(notice, reverse=True)
         live.update(Group(*(Text.from_ansi(line, no_wrap=True, overflow="ellipsis") for line in (title, *body))), refresh=True)
 
-    async with aclosing(snapshots(take, draw)) as states:
+    async with aclosing(answers(take, draw)) as states:
         async for snapshot in states:
             body = frame(snapshot, live.console.height - 1)
             draw(f"{url}, event {snapshot.sequence}, q ends")
@@ -112,10 +111,10 @@ async def _refresh(live: Live, url: str, take: Take) -> None:
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     """What is shown of a state on so many lines; each partition gets as many as the others."""
     share = height // max(1, len(snapshot.partitions))
-    return [line for state in snapshot.partitions for line in _of_partition(state, share)][:height]
+    return [line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share)][:height]
 
 
-def _of_partition(state: State, height: int) -> Iterator[str]:
+def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:
     (counts,) = partitions.rows(state, 0)
     room = max(2, height - _FIXED_LINES)
     rows = _queue_rows(state)
@@ -125,7 +124,8 @@ def _of_partition(state: State, height: int) -> Iterator[str]:
         plural(sum(counts["applications"].values()), "application"),
         f"{plural(counts['allocations'], 'task')} running",
         f"{plural(counts['pendingAsks'], 'ask')} pending",
-        plural(sum(counts["nodes"].values()), "node"),
+        *([plural(sum(counts["nodes"].values()), "node")] if "nodes" in counts else []),
+        *(f"last cycle {1e3 * times['lastSeconds']:.3g} ms" for name, times in cycles.items() if name == state["name"]),
     )
     yield click.style(f"{state['name']}: {', '.join(numbers)}", bold=True)
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))

@@ -36,7 +36,7 @@ def _unlimited(state: State, counted: set[tuple[str, str]]) -> Iterator[Row]:
     running: Counter[tuple[str, str]] = Counter()
     for application in state["applications"].values():
         key = (application.get("user", ""), application["queueName"])
-        if "user" in application and key not in counted:  # it has not ended
+        if "allocated" in application and key not in counted:  # it has not ended
             used.setdefault(key, Counter()).update(application["allocated"])
             running[key] += bool(application["allocated"])
     for (user, path), amounts in used.items():
@@ -53,7 +53,7 @@ def _unlimited(state: State, counted: set[tuple[str, str]]) -> Iterator[Row]:
 
 VIEW = View(
     rows,
-    name="whose",
+    name=lambda row: row.get("user") or row["group"],
     columns=(
         Column("USER", field("user")),
         Column("GROUP", field("group")),

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import click
 from msgspec import Struct
 
-from ykactor.access.model import is_below, normal_queue
 from ykactor.actors.clock import system_ns
+from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.views.filters import FILTERS, Choice
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
 from ykactor.wire.si import messages as si
 
 #: The state of a partition, as in a snapshot.
 State = dict[str, Any]
-#: The values that a filter was given, and a row.
-Matches = Callable[[tuple[str, ...], Row], bool]
-
-_PARTITION = Column("PARTITION", field("partition"))
+PARTITION = Column("PARTITION", field("partition"))
 
 
 class View(Struct, frozen=True):
@@ -28,66 +25,65 @@ class View(Struct, frozen=True):
 
     Attributes:
         rows: of a partition's state at a Unix time in ns. Their ``partition`` is filled in.
-        name: the field that names a row.
+        name: of a row, as the next command takes it.
         orders: sort keys by the name of the order; the first is the default. Equal rows are ordered by partition, and
             in it as ``rows`` has them.
+        past: the columns in place of these if only what has ended is chosen; none if nothing ends.
         filters: some of ``FILTERS``; the field of the same name must be in the rows that it may keep.
+        states: those that rows may have, by which they can be chosen.
     """
 
     rows: Callable[[State, int], Iterable[Row]]
-    name: str
+    name: Callable[[Row], str]
     columns: tuple[Column, ...]
     orders: Mapping[str, Callable[[Row], Any]]
     filters: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    past: tuple[Column, ...] = ()
 
-    def of(self, snapshot: si.Snapshot, keeps: Callable[[Row], bool], order: str, now_ns: int) -> Printout:
-        """The rows that are kept, in an order; the partition is a column if there are several."""
+    def of(self, snapshot: si.Snapshot, choice: Choice, order: str, now_ns: int) -> Printout:
+        """The rows that are chosen, in an order; the partition is a column if there are several."""
         found = [{"partition": state["name"], **row} for state in snapshot.partitions for row in self.rows(state, now_ns)]
-        rows = sorted(filter(keeps, found), key=self.orders[order])
-        is_named = len(snapshot.partitions) > 1 or self.name == "partition"
+        rows = sorted(filter(choice.keeps, found), key=self.orders[order])
+        is_missing = PARTITION not in self.columns
+        columns = self.past if self.past and choice.is_past else self.columns
 
         def lines(is_wide: bool) -> Iterable[str]:
-            return table([_PARTITION, *self.columns] if is_wide or is_named else self.columns, rows, is_wide=is_wide)
+            first = [PARTITION] * (is_missing and (is_wide or len(snapshot.partitions) > 1))
+            return table([*first, *columns], rows, is_wide=is_wide)
 
-        return Printout(rows, [str(row[self.name]) for row in rows], lines)
-
-
-def _is_in_queue(queues: tuple[str, ...], row: Row) -> bool:
-    return is_below(row.get("queueName", ""), [normal_queue(queue) for queue in queues])
-
-
-def _is_equal(key: str, values: tuple[str, ...], row: Row) -> bool:
-    return str(row.get(key)) in values
-
-
-def _is_alike(key: str, values: tuple[str, ...], row: Row) -> bool:
-    return str(row.get(key)).lower() in [value.lower() for value in values]
-
-
-#: The options that choose rows, each with its help.
-FILTERS: Mapping[str, tuple[Matches, str]] = {
-    "partition": (partial(_is_alike, "partition"), "Only what is in this partition. Repeatable."),
-    "queue": (_is_in_queue, "Only what is in this queue and in the queues below it. Repeatable."),
-    "state": (partial(_is_alike, "state"), "Only what is in this state. Repeatable."),
-    "user": (partial(_is_equal, "user"), "Only what belongs to this user. Repeatable."),
-}
+        names = list(dict.fromkeys(map(self.name, rows)))
+        return Printout(rows, names, lines, list(choice.unknown(snapshot.partitions)))
 
 
 def command_of(view: View, explanation: str) -> click.Command:
     """The command that prints a view."""
 
-    def show(showing: Showing, order: str, **chosen: tuple[str, ...]) -> None:
-        def keeps(row: Row) -> bool:
-            return all(FILTERS[name][0](values, row) for name, values in chosen.items() if values)
-
-        showing.run(lambda snapshot: view.of(snapshot, keeps, order, system_ns()))
+    def show(
+        showing: Showing, order: str, state: tuple[str, ...] = (), since_ns: int | None = None, **names: tuple[str, ...]
+    ) -> None:
+        choice = Choice.of(state, since_ns, **names)
+        showing.run(lambda snapshot: view.of(snapshot, choice, order, system_ns()))
 
     first, *_ = orders = list(view.orders)
     sort = click.option("--sort", "order", type=click.Choice(orders), default=first, show_default=True, help="The order.")
+    in_state = click.option(
+        "--state",
+        type=click.Choice(view.states, case_sensitive=False),
+        multiple=True,
+        help="Only what is in this state. Repeatable.",
+    )
+    since = click.option(
+        "--since",
+        "since_ns",
+        type=Since(),
+        metavar="TIME",
+        help="Only what has ended from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
+    )
     chooses = [
-        click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name][1]) for name in ("partition", *view.filters)
+        click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name].help) for name in ("partition", *view.filters)
     ]
     decorated = showing_options(show)
-    for option in (sort, *reversed(chooses)):
+    for option in (sort, *[since] * bool(view.past), *[in_state] * bool(view.states), *reversed(chooses)):
         decorated = option(decorated)
     return click.command(help=explanation)(decorated)

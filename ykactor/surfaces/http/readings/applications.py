@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from heapq import merge
+from collections.abc import Iterable, Iterator
 
-from ykactor.core.accounting.past import NO_TYPE, History, Past
-from ykactor.core.inspection.pending import PendingTexts
+from ykactor.core.accounting.past import NO_TYPE, History, Past, total
+from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.timers import EndedApplication
+from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import Resource, add_to, most
 from ykactor.core.values.times import MS_NS
 from ykactor.surfaces.http.readings.look import Look, limit, used
 from ykactor.surfaces.http.readings.tasks import allocation, request
 from ykactor.surfaces.http.times import rfc3339
 from ykactor.wire.rest import types
-from ykactor.wire.rest.codec import encode_part
+from ykactor.wire.rest.codec import encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.
 LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
-#: What they show for states that Apache YuniKorn does not have (AP-40).
-_SHOWN = {ApplicationState.STARTING: "Running"}
-#: An entry of an application takes as long as so many other items: 20 us.
+#: How states are shown, also one that Apache YuniKorn does not have (AP-40).
+_SHOWN = {state: state.value for state in ApplicationState} | {ApplicationState.STARTING: "Running"}
+#: An application, and each ask and allocation, takes as long as so many other items: 20 us.
 _ENTRY_ITEMS = 10
+_SMALL_MAX = 20
+
+
+def are_small(found: Iterable[Application]) -> bool:
+    """Whether these and their asks and allocations are so few together that to read them takes less than 1 ms."""
+    size = 0
+    for application in found:
+        size += 1 + len(application.asks) + len(application.allocations)
+        if size > _SMALL_MAX:
+            return False
+    return True
 
 
 def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[bytes]]:
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
-    texts, pace = PendingTexts(look.state), Pace()
+    causes, pace = PendingCauses(look.state), Pace()
     found = []
-    for application in _live(look, queue):
-        if status in ("", _state(application.state).lower()):
-            found.append(encode_part(_live_application(look, application, texts)))
-        if pace.is_due(_ENTRY_ITEMS * (1 + len(application.asks) + len(application.allocations))):
+    for _, _, application in (yield from sorted_in_parts(_live(look, queue))):
+        if status in ("", _SHOWN[application.state].lower()):
+            found.append((yield from _live_application(look, application, causes, pace)))
+        if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
 
 
-def _live(look: Look, queue: QueuePath | None) -> Iterable[Application]:
-    """In order: those of each leaf nearly are, and those of all are merged one by one, so that no pause is far."""
+def _live(look: Look, queue: QueuePath | None) -> Iterator[tuple[int, int, Application]]:
+    """What is shown, each after what orders it: the submission, and the number of the registration."""
     registry = look.core.registry
-    paths = dict.fromkeys(registry.applications.values()) if queue is None else [queue]
-    leaves = [sorted(registry.leaf(path).applications.values(), key=_order) for path in paths if look.shows(path)]
-    return merge(*leaves, key=_order)
-
-
-def _order(application: Application) -> tuple[int, int]:
-    return application.submission_ns, application.arrival
+    for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
+        for application in registry.leaf(path).applications.values() if look.shows(path) else ():
+            yield application.submission_ns, application.arrival, application
 
 
 def completed(look: Look) -> Pausing[list[bytes]]:
@@ -73,36 +81,29 @@ def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list
     return found
 
 
-def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> types.Application | None:
-    """A live application, also only if it is in a queue; None if there is none."""
+def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Pausing[bytes | None]:
+    """A live application, also only if it is in a queue, encoded; None if there is none."""
     found = look.core.registry.applications.get(application_id)
     if found is None or queue not in (None, found) or not look.shows(found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
-    return _live_application(look, application, PendingTexts(look.state))
+    return (yield from _live_application(look, application, PendingCauses(look.state), Pace()))
 
 
-def _state(state: ApplicationState) -> str:
-    return _SHOWN.get(state, state.value)
-
-
-def _live_application(look: Look, application: Application, texts: PendingTexts) -> types.Application:
-    pending = look.state.applications[application.application_id]
+def _live_application(look: Look, application: Application, causes: PendingCauses, pace: Pace) -> Pausing[bytes]:
+    pending, total = look.state.applications[application.application_id], dict[str, int]()
+    asks = yield from _requests(look, pending, causes, total, pace)
+    tasks = yield from _allocations(look, application, pace)
     highest = pending.priorities.highest
-    return types.Application(
+    shown = types.Application(
         application_id=application.application_id,
         used_resource=used(pending.allocated),
         max_used_resource=used(most(application.past.max_used, application.used)),
-        pending_resource=used(_pending_resource(application)),
+        pending_resource=used(total),
         partition=look.core.name,
         queue_name=application.queue,
         submission_time=look.time(application.submission_ns),
-        requests=_requests(look, pending, texts),
-        allocations=[
-            allocation(look, application, key)
-            for key, _ in sorted(application.allocations.items(), key=lambda item: item[1][0].arrival)
-        ],
-        application_state=_state(application.state),
+        application_state=_SHOWN[application.state],
         user=application.who.user,
         groups=list(application.who.groups),
         state_log=_state_log(look, application.past),
@@ -123,31 +124,40 @@ def _live_application(look: Look, application: Application, texts: PendingTexts)
         resource_history=_history(look, application.past),
         backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
     )
+    return encode_with(shown, {"requests": asks, "allocations": tasks})
 
 
-def _pending_resource(application: Application) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for ask in application.asks.values():
-        for name, quantity in ask.spec.resource.items():
-            total[name] = total.get(name, 0) + quantity
-    return total
-
-
-def _requests(look: Look, pending: PendingApplication, texts: PendingTexts) -> list[types.Request]:
-    reasons: dict[object, str] = {}
-    requests = []
-    for ask, queue in sorted(pending.asks.values(), key=lambda entry: entry[0].arrival):
-        if look.view is not None:  # it may name others
-            reason = ""
-        elif ask.spec.allocation_key in pending.reserving:
-            reason = texts.of_reserved(look.state.reservations.of(ask))
+def _requests(
+    look: Look, pending: PendingApplication, causes: PendingCauses, total: dict[str, int], pace: Pace
+) -> Pausing[list[bytes]]:
+    """The pending asks by their arrival, encoded; what they want is added to ``total``."""
+    known: dict[AskQueue, PendingCause] = {}
+    found: list[bytes] = []
+    if not pending.asks:
+        return found
+    for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in pending.asks.items())):
+        ask, queue = pending.asks[key]
+        add_to(total, ask.spec.resource)
+        if key in pending.reserving:
+            cause = causes.of_reserved(look.state.reservations.of(ask))
         elif queue is None:
-            reason = texts.of_held(pending, ask)
+            cause = causes.of_held(pending, ask)
         else:
-            known = reasons.get(queue)
-            reason = reasons[queue] = texts.of(pending, queue) if known is None else known
-        requests.append(request(look, ask, reason))
-    return requests
+            cause = known[queue] = known.get(queue) or causes.of(pending, queue)
+        found.append(encode_part(request(look, ask, look.reason(cause, ask.spec.resource))))
+        if pace.is_due(_ENTRY_ITEMS):
+            yield ()
+    return found
+
+
+def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[list[bytes]]:
+    """What runs by its arrival, encoded."""
+    running, found = application.allocations, []
+    for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())):
+        found.append(encode_part(allocation(look, application, key)))
+        if pace.is_due(_ENTRY_ITEMS):
+            yield ()
+    return found
 
 
 def _ended_application(look: Look, entry: EndedApplication) -> types.Application:
@@ -176,8 +186,9 @@ def _state_log(look: Look, past: Past) -> list[types.StateChange]:
     """Without changes between states that are shown as the same."""
     log: list[types.StateChange] = []
     for at_ns, state in past.states:
-        if not log or log[-1].application_state != _state(state):
-            log.append(types.StateChange(time=look.time(at_ns), application_state=_state(state)))
+        shown = _SHOWN[state]
+        if not log or log[-1].application_state != shown:
+            log.append(types.StateChange(time=look.time(at_ns), application_state=shown))
     return log
 
 
@@ -197,7 +208,4 @@ def _by_type(look: Look, history: History) -> dict[str, Resource]:
     """A limited reader sees no nodes, and so no types of them."""
     if look.view is None:
         return {instance_type: used(resource) for instance_type, resource in history.items()}
-    total: Resource = {}
-    for resource in history.values():
-        add_to(total, resource)
-    return {NO_TYPE: used(total)} if total else {}
+    return {NO_TYPE: used(total(history))} if history else {}

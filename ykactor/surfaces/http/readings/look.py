@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.access.view import View
+from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, pruned, saturated
@@ -30,6 +31,10 @@ class Look(Struct, frozen=True, gc=False):
     def shows(self, path: str) -> bool:
         """Whether the queue, a path in lower case, is shown; "" stands for what is in no queue."""
         return self.view is None or self.view.shows_queue(path)
+
+    def reason(self, cause: PendingCause, wanted: Resource) -> str:
+        """Why an ask is pending that wants so much, base units."""
+        return cause.text if self.view is None else self.view.reason(cause, wanted)
 
     def time(self, at_ns: int) -> int:
         """A time of an application or ask; to a limited reader in whole milliseconds (SE-84)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.placement.rules import RECOVERY_QUEUE
@@ -19,8 +21,7 @@ _RECOVERY_RULE = types.PlacementRule(name="recovery", parameters={"queue": RECOV
 
 def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
     """A partition with its totals; to a limited reader only those of the applications in view."""
-    registry, config = look.core.registry, look.core.registry.config
-    tree = look.state.tree
+    registry = look.core.registry
     states: Counter[str] = Counter()
     containers, pace = 0, Pace()
     for leaf_path in filter(look.shows, dict.fromkeys(registry.applications.values())):
@@ -30,24 +31,31 @@ def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
             if pace.is_due():
                 yield ()
     states.update(entry.state.value for entry in look.core.timers.ended.values() if look.shows(entry.queue))
-    sees_all = look.shows("")
-    if sees_all:
+    if look.shows(""):
         states.update(entry.state.value for entry in look.core.timers.rejected.values())
-    allocated, total = (tree.root.allocated, tree.root_max or {}) if sees_all else ({}, {})
-    return types.Partition(
+    in_view = types.Partition(
         cluster_id=cluster_id,
         name=look.core.name,
-        capacity=types.Capacity(capacity=used(total), used_capacity=used(allocated), utilization=percent(allocated, total)),
-        node_sorting_policy=types.NodeSorting(
-            type=config.node_sort_policy.type if sees_all else "",
-            resource_weights=config.node_sort_policy.resource_weights if sees_all else {},
-        ),
-        preemption_enabled=sees_all and config.preemption.enabled,
-        quota_preemption_enabled=sees_all and config.preemption.quota_enabled,
-        total_nodes=len(registry.nodes) if sees_all else 0,
+        capacity=types.Capacity(),
+        node_sorting_policy=types.NodeSorting(),
         applications={**dict(sorted(states.items())), "total": states.total()},
         total_containers=containers,
         state="Active",
+    )
+    return _with_totals(look, in_view) if look.shows("") else in_view
+
+
+def _with_totals(look: Look, partition: types.Partition) -> types.Partition:
+    """With what is in no queue: its nodes and its configuration."""
+    config, allocated, total = look.core.registry.config, look.state.tree.root.allocated, look.state.tree.root_max or {}
+    sorting = config.node_sort_policy
+    return structs.replace(
+        partition,
+        capacity=types.Capacity(capacity=used(total), used_capacity=used(allocated), utilization=percent(allocated, total)),
+        node_sorting_policy=types.NodeSorting(type=sorting.type, resource_weights=sorting.resource_weights),
+        preemption_enabled=config.preemption.enabled,
+        quota_preemption_enabled=config.preemption.quota_enabled,
+        total_nodes=len(look.core.registry.nodes),
     )
 
 

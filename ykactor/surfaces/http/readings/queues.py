@@ -89,14 +89,6 @@ def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> typ
         is_managed=True,
         children=[*map(Raw, children)],
         child_names=[*names],
-        current_priority=types.PRIORITY_MIN,
-        sorting_policy="fair",
-        priority_sorting=True,
-        preemption_enabled=True,
-        is_preemption_fence=False,
-        preemption_delay="0s",
-        quota_preemption_delay="0s",
-        is_priority_fence=False,
     )
 
 
@@ -116,9 +108,9 @@ def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[b
         headroom=limit(_headroom(look, node)),
         is_leaf=node.is_leaf,
         is_managed=config.managed,
-        properties=config.property_map if look.view is None else {},
+        properties=config.property_map,
         parent="" if parent is None or not look.shows(parent.path) else parent.path,
-        template=_template(config) if look.view is None else None,
+        template=_template(config),
         children=[*map(Raw, children)],
         child_names=[*names],
         abs_used_capacity=percent(node.allocated, node.max or {}),

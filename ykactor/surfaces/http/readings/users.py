@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import takewhile
 
 from ykactor.core.config.access import PrincipalKind
@@ -11,7 +12,8 @@ from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.surfaces.http.readings.look import Look, limit, used
-from ykactor.wire.rest import types
+from ykactor.wire.rest import usage
+from ykactor.wire.rest.codec import encode_part
 
 _ROOT = "root"
 
@@ -42,69 +44,99 @@ class _Use:
             use.applications.append(application.application_id)
 
 
-def users(look: Look) -> Pausing[list[types.UserUse]]:
-    """All users that use something or have a limit of their own, by name."""
-    uses, groups, pace = dict[str, _Use](), dict[str, dict[str, str]](), Pace()
-    for application in look.state.applications.values():
-        if application.allocated and look.shows(application.leaf.path):
-            uses.setdefault(application.who.user, _Use()).add(look, application)
-            if application.group is not None:
-                groups.setdefault(application.who.user, {})[application.application_id] = application.group.group
-        if pace.is_due(_APPLICATION_ITEMS):
-            yield ()
-    terms, found = _terms(look, PrincipalKind.USER), []
-    for user in sorted(uses.keys() | terms.keys() - {"*"}):
-        queues = _tree(uses.get(user, _Use()), terms.get(user, {}))
-        found.append(types.UserUse(user_name=user, groups=groups.get(user, {}), queues=queues))
+def users(look: Look) -> Pausing[list[bytes]]:
+    """All users that use something or have a limit of their own, by name; encoded."""
+    found, pace = [], Pace()
+    for use in (yield from _users(look)):
+        found.append(encode_part(use))
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
     return found
+
+
+def user(look: Look, name: str) -> Pausing[usage.UserUse | None]:
+    """One user; None if it uses nothing and has no limit of its own."""
+    return next((yield from _users(look, name)), None)
+
+
+def _users(look: Look, only: str | None = None) -> Pausing[Iterator[usage.UserUse]]:
+    """All users, or the one with a name."""
+    uses, groups, pace = dict[str, _Use](), dict[str, dict[str, str]](), Pace()
+    for application in look.state.applications.values():
+        user = application.who.user
+        if application.allocated and only in (None, user) and look.shows(application.leaf.path):
+            uses.setdefault(user, _Use()).add(look, application)
+            if application.group is not None:
+                groups.setdefault(user, {})[application.application_id] = application.group.group
+        if pace.is_due(_APPLICATION_ITEMS):
+            yield ()
+    terms = _terms(look, PrincipalKind.USER, only)
+    return (
+        usage.UserUse(user_name=name, groups=groups.get(name, {}), queues=_tree(uses.get(name, _Use()), terms.get(name, {})))
+        for name in sorted(uses.keys() | terms.keys() - {"*"})
+    )
 
 
 #: An application takes as long as so many other items: 10 us.
 _APPLICATION_ITEMS = 5
 
 
-def groups(look: Look) -> Pausing[list[types.GroupUse]]:
-    """All groups with a limit, by name."""
-    uses, applications, pace = dict[str, _Use](), dict[str, list[str]](), Pace()
-    for application in look.state.applications.values():
-        if application.group is not None and application.allocated and look.shows(application.leaf.path):
-            uses.setdefault(application.group.group, _Use()).add(look, application)
-            applications.setdefault(application.group.group, []).append(application.application_id)
+def groups(look: Look) -> Pausing[list[bytes]]:
+    """All groups with a limit, by name; encoded."""
+    found, pace = [], Pace()
+    for use in (yield from _groups(look)):
+        found.append(encode_part(use))
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
-    terms = _terms(look, PrincipalKind.GROUP)
-    return [
-        types.GroupUse(
-            group_name=group,
-            applications=sorted(applications.get(group, [])),
-            queues=_tree(uses.get(group, _Use()), terms.get(group, {})),
+    return found
+
+
+def group(look: Look, name: str) -> Pausing[usage.GroupUse | None]:
+    """One group; None if it has no limit."""
+    return next((yield from _groups(look, name)), None)
+
+
+def _groups(look: Look, only: str | None = None) -> Pausing[Iterator[usage.GroupUse]]:
+    """All groups, or the one with a name."""
+    uses, applications, pace = dict[str, _Use](), dict[str, list[str]](), Pace()
+    for application in look.state.applications.values():
+        group = "" if application.group is None else application.group.group
+        if group and application.allocated and only in (None, group) and look.shows(application.leaf.path):
+            uses.setdefault(group, _Use()).add(look, application)
+            applications.setdefault(group, []).append(application.application_id)
+        if pace.is_due(_APPLICATION_ITEMS):
+            yield ()
+    terms = _terms(look, PrincipalKind.GROUP, only)
+    return (
+        usage.GroupUse(
+            group_name=name,
+            applications=sorted(applications.get(name, [])),
+            queues=_tree(uses.get(name, _Use()), terms.get(name, {})),
         )
-        for group in sorted(uses.keys() | terms.keys())
-    ]
+        for name in sorted(uses.keys() | terms.keys())
+    )
 
 
-def _terms(look: Look, kind: PrincipalKind) -> dict[str, dict[str, Terms]]:
-    """The limits of named users or groups, by name and then by queue."""
+def _terms(look: Look, kind: PrincipalKind, only: str | None) -> dict[str, dict[str, Terms]]:
+    """The limits of named users or groups, or of the one with a name, by name and then by queue."""
     found: dict[str, dict[str, Terms]] = {}
     for node in look.state.tree.nodes.values():
         if node.limits is not None and look.shows(node.path):
             for (path, whose), terms in named(node.limits).items():
-                if whose.kind is kind:
+                if whose.kind is kind and only in (None, whose.name):
                     found.setdefault(whose.name, {})[path] = terms
     return found
 
 
-def _tree(use: _Use, terms: dict[str, Terms]) -> types.QueueUse:
+def _tree(use: _Use, terms: dict[str, Terms]) -> usage.QueueUse:
     for path in terms:
         use.at(path)
     return _queue(_ROOT, use, terms)
 
 
-def _queue(path: str, use: _Use, terms: dict[str, Terms]) -> types.QueueUse:
+def _queue(path: str, use: _Use, terms: dict[str, Terms]) -> usage.QueueUse:
     most, applications_max = terms.get(path, (None, 0))
-    return types.QueueUse(
+    return usage.QueueUse(
         queue_path=path,
         resource_usage=used(use.allocated),
         running_applications=sorted(use.applications),
@@ -112,13 +144,3 @@ def _queue(path: str, use: _Use, terms: dict[str, Terms]) -> types.QueueUse:
         max_applications=applications_max,
         children=[_queue(below, child, terms) for below, child in sorted(use.children.items())],
     )
-
-
-def user(look: Look, name: str) -> Pausing[types.UserUse | None]:
-    """One user; None if it uses nothing and has no limit of its own."""
-    return next((found for found in (yield from users(look)) if found.user_name == name), None)
-
-
-def group(look: Look, name: str) -> Pausing[types.GroupUse | None]:
-    """One group; None if it has no limit."""
-    return next((found for found in (yield from groups(look)) if found.group_name == name), None)

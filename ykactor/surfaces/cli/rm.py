@@ -1,4 +1,4 @@
-"""``ykactor deregister``: deregisters a resource manager, so that another one may register."""
+"""``ykactor rm``: what an operator does about the resource manager, beside it."""
 
 import click
 import trio
@@ -10,56 +10,61 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
 
-@click.command()
+@click.group()
+def command() -> None:
+    """Hand the daemon over from one resource manager to another."""
+
+
+@command.command()
 @click.argument("rm_id", metavar="RM_ID")
 @daemon_options
-def command(rm_id: str, daemon: Destination) -> None:
-    """Deregister the resource manager RM_ID, so that another one may register.
+def release(rm_id: str, daemon: Destination) -> None:
+    """End the registration of the resource manager RM_ID, so that another one may register.
 
-    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. Who may not be RM_ID does this as
-    an operator.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. Who may not be RM_ID, or knows no
+    epoch with which it could be, does this as an operator.
     """
     try:
-        trio.run(_deregister, rm_id, daemon)
+        trio.run(_release, rm_id, daemon)
     except* RequestRefused as refusals:
         (refusal,) = refusals.exceptions
         assert isinstance(refusal, RequestRefused)
-        raise click.ClickException(_not_registered(rm_id, refusal)) from None
+        raise _not_registered(rm_id, refusal, daemon) from None
     except* Disconnected as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+        raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
         click.echo(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
         raise
     click.echo(f"{rm_id} is deregistered; another resource manager may register")
 
 
-def _not_registered(rm_id: str, refusal: RequestRefused) -> str:
+def _not_registered(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
     """Why ``rm_id`` cannot be deregistered: nobody is registered, or another one."""
     match refusal.code:
         case "RESYNC_REQUIRED":
-            return f"{rm_id} is not registered, nor is any other resource manager: there is nothing to do"
+            return click.ClickException(f"{rm_id} is not registered, nor is any other resource manager: there is nothing to do")
         case "ALREADY_REGISTERED":
             holder = refusal.message.removeprefix(f"found {rm_id}: ")
-            return f"{rm_id} is not the resource manager that is registered: {holder}"
+            return click.ClickException(f"{rm_id} is not the resource manager that is registered: {holder}")
         case _:
-            return str(refusal)
+            return daemon.problem(refusal)
 
 
-async def _deregister(rm_id: str, daemon: Destination) -> None:
+async def _release(rm_id: str, daemon: Destination) -> None:
     login = daemon.login()
     try:
         async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
             await rm.request(si.DeregisterResourceManagerRequest())
     except RequestRefused as as_itself:
-        if as_itself.code != "NOT_PERMITTED":
+        if as_itself.code not in ("NOT_PERMITTED", "STALE_EPOCH"):
             raise
         try:
-            await _release(rm_id, daemon.url, login)
+            await _release_as_operator(rm_id, daemon.url, login)
         except RequestRefused as as_operator:
             raise (as_itself if as_operator.code == as_itself.code else as_operator) from None
 
 
-async def _release(rm_id: str, url: str, login: LoginOptions) -> None:
+async def _release_as_operator(rm_id: str, url: str, login: LoginOptions) -> None:
     """The same as an operator."""
     async with operate(url, **login) as operator:
         await operator.request(si.ReleaseResourceManager(rm_id=rm_id))

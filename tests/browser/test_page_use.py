@@ -1,0 +1,168 @@
+"""The page by keyboard, in the dark, on a phone, for a screen reader, and with 5,000 queues and nodes."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from chromium import Page
+from daemon import application, asks
+from pages import CELLS, shown, some_work
+
+from ykactor.wire.si import messages as si
+
+PANELS = ("queues", "asks", "applications", "nodes", "preemptions", "waits", "events")
+MANY = 5000
+#: How many frames there are while events come and something is scrolled, in a second.
+FRAMES = """new Promise(resolve => {
+    const [began, box] = [performance.now(), document.querySelector('%s')];
+    let frames = 0;
+    const step = () => {
+        frames += 1;
+        box.scrollTop = (box.scrollTop + 40) %% Math.max(1, box.scrollHeight - box.clientHeight);
+        if (performance.now() - began < 1000) requestAnimationFrame(step);
+        else resolve(frames);
+    };
+    requestAnimationFrame(step);
+})"""
+
+
+async def test_all_is_reached_by_keyboard(page: Page, file: Path) -> None:
+    """Tabs by arrows; the tree opens, closes and shows a queue; Escape goes back to where one was, if that is still seen."""
+    async with shown(page, file) as world:
+        await world.cells("queues")
+        await page.run("document.getElementById('tab-queues').focus()")
+        await page.press("End", "ArrowRight", "ArrowLeft")
+        assert await page.run("location.hash") == "#events"
+        await page.press("Home", "ArrowRight", "ArrowLeft")
+        assert await page.run("location.hash") == "#queues"
+        await page.press("Tab", "Tab")
+        assert await page.run("document.activeElement.getAttribute('role')") == "treegrid"
+        await page.press("Home", "ArrowDown", "ArrowDown", "ArrowLeft")
+        await page.until(f"{CELLS.format('queues')}.length === 3")
+        chosen = "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"
+        assert await page.run(f"[{chosen}.ariaLevel, {chosen}.ariaExpanded, {chosen}.ariaSelected]") == ["2", "false", "true"]
+        await page.press("ArrowRight", "ArrowRight", "End", "Enter")
+        assert await page.until("document.activeElement.innerText === 'queue root.test.b'")
+        await page.press("Escape")
+        assert await page.run("document.activeElement.getAttribute('role')") == "treegrid"
+        await page.press("Enter")
+        await page.click("document.getElementById('tab-asks')")
+        await page.click("document.querySelector('#details .close')")
+        assert await page.run("document.activeElement.id") == "tab-asks"
+
+
+async def test_everything_has_a_name_and_a_role(page: Page, file: Path) -> None:
+    """What a screen reader is told: no control without a name, in any panel."""
+    async with shown(page, file) as world:
+        await some_work(world.rm)
+        for panel in PANELS:
+            await page.click(f"document.getElementById('tab-{panel}')")
+            tree = (await page.send("Accessibility.getFullAXTree"))["nodes"]
+            for found in (found for found in tree if not found["ignored"]):
+                if found["role"]["value"] in (
+                    "button",
+                    "tab",
+                    "textbox",
+                    "searchbox",
+                    "combobox",
+                    "grid",
+                    "treegrid",
+                    "application",
+                ):
+                    assert found["name"]["value"], (panel, found)
+            assert {"tab", "tabpanel", "status"} <= {found["role"]["value"] for found in tree if "role" in found}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_fits_into_the_window(page: Page, file: Path, width: int) -> None:
+    """On a phone and on a screen nothing is wider than the window, in any panel; the picture is as large as the window."""
+    async with shown(page, file) as world:
+        await some_work(world.rm)
+        await page.resize(width, 800)
+        for panel in PANELS:
+            await page.click(f"document.getElementById('tab-{panel}')")
+            await page.until(f"document.querySelector('#{panel}').offsetParent !== null")
+            assert await page.run("document.documentElement.scrollWidth") <= width
+            grid = f"document.querySelector('#{panel} .grid')"
+            assert await page.run(f"{grid} === null || {grid}.scrollWidth <= {grid}.clientWidth"), panel
+        picture = await page.picture()
+        assert struct.unpack(">II", picture[16:24]) == (width, 800)
+
+
+async def test_is_dark_where_the_system_is(page: Page, file: Path) -> None:
+    """Colours follow the system, those of charts too."""
+    look = "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    async with shown(page, file, "waits") as world:
+        await some_work(world.rm)
+        await page.until("document.querySelectorAll('#waits canvas').length === 2")
+        bright = await page.run(look)
+        await page.darken()
+        dark = await page.run(look)
+        assert [sum(map(int, colour[4:-1].split(","))) > 384 for colour in (*bright, *dark)] == [True, False, False, True]
+        await page.until("document.querySelectorAll('#waits canvas').length === 2")
+
+
+LONG = """(async () => {
+    const [{ factsOf }, { Status }] = [await import("/ui/facts.js"), await import("/ui/status.js")];
+    const [week, now, date] = [7 * 864e5, performance.now.bind(performance), Date.now];
+    const status = new Status();
+    status.live(1);
+    status.lag({ timestampNano: date() * 1e6 });
+    [performance.now, Date.now] = [() => now() + week, () => date() + week + 20_000];
+    status.live(2);
+    status.lag({ timestampNano: (date() + week) * 1e6 });
+    status.update();
+    [performance.now, Date.now] = [now, date];
+    const keys = Array.from({ length: 300_000 }, (_, number) => `t${number}`);
+    const pending = keys.map((key) => ({ count: 300_000, resource: {}, allocationKeys: keys, reason: "" }));
+    const application = { queueName: "root", pending };
+    const partition = { queues: new Map([["root", {}]]), applications: new Map([["app", application]]) };
+    const { lines } = factsOf(partition, "queue", "root");
+    return [document.getElementById("lag").innerText, lines.length, lines.at(-1), lines[0].length < 200];
+})()"""
+
+
+async def test_long_and_much(page: Page, file: Path) -> None:
+    """Clocks that part by 20 s in a week are no lag; of 300,000 groups with as many asks each only the first ones are told."""
+    async with shown(page, file):
+        lag, lines, last, is_short = await page.run(LONG)
+        assert (int(lag.split()[1]) < 1000, lines, last, is_short) == (True, 101, "and 299900 more", True)
+
+
+async def test_many_queues_and_nodes(page: Page, file: Path) -> None:
+    """With 5,000 of each only those rows exist that are seen, and frames keep coming as with few, while events come."""
+    few = await frames(page, file, 10)
+    many = await frames(page, file, MANY)
+    assert all(many[panel] > few[panel] / 3 for panel in few), (few, many)
+
+
+async def frames(page: Page, file: Path, count: int) -> dict[str, int]:
+    """How many frames there are in the panels of queues and of nodes, with so many of them."""
+    leaves = ", ".join(f"{{name: q{number}}}" for number in range(count))
+    config = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{leaves}]}}]}}]"
+    found = {}
+    async with shown(page, file, config=config) as world:
+        infos = [
+            si.NodeInfo(node_id=f"n-{number}", action="CREATE", schedulable_resource={"vcore": 4000}) for number in range(count)
+        ]
+        await world.rm.request(si.NodeRequest(nodes=infos))
+        await page.until(f"document.querySelector('#queues .grid').ariaRowCount === '{count + 2}'")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(churn, world.rm)
+            assert len(await world.cells("queues")) < 50
+            found["queues"] = await page.run(FRAMES % "#queues .grid")
+            await page.click("document.getElementById('tab-nodes')")
+            await page.until(f"document.getElementById('nodes-summary').innerText.startsWith('{count + 2} nodes')")
+            found["nodes"] = await page.run(FRAMES % "#heat")
+            nursery.cancel_scope.cancel()
+    return found
+
+
+async def churn(rm: Any) -> None:
+    """Applications with a task, 100 in a second."""
+    for number in range(10_000):
+        await rm.request(application(f"app-{number}", f"root.q{number % 10}"))
+        await rm.request(asks(f"t{number}", of=f"app-{number}", vcore=10))
+        await trio.sleep(0.01)

@@ -1,0 +1,41 @@
+"""The programs of ``examples`` run as they stand, against a daemon with the shipped sample configuration."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import node
+from daemonhere import daemon_here
+
+from ykactor.client import connect
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "ykactor" / "client" / "examples"
+#: How the names of programs end, by what they run on.
+FACES = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+async def test_each_program_does_what_it_says(face, monkeypatch, capsys):
+    """A resource manager, a follower that reads what it has caused, and an operator beside another resource manager."""
+
+    async def output(name):
+        monkeypatch.setattr(sys, "argv", [name, url])
+        program = str(EXAMPLES / f"{name}{face}.py")
+        await trio.to_thread.run_sync(lambda: runpy.run_path(program, run_name="__main__"))
+        return capsys.readouterr().out.splitlines()
+
+    async with daemon_here((ROOT / "config" / "queues.yaml").read_text()) as (_, url):
+        assert await output("resource_manager") == ["t1 runs on n1"]
+        assert (await output("follower"))[-1] == "app-1 has t1"
+        async with connect(url, rm_id="another") as rm:
+            await rm.request(node("n1"))
+            assert await output("drain_node") == ["n1 is drained"]
+
+
+def test_the_readme_names_each_program():
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert len(programs) == 9
+    assert all(f"(ykactor/client/examples/{name})" in (ROOT / "README.md").read_text() for name in programs)

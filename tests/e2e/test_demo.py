@@ -1,0 +1,122 @@
+"""The demonstration: a daemon, a local resource manager and a tour in one process, from the first line to the last process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import trio
+from daemon import LIMIT_S, clean_environment
+from localjobs import job_of, left_over
+
+from ykactor.local import control
+from ykactor.local.isolation import Isolation
+from ykactor.local.machine import boot_id
+from ykactor.local.model import State, Task
+from ykactor.local.processes import Processes
+from ykactor.local.store import Store
+from ykactor.surfaces.cli import exit_codes
+
+README = Path(__file__).parents[2] / "README.md"
+#: The tour with tasks that end when the test says so, and a short wait before preemption.
+PROGRAM = """
+from ykactor.surfaces.cli import demo_tour
+from ykactor.surfaces.cli.main import main
+demo_tour.TASK_S = 100
+demo_tour.QUEUES = demo_tour.QUEUES.replace("preemption.delay: 3s", "preemption.delay: 300ms")
+main()
+"""
+
+
+class Demo:
+    """The process, and what it has printed so far."""
+
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self.printed = ""
+
+    async def until(self, text: str) -> None:
+        assert self.process.stdout is not None
+        while text not in self.printed:
+            part = await self.process.stdout.receive_some()
+            assert part, self.printed
+            self.printed += part.decode()
+
+
+@asynccontextmanager
+async def demo(state: Path) -> AsyncIterator[Demo]:
+    """Runs until the block ends, at most ``LIMIT_S``."""
+    command = [sys.executable, "-c", PROGRAM, "demo", "--ws", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir", str(state)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with trio.fail_after(LIMIT_S):
+        process = await trio.lowlevel.open_process(command, env=clean_environment(), **pipes)
+        try:
+            yield Demo(process)
+        finally:
+            process.kill()
+
+
+async def test_the_tour(tmp_path: Path) -> None:
+    """From the quota to the last job. What one before it has left is ended at the start; Ctrl-C leaves no process."""
+    local = tmp_path / "state" / "local"
+    processes, task = leave_a_job(local)
+    async with demo(tmp_path / "state") as tour:
+        await tour.until("wants 1, has 0 of 3 vcore in queue root.batch")
+        await tour.until("The alert runs. The task that has made room is started again")
+        await tour.until("begun\nTerminated\n")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end_sleeps, local)
+            await tour.until("The daemon runs until Ctrl-C.")
+            nursery.cancel_scope.cancel()
+        states = [job.states for job in await listed(local)]
+        tour.process.send_signal(signal.SIGINT)
+        assert await tour.process.wait() == exit_codes.INTERRUPTED
+    await processes.wait(task)
+    assert left_over(local) == []
+    assert states == [{State.CANCELLED: 1}, {State.COMPLETED: 6}, {State.COMPLETED: 1}, {State.COMPLETED: 1}]
+    assert re.search(r" Its page is http://127\.0\.0\.1:\d+/\.$", tour.printed, re.MULTILINE)
+    assert re.search(r"^  export YKACTOR_LOCAL_DIR=\S+/local YKACTOR_URL=ws://127\.0\.0\.1:\d+$", tour.printed, re.MULTILINE)
+    assert re.search(r"^ +\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
+    readme = README.read_text()
+    sentences = re.findall(r"^[A-Z][^:/\n]*\.$", tour.printed, re.MULTILINE)
+    assert len(sentences) == 7
+    assert [sentence for sentence in sentences if sentence not in readme] == []
+    assert "Error" not in tour.printed
+    assert "Traceback" not in tour.printed
+
+
+def leave_a_job(local: Path) -> tuple[Processes, Task]:
+    """As by a demonstration that was killed."""
+    local.mkdir(parents=True)
+    job, task = job_of("sleep 100", id="job-1", queue="root.batch"), Task("job-1", 0, State.RUNNING, boot=boot_id())
+    with closing(Store(local)) as store:
+        store.commit([job], [task], [], 0)
+    processes = Processes(local / "jobs", Isolation(None), 1)
+    processes.start(job, task)
+    return processes, task
+
+
+async def listed(directory: Path) -> list[control.JobRow]:
+    answer = await control.ask(directory, control.ListJobs(10))
+    assert isinstance(answer, control.JobList)
+    return answer.jobs
+
+
+async def end_sleeps(local: Path) -> None:
+    """Let the commands of all tasks come to their end at once."""
+    while True:
+        for pid in left_over(local):
+            if name_of(pid) == "sleep":
+                os.kill(pid, signal.SIGKILL)
+        await trio.sleep(0.05)
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended
+        return ""

@@ -1,0 +1,171 @@
+"""A resource manager that stays registered: the daemon is killed, restarted, comes late, loses its state, refuses (SC-157)."""
+
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+from daemon import application, asks, node, real_daemon
+from trio_websocket import ConnectionClosed, serve_websocket
+
+from ykactor.client import Refusal, RequestRefused, SessionReplaced, connect, keep_registered
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    monkeypatch.setattr("ykactor.client.backoff.BACKOFF_FIRST_S", 0.02)
+    monkeypatch.setattr("ykactor.client.backoff.BACKOFF_MAX_S", 0.05)
+
+
+def port_of(daemon):
+    return ("--ws", daemon.url.removeprefix("ws://"))
+
+
+async def placed(rm, count):
+    """The keys of the next placements; what else comes is skipped, but for a new beginning."""
+    keys = []
+    async for message in rm:
+        assert not isinstance(message, si.RegisterResourceManagerResponse | Refusal)
+        if isinstance(message, si.AllocationResponse):
+            keys += [allocation.allocation_key for allocation in message.new]
+        if len(keys) >= count:
+            break
+    return keys
+
+
+async def begun(rm):
+    assert isinstance(await anext(rm), si.RegisterResourceManagerResponse)
+
+
+async def answered(rm):
+    with trio.fail_after(180):
+        while rm.unanswered_count:  # noqa: ASYNC110 (nothing tells when it is)
+            await trio.sleep(0.01)
+
+
+async def kill(daemon):
+    daemon.process.kill()
+    await daemon.process.wait()
+
+
+async def test_it_resumes_after_a_restart_and_sends_what_has_no_answer(tmp_path):
+    """What was sent while the daemon was away arrives, and no message comes twice."""
+    state = ("--state-dir", tmp_path / "state")
+    async with real_daemon(*state) as first:
+        async with keep_registered(first.url, rm_id="rm") as rm:
+            await begun(rm)
+            rm.send(node(vcore=8000))
+            rm.send(application())
+            rm.send(asks("t1", "t2"))
+            assert await placed(rm, 2) == ["t1", "t2"]
+            await kill(first)
+            rm.send(asks("t3"))
+            rm.send(asks("t1", "t4"))
+            async with real_daemon(*state, ws=port_of(first)):
+                assert await placed(rm, 2) == ["t3", "t4"]
+                await answered(rm)
+
+
+async def test_a_daemon_without_a_journal_is_told_everything_again():
+    """Requests without an answer are forgotten: they are part of everything."""
+    async with real_daemon() as first:
+        async with keep_registered(first.url, rm_id="rm") as rm:
+            await begun(rm)
+            rm.send(node())
+            await kill(first)
+            rm.send(asks("lost"))
+            async with real_daemon(ws=port_of(first)):
+                while not isinstance(await anext(rm), si.RegisterResourceManagerResponse):
+                    pass
+                assert rm.unanswered_count == 0
+                rm.send(node())
+                rm.send(application())
+                rm.send(asks("t1"))
+                assert await placed(rm, 1) == ["t1"]
+
+
+async def test_it_waits_for_a_daemon_that_comes_later(tmp_path):
+    """Whoever starts first: the resource manager says why it waits."""
+    said = []
+    path = tmp_path / "socket"
+    async with keep_registered(f"unix:{path}", rm_id="rm", on_connection=said.append) as rm:
+        while not said:  # noqa: ASYNC110 (a plain function is called)
+            await trio.sleep(0.01)
+        assert "nothing listens there" in said[0]
+        assert rm.is_lost
+        async with real_daemon(ws=("--ws", f"unix:{path}")):
+            await begun(rm)
+            assert said[-1] == "registered"
+            assert not rm.is_lost
+
+
+async def test_two_do_not_take_the_session_from_each_other_for_ever():
+    """One session at a time: the older one ends, and does not come back."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        async with connect(daemon.url, rm_id="rm", resume_from="now"):
+            with pytest.raises(SessionReplaced, match="4001"):
+                await anext(rm)
+            assert rm.is_lost
+
+
+async def test_a_daemon_that_belongs_to_another_one_refuses_it():
+    """Trying again would not help."""
+    async with real_daemon() as daemon, connect(daemon.url, rm_id="other"), keep_registered(daemon.url, rm_id="rm") as rm:
+        with pytest.raises(RequestRefused, match="ALREADY_REGISTERED"):
+            await anext(rm)
+
+
+async def test_a_refusal_names_its_request():
+    """What is refused is not sent again, and what follows is."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        rm.send(si.UpdateConfigurationRequest(config="partitions: none"))
+        refusal = await anext(rm)
+        assert isinstance(refusal, Refusal)
+        assert refusal.request.config == "partitions: none"
+        assert refusal.answer.code == "CONFIG_REFUSED"
+        rm.send(node())
+        assert isinstance(await anext(rm), si.NodeResponse)
+        await answered(rm)
+
+
+@asynccontextmanager
+async def scripted(answers):
+    """A server that answers each request by ``answers``; yields its URL and the list of the requests."""
+    requests = []
+
+    async def serve(request):
+        connection = await request.accept(subprotocol=JSON.name)
+        try:
+            while True:
+                requests.append(JSON.decode_request(await connection.get_message()))
+                await connection.send_message(JSON.encode(answers(requests[-1], len(requests))).decode())
+        except ConnectionClosed:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve_websocket, serve, "127.0.0.1", 0, ssl_context=None))
+        yield f"ws://127.0.0.1:{server.port}", requests
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_interrupted_request_leads_to_a_new_beginning():
+    """A part of it had an effect, and nobody knows which, so the daemon is told everything (SC-157)."""
+
+    def answer(request, number):
+        if isinstance(request, si.AllocationRequest) and number == 2:
+            return si.ErrorResponse(sequence=number, code="INTERRUPTED", message="a part of it", id=request.id)
+        return si.Ack(sequence=number, id=request.id)
+
+    async with scripted(answer) as (url, requests), keep_registered(url, rm_id="rm") as rm:
+        await begun(rm)
+        rm.send(asks("t1"))
+        await begun(rm)
+        rm.send(asks("t1"))
+        await answered(rm)
+        registrations = [request for request in requests if isinstance(request, si.RegisterResourceManagerRequest)]
+        assert [request.resume_from for request in registrations] == [registrations[0].resume_from] * 2
+        assert len(requests) == 4

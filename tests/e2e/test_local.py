@@ -1,0 +1,289 @@
+# ruff: noqa: ASYNC240  # a few bytes in a temporary directory
+"""Jobs as processes: a real daemon, a real local resource manager, both killed where it hurts."""
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from click.testing import CliRunner
+from daemon import COMMAND, RunningDaemon, clean_environment, real_daemon, run_command
+from localjobs import job_of, left_over, local_manager, noting
+
+from ykactor.client import connect, operate
+from ykactor.local import control
+from ykactor.local.isolation import Isolation
+from ykactor.local.machine import boot_id
+from ykactor.local.model import State, Task
+from ykactor.local.processes import Processes
+from ykactor.local.store import Store
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.main import main
+from ykactor.wire.si import messages as si
+
+#: Nobody listens there.
+NOWHERE = "unix:/nonexistent/socket"
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: low, resources: {max: {vcore: 2}}}
+          - {name: high, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 100ms}}
+          - {name: small, resources: {max: {vcore: 200m}}}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "l"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A file in which each run of a command leaves a line."""
+    return tmp_path / "runs"
+
+
+# ---- killed between two steps
+
+
+async def test_killed_between_two_steps(directory: Path, runs: Path) -> None:
+    """What the next local resource manager finds, whatever the last one was about to do: nothing is lost, nothing runs twice."""
+    directory.mkdir()
+    processes = Processes(directory / "jobs", Isolation(None), 1)
+    jobs = [
+        (Task("before-the-start", 0, State.RUNNING, boot=boot_id()), ""),
+        (Task("after-the-start", 0, State.RUNNING, boot=boot_id()), "sleep 1; exit 7"),
+        (Task("before-the-end-is-noted", 0, State.RUNNING, boot=boot_id()), "exit 8"),
+        (Task("before-the-signal", 0, State.ENDING, boot=boot_id(), verdict=State.PREEMPTED), "sleep 100"),
+        (Task("before-the-start-that-must-not-be", 0, State.ENDING, boot=boot_id(), verdict=State.CANCELLED), ""),
+        (Task("before-the-machine-was-started-again", 0, State.RUNNING, boot="another"), ""),
+    ]
+    kept = {task.job: (task, job_of(noting(runs, then), id=task.job)) for task, then in jobs}
+    store = Store(directory)
+    store.commit([job for _, job in kept.values()], [task for task, _ in kept.values()], [], 0)
+    store.close()
+    started = [kept[name] for name in ("after-the-start", "before-the-end-is-noted", "before-the-signal")]
+    for task, job in started:
+        processes.start(job, task)
+    await processes.wait(kept["before-the-end-is-noted"][0])
+    async with local_manager(directory, NOWHERE) as local:
+        found = {name: (await local.show(name, waits=True)).tasks[0] for name in kept}
+        assert left_over(directory) == []
+    late, its_job = kept["before-the-start-that-must-not-be"]
+    processes.start(its_job, late)  # a shell that was on its way
+    for task in (late, *[task for task, _ in started]):
+        await processes.wait(task)
+    assert {name: (task.state, task.exit_code) for name, task in found.items()} == {
+        "before-the-start": (State.COMPLETED, 0),
+        "after-the-start": (State.FAILED, 7),
+        "before-the-end-is-noted": (State.FAILED, 8),
+        "before-the-signal": (State.PREEMPTED, 143),
+        "before-the-start-that-must-not-be": (State.CANCELLED, None),
+        "before-the-machine-was-started-again": (State.LOST, None),
+    }
+    assert sorted(runs.read_text().split()) == [
+        "after-the-start.0",
+        "before-the-end-is-noted.0",
+        "before-the-signal.0",
+        "before-the-start.0",
+    ]
+
+
+async def test_a_job_that_is_submitted_twice_is_one(directory: Path, runs: Path) -> None:
+    """Who gets no answer may ask again."""
+    async with local_manager(directory, NOWHERE) as local:
+        first = await local.submit("true", token="the same")
+        await local.kill()
+        await local.start()
+        assert await local.submit("true", token="the same") == first
+        assert await local.submit("true") != first
+
+
+# ---- with a daemon
+
+
+@pytest.mark.parametrize("has_journal", [True, False])
+async def test_a_job_outlives_daemon_and_manager(directory: Path, tmp_path: Path, runs: Path, has_journal: bool) -> None:
+    """Both are killed while it runs; it runs once, and so does the next one. A daemon that has lost everything is told it."""
+    state = ("--state-dir", tmp_path / "s") if has_journal else ()
+    async with real_daemon(*state) as first, local_manager(directory, first.url) as local:
+        job = await local.submit(noting(runs, "sleep 1"))
+        await local.has_state(job, State.RUNNING)
+        first.process.kill()
+        await first.process.wait()
+        next_job = await local.submit(noting(runs))
+        await local.kill()
+        await local.start()
+        async with real_daemon(*state, ws=("--ws", first.url.removeprefix("ws://"))):
+            assert await local.states(job) == [State.COMPLETED]
+            assert await local.states(next_job) == [State.COMPLETED]
+    assert runs.read_text() == "job-1.0\njob-2.0\n"
+
+
+async def test_quotas_preemption_and_retries(directory: Path, tmp_path: Path, runs: Path) -> None:
+    """A guaranteed queue takes back what others use, and who was preempted runs again if it has retries."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(QUEUES)
+    async with real_daemon("--config", queues) as daemon, local_manager(directory, daemon.url, "--resource", "vcore=2") as local:
+        small = await local.submit(noting(runs, "sleep 0.3"), queue="root.small", last=3)
+        assert await local.states(small) == [State.COMPLETED] * 4
+        victim = await local.submit("trap 'exit 0' TERM; sleep 100 & wait", queue="root.low", resource={"vcore": 2000})
+        await local.has_state(victim, State.RUNNING)
+        urgent = await local.submit("true", queue="root.high", resource={"vcore": 1000})
+        assert await local.states(urgent) == [State.COMPLETED]
+        assert await local.states(victim) == [State.PREEMPTED]
+        assert await local.states(await local.submit("exit 3", queue="root.low", retries=2)) == [State.FAILED]
+        (tried,) = (await local.show("job-4", waits=True)).tasks
+        assert (tried.attempt, tried.exit_code) == (2, 3)
+        refused = await local.submit("true", queue="root.none")
+        assert await local.states(refused) == [State.REJECTED]
+    assert len(runs.read_text().splitlines()) == 4
+
+
+async def test_gangs_and_gpus(directory: Path) -> None:
+    """All start together with devices of their own, and end together if one fails."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "gpu=4") as local:
+        gang = {"is_gang": True, "last": 2}
+        good = await local.submit("echo $CUDA_VISIBLE_DEVICES", resource={"vcore": 100, "gpu": 1}, **gang)
+        assert await local.states(good) == [State.COMPLETED] * 3
+        assert sorted((directory / "jobs" / good / f"{index}.0" / "out").read_text() for index in range(3)) == [
+            "0\n",
+            "1\n",
+            "2\n",
+        ]
+        bad = await local.submit('test "$YKACTOR_TASK" = 1 && exit 4; sleep 100', **gang)
+        assert await local.states(bad) == [State.CANCELLED, State.FAILED, State.CANCELLED]
+
+
+async def test_an_operator_cancels(directory: Path) -> None:
+    """What runs is ended, what waits is gone, and nothing is left of it."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "vcore=1") as local:
+        job = await local.submit("trap '' TERM; sleep 100 & sleep 100", resource={"vcore": 1000}, last=2)
+        await local.has_state(job, State.RUNNING)
+        async with operate(daemon.url) as operator:
+            await operator.request(si.TerminateApplication(application_id=job))
+        assert await local.states(job) == [State.CANCELLED] * 3
+        assert left_over(directory) == []
+
+
+async def test_time_limits_and_the_end_with_all_jobs(directory: Path) -> None:
+    """Who runs too long is ended; ``--stop-jobs`` ends all, also when its terminal is closed, and gives the daemon free."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--stop-jobs") as local:
+        assert await local.states(await local.submit("sleep 100", time_limit_s=0.2)) == [State.TIMED_OUT]
+        running = await local.submit("sleep 100")
+        await local.has_state(running, State.RUNNING)
+        waiting = await local.submit("true", resource={"vcore": 1000}, last=999)
+        assert await local.kill(signal.SIGHUP) == 0
+        assert left_over(directory) == []
+        store = Store(directory)
+        assert store.state_counts(running) == {State.CANCELLED: 1}
+        assert State.PENDING not in store.state_counts(waiting)
+        store.close()
+        async with local_manager(directory.with_name("other"), daemon.url):
+            pass
+
+
+async def test_what_does_not_fit_is_refused(directory: Path) -> None:
+    """At once, because it would wait for ever."""
+    async with local_manager(directory, NOWHERE) as local:
+        answer = await control.ask(directory, control.Submit(job_of("true", resource={"vcore": 10**9})))
+        assert isinstance(answer, control.Refused)
+        assert "the machine" not in answer.message
+        assert "this machine has no more" in answer.message
+        assert await local.kill(signal.SIGINT) == exit_codes.INTERRUPTED
+
+
+# ---- the commands
+
+
+@pytest.fixture
+async def world(directory: Path) -> AsyncIterator[tuple[RunningDaemon, dict[str, str]]]:
+    """A daemon, a local resource manager, and the environment in which commands find both."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url):
+        yield daemon, {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url, "MINE": "é"}
+
+
+async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None:
+    """``run`` gives what the command writes and its exit code; the others show it."""
+    _, environment = world
+    output, errors = await run_command(
+        "run", "--name", "mine", "--", "sh", "-c", "echo $MINE; echo bad >&2; pwd; exit 5", expect=5, environment=environment
+    )
+    assert output == f"é\n{os.getcwd()}\n"
+    assert errors == "job-1\nbad\njob-1 Failed: exit code 5\n"
+    output, _ = await run_command(
+        "run", "--detach", "--array", "3-5", "--", "sh", "-c", "echo $YKACTOR_TASK", environment=environment
+    )
+    assert output == "job-2\n"
+    assert await run_command("wait", "job-2", environment=environment) == ("", "")
+    assert (await run_command("logs", "-f", "job-2.4", environment=environment))[0] == "4\n"
+    assert "expected job-2.3 to job-2.5" in (await run_command("logs", "job-2", expect=1, environment=environment))[1]
+    listed = msgspec.json.decode((await run_command("jobs", "-o", "json", environment=environment))[0])
+    assert [(job["id"], job["states"]) for job in listed] == [("job-1", {"Failed": 1}), ("job-2", {"Completed": 3})]
+    table, _ = await run_command("jobs", "job-1", environment=environment)
+    assert table.splitlines()[1].split()[:4] == ["0", "Failed", "0", "5"]
+
+
+async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:
+    """Who waits no longer is told how to end it."""
+    _, environment = world
+    process = await trio.lowlevel.open_process(
+        [*COMMAND, "run", "--", "sh", "-c", "echo up; sleep 100"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment() | environment,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with process.stdout, process.stderr:
+        assert await process.stdout.receive_some() == b"up\n"
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == exit_codes.INTERRUPTED
+        said = b"".join([part async for part in process.stderr]).decode()
+    assert said.startswith("job-1\njob-1 goes on; ykactor cancel job-1 ends it\n")
+    assert "Traceback" not in said
+    assert (await run_command("jobs", "-o", "json", environment=environment))[0].count("Running") == 1
+
+
+async def test_a_second_one_is_refused(world: tuple[RunningDaemon, dict[str, str]], tmp_path: Path) -> None:
+    """For the same directory, and for a daemon that another resource manager has."""
+    _, environment = world
+    _, errors = await run_command("local", expect=1, environment=environment)
+    assert "expected one local resource manager for each directory" in errors
+    async with real_daemon() as taken, connect(taken.url, rm_id="other"):
+        _, errors = await run_command("local", "--url", taken.url, "--local-dir", tmp_path / "o", expect=1)
+    assert "ALREADY_REGISTERED" in errors
+    assert "Traceback" not in errors
+
+
+async def test_without_a_daemon_run_says_what_to_start(directory: Path) -> None:
+    """The job is taken, and waits for one."""
+    async with local_manager(directory, NOWHERE):
+        output, errors = await run_command("run", "--local-dir", directory, "--detach", "--", "true")
+    assert output == "job-1\n"
+    assert errors == f"job-1: it waits for the daemon at {NOWHERE}, which is not there: start one with ykactor serve\n"
+
+
+async def test_without_a_local_resource_manager_run_says_what_to_start(tmp_path: Path) -> None:
+    """In one line, and nothing is started."""
+    _, errors = await run_command("run", "--local-dir", tmp_path, "--", "true", expect=1)
+    assert errors.count("\n") == 1
+    assert "start one with ykactor local" in errors
+
+
+def test_a_user_without_a_home_names_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one without an entry among the users, in a container."""
+    for name in ("HOME", "XDG_STATE_HOME", "YKACTOR_LOCAL_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
+    done = CliRunner().invoke(main, ["jobs"])
+    assert done.exit_code == exit_codes.USAGE
+    assert done.output.splitlines()[-1] == "Error: found no home directory, expected --local-dir or YKACTOR_LOCAL_DIR"

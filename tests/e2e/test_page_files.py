@@ -1,0 +1,135 @@
+"""The page at ``/`` without a browser: its files, the headers that bind it, and what ``/ws/v1/session`` tells it."""
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from callers import SECRETS, control_of
+from restdaemon import rest_daemon
+from starlette.requests import Request
+
+from ykactor.surfaces.http.page import DIRECTORY, MEDIA_TYPES
+from ykactor.surfaces.http.websockets import Websockets
+
+SOURCES = {path.name: path.read_text() for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}
+SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
+#: What puts a text in as markup, or runs it.
+FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|javascript:")
+
+
+async def test_the_page_may_do_nothing_else() -> None:
+    """SE-97: scripts, styles and pictures of its origin, and the websocket of the host that it was opened with; no frame."""
+    async with rest_daemon() as rest:
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            answer = await rest.ask("/", Host=f"{host}:{rest.port}")
+            session = (await rest.ask("/ws/v1/session", Host=f"{host}:{rest.port}")).content
+            assert re.fullmatch(rf"ws://{re.escape(host)}:\d+", session["websockets"])
+            assert answer.status == 200
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+            assert policy == {
+                "default-src": "'none'",
+                "script-src": "'self'",
+                "style-src": "'self'",
+                "img-src": "'self'",
+                "connect-src": f"'self' {session['websockets'].replace('[::1]', '*')}",
+                "base-uri": "'none'",
+                "form-action": "'none'",
+                "frame-ancestors": "'none'",
+            }
+
+
+@pytest.mark.parametrize("host", ["a b", "x;script-src *", "user@host", "a" * 300])
+async def test_a_host_is_no_part_of_the_policy_unless_it_is_one(host: str) -> None:
+    """SE-97: what is no name and no address gets a page that connects to its own origin only."""
+    async with rest_daemon() as rest:
+        answer = await rest.ask("/", Host=host)
+        assert "connect-src 'self'; " in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("urls", "expected"),
+    [
+        (["unix:/run/a.sock"], ""),
+        (["unix:/run/a.sock", "wss://[::1]:9081", "ws://0.0.0.0:1"], "wss://h.example:9081"),
+        ([], ""),
+    ],
+)
+def test_the_first_door_that_a_browser_can_reach(urls: list[str], expected: str) -> None:
+    """SE-97: a TCP address, with the name that the page has."""
+    request = Request({"type": "http", "headers": [(b"host", b"H.example:9080")]})
+    assert Websockets(urls).url(request) == expected
+
+
+async def test_every_file_is_served_as_what_it_is() -> None:
+    """With its type and its tag, for which there is 304; the licence of a library, directories and other files are not."""
+    async with rest_daemon() as rest:
+        for path in DIRECTORY.rglob("*"):
+            name = path.relative_to(DIRECTORY).as_posix()
+            answer = await rest.ask("/" if name == "index.html" else f"/ui/{name}")
+            if path.suffix not in MEDIA_TYPES:
+                assert answer.status == 404, name
+                continue
+            assert (answer.status, answer.headers["content-type"]) == (200, MEDIA_TYPES[path.suffix])
+            assert answer.body == path.read_bytes()
+            again = await rest.ask("/" if name == "index.html" else f"/ui/{name}", if_none_match=answer.headers["etag"])
+            assert (again.status, again.body) == (304, b"")
+        for path in ("/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/index.html", "/ui/"):
+            assert (await rest.ask(path)).status == 404
+
+
+async def test_the_page_gives_way_to_another_ui(tmp_path: Path) -> None:
+    """``--web-root`` is served instead."""
+    (tmp_path / "index.html").write_text("another")
+    async with rest_daemon(web_root=tmp_path) as rest:
+        assert (await rest.ask("/")).body == b"another"
+        assert (await rest.ask("/ui/main.js")).status == 404
+
+
+async def test_who_asks() -> None:
+    """SE-97: the identity with its roles; nobody learns where the websockets are, without a proof where one is needed."""
+    async with rest_daemon(admit=control_of().admit) as rest:
+        assert (await rest.ask("/")).status == 200
+        assert (await rest.ask("/ws/v1/session")).status == 401
+        shown = (await rest.ask("/ws/v1/session", Authorization=f"Bearer {SECRETS['reader']}")).content
+        assert (shown["name"], shown["roles"]) == ("reader", ["reader"])
+    async with rest_daemon() as rest:
+        shown = (await rest.ask("/ws/v1/session", Host=socket.gethostname())).content
+        assert (shown["name"], shown["roles"]) == ("anybody", ["metrics", "operator", "reader", "rm"])
+        assert (await rest.ask("/ws/v1/session", Host="evil.example")).status == 403
+
+
+# ---- its sources
+
+
+def test_texts_are_never_markup() -> None:
+    """SE-97: no script makes markup of a text; no script and no style is inside the document; nothing is from elsewhere."""
+    assert not re.search(r"<style|<script(?![^>]* src=)|\son\w+=|\sstyle=", SOURCES["index.html"])
+    for name, text in SOURCES.items():
+        assert not FORBIDDEN.search(text), name
+        assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}, name
+
+
+def test_a_script_has_one_idea() -> None:
+    """As a module of Python: at most 400 lines, of at most 130 characters; it says what it is for, and imports what there is."""
+    for name, text in SCRIPTS.items():
+        lines = text.splitlines()
+        assert len(lines) <= 400, name
+        assert max(map(len, lines)) <= 130, name
+        assert lines[0].startswith("// "), name
+        assert set(re.findall(r'from "\./(.*)"', text)) <= set(SCRIPTS), name
+        assert re.findall(r'from "(?!\./)', text) == [], name
+
+
+def test_scripts_import_one_way() -> None:
+    """No script imports itself through others."""
+    edges = {name: set(re.findall(r'from "\./(.*)"', text)) for name, text in SCRIPTS.items()}
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, " -> ".join([*way, name])
+        for other in edges[name]:
+            visit(other, (*way, name))
+
+    visit("main.js", ())
+    assert {name for name in edges if name != "main.js"} == set().union(*edges.values())

@@ -1,0 +1,93 @@
+"""Processes of ``ykactor`` that start at once: forked by a server that has imported it, which saves most of their CPU time."""
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import trio
+from forkserver import REPORT
+
+_SERVER = Path(__file__).with_name("forkserver.py")
+
+
+class Forked:
+    """A process with what tests use of ``trio.Process``: its standard input is empty, its outputs are pipes."""
+
+    def __init__(self, report: int, stdout: int, stderr: int) -> None:
+        self.pid = 0
+        self._code: int | None = None
+        self.stdout = trio.lowlevel.FdStream(stdout)
+        self.stderr = trio.lowlevel.FdStream(stderr)
+        self._report = trio.lowlevel.FdStream(report)
+        self._waiting = trio.Lock()
+
+    @classmethod
+    async def start(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Forked":
+        """Run ``ykactor`` with these arguments and exactly this environment."""
+        pipes = [os.pipe() for _ in range(3)]
+        (stdout, out), (stderr, err), (report, told) = pipes
+        socket.send_fds(_server(), [json.dumps([arguments, dict(environment)]).encode()], [out, err, told])
+        for written in (out, err, told):
+            os.close(written)
+        process = cls(report, stdout, stderr)
+        await trio.lowlevel.wait_readable(report)
+        process.pid = process._read()
+        return process
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self.poll()
+
+    def poll(self) -> int | None:
+        """As ``returncode``."""
+        if self._code is None and select.select([self._report.fileno()], [], [], 0)[0]:
+            self._code = self._read()
+        return self._code
+
+    async def wait(self) -> int:
+        """Until it has ended; its exit code."""
+        async with self._waiting:
+            if self.poll() is None:
+                await trio.lowlevel.wait_readable(self._report.fileno())
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def _read(self) -> int:
+        number: int
+        (number,) = REPORT.unpack(os.read(self._report.fileno(), REPORT.size))
+        return number
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has ended, but is not yet reported
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+@cache
+def _server() -> socket.socket:
+    """The socket of this process's fork server, which ends with this process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, str(_SERVER), str(theirs.fileno())]
+        # a session of its own, because Ctrl-C is for the tests, which then end their processes
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True)
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours

@@ -1,0 +1,24 @@
+"""What a reading takes."""
+
+import time
+from collections.abc import Generator
+
+from ykactor.core.values.parts import finished
+from ykactor.surfaces.http.effort import Effort
+
+
+def work() -> Generator[tuple[()], None, str]:
+    """Works for 20 ms, and waits for 60 ms, as it does when others have the processor."""
+    until_s = time.thread_time() + 0.02
+    while time.thread_time() < until_s:
+        pass
+    yield ()
+    time.sleep(0.06)
+    return "done"
+
+
+def test_only_work_counts() -> None:
+    """SE-96: readers wait no longer because other programs are busy; and the result is that of the work."""
+    effort = Effort()
+    assert finished(effort.measured(work())) == "done"
+    assert 0.02 <= effort.seconds < 0.05

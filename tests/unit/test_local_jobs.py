@@ -1,0 +1,317 @@
+"""What the messages of a daemon and the ends of processes mean for jobs: input in, requests and starts out."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+from localjobs import job_of
+from msgspec import structs
+
+from ykactor.local import machine
+from ykactor.local.jobs import TASKS_MAX, Jobs, SubmitRefused
+from ykactor.local.machine import Machine, gpu_indices, memory_bytes, vcore
+from ykactor.local.model import Ended, State, Task
+from ykactor.wire.si import messages as si
+
+S_NS = 10**9
+
+
+class World:
+    """Jobs of a machine with 4 cores and 2 GPUs, at a time that the test sets."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.jobs = Jobs(Machine("n1", {"vcore": 4000, "gpu": 2}, [0, 1]), 1, "boot", lambda: self.now_ns)
+
+    def submit(self, **fields):
+        job = self.jobs.submit(lambda job_id: structs.replace(job_of("true", **fields), id=job_id))
+        return job, self.jobs.take()
+
+    def allocate(self, *keys, of="job-1", placeholder=False):
+        new = [si.Allocation(allocation_key=key, application_id=of, placeholder=placeholder, node_id="n1") for key in keys]
+        self.jobs.on_message(si.AllocationResponse(new=new))
+        return self.jobs.take()
+
+    def release(self, key, termination_type, of="job-1"):
+        released = si.AllocationRelease(application_id=of, allocation_key=key, termination_type=termination_type, message="why")
+        self.jobs.on_message(si.AllocationResponse(released=[released]))
+        return self.jobs.take()
+
+    def end(self, task, code):
+        self.jobs.on_ended(task, Ended(code))
+        return self.jobs.take()
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def asked(effects):
+    """The keys of the asks, in order."""
+    return [entry.allocation_key for request in requests_of(effects) for entry in request.allocations]
+
+
+def released(effects):
+    entries = [entry for request in requests_of(effects) for entry in request.releases.allocations_to_release]
+    return [(entry.allocation_key, entry.termination_type) for entry in entries]
+
+
+def requests_of(effects):
+    return [request for request in effects.requests if isinstance(request, si.AllocationRequest)]
+
+
+def started(effects):
+    return [task.key for _, task in effects.starts]
+
+
+def test_a_short_life(world):
+    """Asked for, started when allocated, released when it has ended; the job ends with it."""
+    job, effects = world.submit()
+    assert (effects.jobs, asked(effects)) == ([job], ["job-1.0"])
+    effects = world.allocate("job-1.0")
+    ((_, task),) = effects.starts
+    assert (task.state, task.boot, list(effects.tasks.values())) == (State.RUNNING, "boot", [task])
+    effects = world.end(task, 0)
+    assert (task.state, effects.ended, released(effects)) == (State.COMPLETED, ["job-1"], [("job-1.0", "STOPPED_BY_RM")])
+    assert world.jobs.are_done
+
+
+def test_a_retry_is_asked_for_before_the_release(world):
+    """Otherwise the application would complete in between; the last attempt is final."""
+    world.submit(retries=1)
+    ((_, task),) = world.allocate("job-1.0").starts
+    effects = world.end(task, 3)
+    ask, release = effects.requests
+    assert (ask.allocations[0].allocation_key, release.releases.allocations_to_release[0].allocation_key) == (
+        "job-1.0.r1",
+        "job-1.0",
+    )
+    ((_, again),) = world.allocate("job-1.0.r1").starts
+    assert world.end(again, 3).ended == ["job-1"]
+    assert (again.state, again.reason, again.attempt) == (State.FAILED, "exit code 3", 1)
+
+
+@pytest.mark.parametrize(
+    ("termination_type", "state"), [("PREEMPTED_BY_SCHEDULER", State.PREEMPTED), ("TIMEOUT", State.CANCELLED)]
+)
+def test_a_release_is_confirmed_when_the_process_is_gone(world, termination_type, state):
+    """And not before: until then it uses what it has."""
+    world.submit()
+    ((_, task),) = world.allocate("job-1.0").starts
+    effects = world.release("job-1.0", termination_type)
+    assert (effects.kills, effects.requests, task.state) == ([task], [], State.ENDING)
+    assert world.release("job-1.0", termination_type).kills == []
+    assert released(world.end(task, 0)) == [("job-1.0", termination_type)]
+    assert (task.state, task.reason) == (state, "why")
+
+
+def test_what_is_not_wanted_any_more_is_given_back(world):
+    """An allocation of a job that has ended, or of none; the echo of a release is no news."""
+    assert released(world.allocate("job-9.0", of="job-9")) == [("job-9.0", "STOPPED_BY_RM")]
+    assert released(world.release("job-9.0", "TIMEOUT", of="job-9")) == [("job-9.0", "TIMEOUT")]
+    assert world.release("job-9.0", "STOPPED_BY_RM", of="job-9").requests == []
+
+
+def test_an_allocation_that_comes_twice_starts_once(world):
+    """The daemon repeats what was reported to it."""
+    world.submit()
+    assert started(world.allocate("job-1.0")) == ["job-1.0"]
+    effects = world.allocate("job-1.0")
+    assert (effects.starts, effects.requests) == ([], [])
+
+
+def test_everything_is_reported_in_order(world):
+    """The closed node, applications, what runs, what waits, and the node is opened (SC-144, SC-145)."""
+    world.submit(last=1)
+    world.submit()
+    world.allocate("job-1.1")
+    world.jobs.report()
+    node, applications, running, pending, opened = world.jobs.take().requests
+    assert (node.nodes[0].action, opened.nodes[0].action) == ("CREATE_DRAIN", "DRAIN_TO_SCHEDULABLE")
+    assert [entry.application_id for entry in applications.new] == ["job-1", "job-2"]
+    assert [(entry.allocation_key, entry.node_id, entry.releasing) for entry in running.allocations] == [("job-1.1", "n1", False)]
+    assert [(entry.allocation_key, entry.node_id) for entry in pending.allocations] == [("job-1.0", ""), ("job-2.0", "")]
+
+
+def test_what_is_ending_is_reported_as_such(world):
+    """The daemon counts it as going, and does not preempt it again (AP-145)."""
+    world.submit()
+    world.allocate("job-1.0")
+    world.release("job-1.0", "PREEMPTED_BY_SCHEDULER")
+    world.jobs.report()
+    (running,) = requests_of(world.jobs.take())
+    assert running.allocations[0].releasing
+
+
+def test_a_gang_starts_when_all_have_their_place(world):
+    """Placeholders first; the tasks are asked for when all are there, and start with the last one."""
+    _, effects = world.submit(is_gang=True, last=1)
+    places = ["job-1.placeholder1", "job-1.placeholder2"]
+    assert asked(effects) == places
+    assert asked(world.allocate(places[0], placeholder=True)) == []
+    assert asked(world.allocate(places[1], placeholder=True)) == ["job-1.0", "job-1.1"]
+    for key in places:
+        assert released(world.release(key, "PLACEHOLDER_REPLACED")) == [(key, "PLACEHOLDER_REPLACED")]
+    assert started(world.allocate("job-1.0")) == []
+    assert started(world.allocate("job-1.1")) == ["job-1.0", "job-1.1"]
+
+
+def test_a_preempted_placeholder_is_asked_for_again(world):
+    """Under another key: without it the gang would never be complete."""
+    world.submit(is_gang=True, last=1)
+    world.allocate("job-1.placeholder1", placeholder=True)
+    effects = world.release("job-1.placeholder1", "PREEMPTED_BY_SCHEDULER")
+    assert (asked(effects), released(effects)) == (["job-1.placeholder3"], [("job-1.placeholder1", "PREEMPTED_BY_SCHEDULER")])
+
+
+def test_a_gang_that_waits_is_reported_as_placeholders(world):
+    """The daemon has forgotten those that it had."""
+    world.submit(is_gang=True, last=1)
+    world.allocate("job-1.placeholder1", placeholder=True)
+    world.jobs.report()
+    assert asked(world.jobs.take()) == ["job-1.placeholder1", "job-1.placeholder2"]
+    world.allocate("job-1.placeholder1", placeholder=True)
+    assert asked(world.allocate("job-1.placeholder2", placeholder=True)) == ["job-1.0", "job-1.1"]
+
+
+def test_a_gang_without_room_fails_as_a_whole(world):
+    """Each of its tasks says why."""
+    _, effects = world.submit(is_gang=True, last=2)
+    tasks = list(effects.tasks.values())
+    update = si.UpdatedApplication(
+        application_id="job-1", state="Failing", state_transition_timestamp=0, message="ResourceReservationTimeout"
+    )
+    world.jobs.on_message(si.ApplicationResponse(updated=[update]))
+    assert world.jobs.take().ended == ["job-1"]
+    assert {(task.state, task.reason) for task in tasks} == {(State.FAILED, "there was no room for the whole gang in time")}
+
+
+def test_gpus_are_given_once(world):
+    """Each to one task at a time, and again when that has ended."""
+    world.submit(resource={"gpu": 1}, last=2)
+    effects = world.allocate("job-1.0", "job-1.1")
+    assert [task.gpus for _, task in effects.starts] == [[0], [1]]
+    world.end(effects.starts[0][1], 0)
+    ((_, third),) = world.allocate("job-1.2").starts
+    assert third.gpus == [0]
+
+
+def test_time_limits(world):
+    """Exactly the limit is enough."""
+    world.submit(time_limit_s=10)
+    ((_, task),) = world.allocate("job-1.0").starts
+    for now_ns, kills in ((10 * S_NS - 1, []), (10 * S_NS, [task]), (11 * S_NS, [])):
+        world.now_ns = now_ns
+        world.jobs.on_time()
+        assert world.jobs.take().kills == kills
+    assert (world.end(task, 143).ended, task.state) == (["job-1"], State.TIMED_OUT)
+
+
+@pytest.mark.parametrize("which", ["application", "ask", "request"])
+def test_what_the_daemon_rejects_has_ended(world, which):
+    """With its reason; the application goes, because nothing would complete it."""
+    _, effects = world.submit()
+    (task,) = effects.tasks.values()
+    match which:
+        case "application":
+            rejected = si.RejectedApplication(application_id="job-1", reason="no")
+            world.jobs.on_message(si.ApplicationResponse(rejected=[rejected]))
+        case "ask":
+            unwanted = si.RejectedAllocation(allocation_key="job-1.0", application_id="job-1", reason="no")
+            world.jobs.on_message(si.AllocationResponse(rejected_allocations=[unwanted]))
+        case "request":
+            world.jobs.on_refused(effects.requests[0], "no")
+    effects = world.jobs.take()
+    assert (task.state, task.reason, effects.ended) == (State.REJECTED, "no", ["job-1"])
+    assert effects.requests[-1].remove[0].application_id == "job-1"
+
+
+def test_a_running_task_outlives_a_rejection(world):
+    """The daemon does not know it any more; its work is not thrown away for that."""
+    world.submit(retries=1)
+    ((_, task),) = world.allocate("job-1.0").starts
+    unwanted = si.RejectedAllocation(allocation_key="job-1.0", application_id="job-1", reason="no")
+    world.jobs.on_message(si.AllocationResponse(rejected_allocations=[unwanted]))
+    assert (task.state, world.jobs.take().kills) == (State.RUNNING, [])
+
+
+def test_there_is_a_bound(world):
+    """Of what a machine takes: what is too large for it, and too many tasks."""
+    with pytest.raises(SubmitRefused, match="found 400 of vcore, expected at most 4:"):
+        world.submit(resource={"vcore": 400_000})
+    with pytest.raises(SubmitRefused, match="this machine has no foo"):
+        world.submit(resource={"foo": 1})
+    with pytest.raises(SubmitRefused, match="at least one"):
+        world.submit(first=2, last=1)
+    for _ in itertools.repeat(None, TASKS_MAX // 10_000):
+        world.submit(last=9_999)
+    with pytest.raises(SubmitRefused, match="100000 tasks"):
+        world.submit()
+
+
+def test_a_gang_that_can_never_start_is_refused(world):
+    """Its placeholders would hold the machine until its timeout. The tasks of an array may run one after the other."""
+    with pytest.raises(SubmitRefused, match="found 5 of vcore for a gang of 5, expected at most 4:"):
+        world.submit(is_gang=True, last=4, resource={"vcore": 1000})
+    world.submit(is_gang=True, last=3, resource={"vcore": 1000})
+    world.submit(last=4, resource={"vcore": 1000})
+
+
+def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
+    """Told again it is no news; what was asked for stays, because it is asked for again after a restart of the daemon."""
+    world.submit(queue="root.web")
+    for leaf, kept in ("root.web", []), ("root.users.bob", [("root.web", "root.users.bob")]), ("root.users.bob", []):
+        accepted = [si.AcceptedApplication(application_id="job-1", queue_name=leaf)]
+        world.jobs.on_message(si.ApplicationResponse(accepted=accepted))
+        assert [(job.queue, job.leaf) for job in world.jobs.take().jobs] == kept
+
+
+def test_a_kept_job_goes_on(world):
+    """Tasks that have ended stay as they are."""
+    tasks = [Task("job-5", 0, State.COMPLETED), Task("job-5", 1, State.RUNNING), Task("job-5", 2)]
+    world.jobs.restore(structs.replace(job_of("true", last=2), id="job-5"), tasks)
+    assert [task.index for _, task in world.jobs.with_processes()] == [1]
+    world.end(tasks[1], 0)
+    ((_, last),) = world.allocate("job-5.2", of="job-5").starts
+    assert world.end(last, 0).ended == ["job-5"]
+
+
+def test_the_memory_of_a_cgroup(tmp_path):
+    """The limit counts if there is one."""
+    (tmp_path / "meminfo").write_text("MemTotal:       1000 kB\nMemFree: 1 kB\n")
+    found = [memory_bytes(tmp_path, tmp_path)]
+    for limit in ("max\n", "2048\n", "999999999\n"):
+        (tmp_path / "memory.max").write_text(limit)
+        found.append(memory_bytes(tmp_path, tmp_path))
+    assert found == [1_024_000, 1_024_000, 2048, 1_024_000]
+
+
+def test_the_cores_of_a_cgroup(tmp_path):
+    """The quota counts if it is lower, as in a container that may use one and a half of 64 cores."""
+    found = [vcore(4, tmp_path)]
+    for quota in ("max 100000\n", "150000 100000\n", "800000 100000\n"):
+        (tmp_path / "cpu.max").write_text(quota)
+        found.append(vcore(4, tmp_path))
+    assert found == [4000, 4000, 1500, 4000]
+
+
+@pytest.mark.parametrize(("name", "user"), [("bob", "bob"), ("CORP\\bob", "uid7"), (None, "uid7")])
+def test_the_name_of_the_user_is_one_for_the_daemon(monkeypatch, name, user):
+    """It would reject all jobs of another one (CF-21)."""
+
+    def entry(number):
+        if name is None:
+            raise KeyError(number)
+        return SimpleNamespace(pw_name=name)
+
+    monkeypatch.setattr(machine, "pwd", SimpleNamespace(getpwuid=entry))
+    monkeypatch.setattr(machine.os, "geteuid", lambda: 7)
+    assert machine.this_user() == user
+
+
+def test_the_gpus_of_a_machine(tmp_path):
+    """Those of which there are devices, and nothing else of their driver."""
+    for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert gpu_indices(tmp_path) == [0, 2, 10]

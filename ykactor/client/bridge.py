@@ -1,0 +1,122 @@
+"""A trio client in a thread of its own, for programs that do not run trio.
+
+The thread runs one context manager of the client, such as `connect(...)`. Calls come from other threads as futures: who cancels a
+future cancels the call. When the bridge is closed, or the thread fails, calls that wait end with `Disconnected`.
+"""
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import Generic, TypeVar
+
+import trio
+
+from ykactor.client.errors import Disconnected
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Bridge(Generic[S]):
+    """A context manager of the trio client that is entered in a thread of its own.
+
+    Attributes
+    ----------
+    opened : Future
+        What the context manager yields, or why it does not.
+    closed : Future
+        Done when the thread has nothing more to do; never an error.
+    """
+
+    def __init__(self, opening: AbstractAsyncContextManager[S]) -> None:
+        self.opened: Future[S] = Future()
+        self.closed: Future[None] = Future()
+        self._opening = opening
+        self._entering = trio.CancelScope()
+        self._closing = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        #: The token of the thread, as soon as it runs.
+        self._running: Future[trio.lowlevel.TrioToken] = Future()
+        threading.Thread(target=self._run, name="ykactor-client", daemon=True).start()
+        self._token = self._running.result()  # within a few ms
+
+    def call(self, function: Callable[[], Awaitable[T]]) -> "Future[T]":
+        """Run a function of the session in the thread."""
+        future: Future[T] = Future()
+        scope = trio.CancelScope()
+        future.add_done_callback(lambda done: done.cancelled() and self.call_soon(scope.cancel))
+        if not self.call_soon(partial(self._begin, function, future, scope)):
+            _fail(future, _closed())
+        return future
+
+    def close(self) -> "Future[None]":
+        """Leave the context manager, also if it is not entered yet; may be called again."""
+        self.call_soon(self._on_close)
+        return self.closed
+
+    def call_soon(self, function: Callable[[], object]) -> bool:
+        """Call a function in the thread, after those before it; False if it has ended."""
+        try:
+            self._token.run_sync_soon(function)
+        except trio.RunFinishedError:
+            return False
+        return True
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve)
+        except BaseException as error:
+            _fail(self.opened, error)
+        finally:
+            _fail(self.opened, _closed())
+            self.closed.set_result(None)
+
+    async def _serve(self) -> None:
+        self._running.set_result(trio.lowlevel.current_trio_token())
+        with self._entering:
+            async with self._opening as session:
+                try:
+                    async with trio.open_nursery() as self._nursery:
+                        with suppress(InvalidStateError):  # nobody waits for it any more
+                            self.opened.set_result(session)
+                        await self._closing.wait()
+                        self._nursery.cancel_scope.cancel()
+                finally:
+                    self._nursery = None
+
+    def _on_close(self) -> None:
+        if self._nursery is None and not self._closing.is_set():
+            self._entering.cancel()
+        self._closing.set()
+
+    def _begin(self, function: Callable[[], Awaitable[T]], future: "Future[T]", scope: trio.CancelScope) -> None:
+        if self._nursery is None:
+            _fail(future, _closed())
+        else:
+            self._nursery.start_soon(_carry_out, function, future, scope)
+
+
+async def _carry_out(function: Callable[[], Awaitable[T]], future: "Future[T]", scope: trio.CancelScope) -> None:
+    try:
+        with scope:
+            result = await function()
+            with suppress(InvalidStateError):
+                future.set_result(result)
+    except Exception as error:
+        _fail(future, error)
+    finally:
+        _fail(future, _closed())
+
+
+def _fail(future: "Future[T]", error: BaseException) -> None:
+    """Without effect if the future is done."""
+    with suppress(InvalidStateError):
+        future.set_exception(error)
+
+
+def _closed() -> Disconnected:
+    return Disconnected("the session is closed")

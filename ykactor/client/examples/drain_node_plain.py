@@ -1,0 +1,21 @@
+"""Without an event loop: an operator: lets nothing new run on a node, beside its resource manager."""
+
+import sys
+
+from ykactor.client import RequestRefused
+from ykactor.client.sync import operate
+from ykactor.wire.si import messages as si
+
+URL = sys.argv[1] if len(sys.argv) > 1 else "ws://127.0.0.1:9081"
+
+
+def main() -> None:
+    with operate(URL) as operator:
+        try:
+            operator.request(si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action=si.NodeAction.DRAIN_NODE)]))
+            print("n1 is drained")
+        except RequestRefused as refused:
+            sys.exit(f"not drained: {refused}")
+
+
+main()

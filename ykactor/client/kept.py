@@ -1,0 +1,245 @@
+"""A resource manager that stays registered: it connects again, resumes, and registers afresh when it has to."""
+
+import random
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple, Unpack
+
+import trio
+from msgspec import structs
+
+from ykactor.client.backoff import pause_s
+from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
+from ykactor.client.follower import OnConnection, silently
+from ykactor.client.login import LoginOptions
+from ykactor.client.resource_manager import ResourceManager, connect
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ProtocolError
+
+#: A part of the request has taken effect (SC-157).
+_INTERRUPTED = "INTERRUPTED"
+
+
+class Refusal(NamedTuple):
+    """A request that the daemon has refused; it had no effect."""
+
+    request: si.WorkRequest
+    answer: si.ErrorResponse
+
+
+class _Interrupted(Exception):
+    """It is not known what the daemon has of a request, so it has to be told everything."""
+
+
+class KeptSession:
+    """What `keep_registered` yields. Iterate over it in one task; any task may send.
+
+    Attributes
+    ----------
+    is_lost : bool
+        Whether its connection was lost, or could not be made, and there is no other yet. False also before the first attempt.
+    """
+
+    def __init__(self, rng: random.Random, on_connection: OnConnection) -> None:
+        self._rng = rng
+        self._on_connection = on_connection
+        self.is_lost = False
+        #: The number of the newest message that was handled; None: there is nothing to resume.
+        self._sequence: int | None = None
+        self._id_prefix = secrets.token_hex(4)
+        self._ids_count = 0
+        #: Requests without an answer, by id, and the ids of those that this connection has not sent, both in order.
+        self._unanswered: dict[str, si.WorkRequest] = {}
+        self._unsent: dict[str, None] = {}
+        self._has_unsent = trio.Event()
+        #: Of a fresh registration: set when iteration has yielded that everything is to be sent.
+        self._is_reported = trio.Event()
+        self._messages_in, self._messages = trio.open_memory_channel[si.Response | Refusal](0)
+        self._failure: Exception | None = None
+
+    def send(self, request: si.WorkRequest) -> None:
+        """Send a request, without waiting. It is sent again until the daemon has answered it, or has to be told everything.
+
+        It may be called for many requests at once: all that are not sent yet follow each other without waiting for answers.
+        Requests without an answer are kept without a limit (``unanswered_count``). The ``id`` is replaced.
+        """
+        self._ids_count += 1
+        request_id = f"{self._id_prefix}-{self._ids_count}"
+        self._unanswered[request_id] = structs.replace(request, id=request_id)
+        self._unsent[request_id] = None
+        self._has_unsent.set()
+
+    @property
+    def unanswered_count(self) -> int:
+        """The number of requests that the daemon has not answered yet."""
+        return len(self._unanswered)
+
+    def __aiter__(self) -> "KeptSession":
+        return self
+
+    async def __anext__(self) -> si.Response | Refusal:
+        try:
+            message = await self._messages.receive()
+        except trio.EndOfChannel:
+            assert self._failure is not None, "only a failure ends the channel"
+            raise self._failure from None
+        if isinstance(message, si.RegisterResourceManagerResponse):
+            # What was sent before this is part of what is reported now.
+            self._unanswered.clear()
+            self._is_reported.set()
+        return message
+
+    async def run(
+        self, url: str, rm_id: str, answers_predicates: bool, wants_scheduling_states: bool, login: LoginOptions
+    ) -> None:
+        """Stay registered. Returns only after a failure."""
+        attempt = 0
+        try:
+            while True:
+                before = self._sequence
+                try:
+                    async with connect(
+                        url,
+                        rm_id=rm_id,
+                        resume_from=self._sequence,
+                        answers_predicates=answers_predicates,
+                        wants_scheduling_states=wants_scheduling_states,
+                        **login,
+                    ) as rm:
+                        attempt = 0
+                        await self._serve(rm)
+                except SessionReplaced:
+                    raise
+                except Disconnected as lost:
+                    self._on_lost(lost)
+                except _Interrupted:
+                    self._sequence = None
+                except RequestRefused as refused:
+                    if before is None or refused.code != "RESYNC_REQUIRED":
+                        raise
+                    self._sequence = None
+                    continue
+                await trio.sleep(pause_s(attempt, self._rng))
+                attempt += 1
+        except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
+            self._failure = error
+            self.is_lost = True
+            self._messages_in.close()
+
+    def _on_lost(self, lost: Disconnected) -> None:
+        if not self.is_lost:
+            self.is_lost = True
+            self._on_connection(f"no connection, trying again: {lost}")
+
+    async def _serve(self, rm: ResourceManager) -> None:
+        """Handle the messages of a connection, and send what has no answer when those of earlier connections are handled."""
+        self.is_lost = False
+        if self._sequence is None:
+            self._on_connection("registered")
+            self._is_reported = trio.Event()
+            await self._messages_in.send(si.RegisterResourceManagerResponse(sequence=rm.sequence))
+            await self._is_reported.wait()  # a channel hands over before the other task runs, and nothing old may be sent
+            self._sequence = rm.sequence
+        else:
+            self._on_connection(f"resumed after message {self._sequence}")
+        for _ in range(rm.unread_count):
+            await self._handle(await anext(rm))
+        self._unsent = dict.fromkeys(self._unanswered)
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_all, rm)
+            try:
+                async for message in rm:
+                    await self._handle(message)
+            except (Disconnected, _Interrupted, ProtocolError) as error:  # raised below, outside the group of the nursery
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _send_all(self, rm: ResourceManager) -> None:
+        """Until the connection ends, which the task that reads finds too."""
+        try:
+            while True:
+                while self._unsent:
+                    request_id = next(iter(self._unsent))
+                    del self._unsent[request_id]
+                    await rm.send(self._unanswered[request_id])
+                self._has_unsent = trio.Event()
+                await self._has_unsent.wait()
+        except Disconnected:
+            return
+
+    async def _handle(self, message: si.Response) -> None:
+        """Deliver a message, and note its number when it is delivered."""
+        match message:
+            case si.Ack(id=request_id):  # also of registrations, which come again
+                self._unanswered.pop(request_id, None)
+            case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
+                if code == _INTERRUPTED:
+                    raise _Interrupted
+                await self._messages_in.send(Refusal(self._unanswered[request_id], message))
+                self._unanswered.pop(request_id, None)
+            case _:
+                await self._messages_in.send(message)
+        self._sequence = message.sequence or self._sequence
+
+
+@asynccontextmanager
+async def keep_registered(
+    url: str,
+    *,
+    rm_id: str,
+    answers_predicates: bool = False,
+    wants_scheduling_states: bool = False,
+    rng: random.Random | None = None,
+    on_connection: OnConnection = silently,
+    **login: Unpack[LoginOptions],
+) -> AsyncIterator[KeptSession]:
+    """Register as a resource manager and stay registered. The daemon may come later, be away, or begin with nothing.
+
+    Parameters
+    ----------
+    url, rm_id, answers_predicates, wants_scheduling_states
+        As of `connect`.
+    rng : random.Random, optional
+        For the random pauses between attempts to connect.
+    on_connection : callable
+        Called with a sentence when it is registered, has resumed, and when there is no connection.
+    token, tls, insecure
+        How to show who this is: see `LoginOptions`.
+
+    Yields
+    ------
+    KeptSession
+        Iterates over the messages of the daemon, each once and in order. A `si.RegisterResourceManagerResponse` says that the
+        daemon has nothing of this resource manager: it is the first message, and comes again when the daemon has lost its state
+        or the connection was away for too long. Requests without an answer are forgotten then: send everything (SC-144).
+        A `Refusal` is a request that had no effect.
+        Iteration raises `SessionReplaced`, `RequestRefused` if the daemon does not let this one in, and `ProtocolError`.
+
+    Examples
+    --------
+    ::
+
+        async with keep_registered("ws://127.0.0.1:9081", rm_id="example") as rm:
+            async for message in rm:
+                match message:
+                    case si.RegisterResourceManagerResponse():
+                        for request in everything():  # nodes, applications, tasks that run, asks
+                            rm.send(request)
+                    case si.AllocationResponse(new=new):
+                        ...
+    """
+    session = KeptSession(rng or random.Random(), on_connection)
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.run, url, rm_id, answers_predicates, wants_scheduling_states, login)
+        try:
+            yield session
+        except Exception as error:  # raised below, outside the exception group of the nursery
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

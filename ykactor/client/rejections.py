@@ -1,0 +1,103 @@
+"""Which request a rejection belongs to.
+
+A rejection names its entry, not its request. It comes before the `si.Ack` of its request, and of two requests with the same entry
+the daemon decides the older one first: so it belongs to the oldest request without an answer that has this entry and is not known
+to have had it accepted. A request for whose answer nobody waits any more counts too.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from ykactor.client.errors import Refused, Rejected, RequestRefused
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.lengths import shortened
+
+#: What an entry is called: the class of its rejection and its identifiers, as the daemon repeats them.
+_Name = tuple[str, ...]
+
+
+class SentRequest:
+    """A request that waits for its answer.
+
+    Attributes
+    ----------
+    answer
+        None before it arrives.
+    """
+
+    def __init__(self, request: si.Request) -> None:
+        self.answer: si.Ack | si.ErrorResponse | None = None
+        self._undecided = Counter(_names(request))
+        self._rejections: list[Rejected] = []
+
+    def outcome(self) -> si.Ack | Refused:
+        """What the answer says, with the rejections before it."""
+        if isinstance(self.answer, si.ErrorResponse):
+            return RequestRefused(self.answer.code, self.answer.message, self.answer.path)
+        assert self.answer is not None, "who asks has waited for the answer"
+        if not self._rejections:
+            return self.answer
+        first, *others = self._rejections
+        more = f" (and {len(others)} more)" if others else ""
+        return Refused(first.code, f"{_described(first)}: {first.reason}{more}", self._rejections)
+
+    def take(self, name: _Name, rejected: Rejected | None) -> bool:
+        """Note that the entry was rejected, or accepted if ``rejected`` is None; False if it is none of this request."""
+        if self._undecided[name] == 0:
+            return False
+        self._undecided[name] -= 1
+        if rejected is not None:
+            self._rejections.append(rejected)
+        return True
+
+
+def attribute(message: si.Response, sent: Collection[SentRequest]) -> None:
+    """Note in the requests without an answer, the oldest first, what a message says about their entries."""
+    for name, rejected in _decided(message):
+        any(request.take(name, rejected) for request in sent)
+
+
+def _names(request: si.Request) -> Iterator[_Name]:
+    match request:
+        case si.NodeRequest(nodes=nodes):
+            yield from (_node(node.node_id) for node in nodes)
+        case si.ApplicationRequest(new=new):
+            yield from (_application(entry.application_id) for entry in new)
+        case si.AllocationRequest(allocations=allocations):
+            yield from (_allocation(entry.application_id, entry.allocation_key) for entry in allocations)
+
+
+def _decided(message: si.Response) -> Iterator[tuple[_Name, Rejected | None]]:
+    match message:
+        case si.NodeResponse():
+            yield from ((_node(entry.node_id), None) for entry in message.accepted)
+            yield from ((_node(entry.node_id), entry) for entry in message.rejected)
+        case si.ApplicationResponse():
+            yield from ((_application(entry.application_id), None) for entry in message.accepted)
+            yield from ((_application(entry.application_id), entry) for entry in message.rejected)
+        case si.AllocationResponse():
+            yield from (
+                (_allocation(entry.application_id, entry.allocation_key), entry) for entry in message.rejected_allocations
+            )
+
+
+def _node(node_id: str) -> _Name:
+    return "node", shortened(node_id)
+
+
+def _application(application_id: str) -> _Name:
+    return "application", shortened(application_id)
+
+
+def _allocation(application_id: str, key: str) -> _Name:
+    return "allocation", shortened(application_id), shortened(key)
+
+
+def _described(rejected: Rejected) -> str:
+    match rejected:
+        case si.RejectedNode(node_id=name):
+            return f"node {name}"
+        case si.RejectedApplication(application_id=name):
+            return f"application {name}"
+        case si.RejectedAllocation(allocation_key=key, application_id=owner):
+            return f"allocation {key} of application {owner}"

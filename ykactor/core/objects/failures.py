@@ -1,0 +1,64 @@
+"""Decisions that the resource manager could not carry out are handed back: the ask waits again, without that node (AP-144).
+
+Functions on the record of one application; each returns the facts that it caused, in order.
+"""
+
+from __future__ import annotations
+
+from ykactor.core.messages import reasons
+from ykactor.core.messages.asks import Ask, handed_back, readmitted
+from ykactor.core.messages.facts import AskCondition, AskReadmitted, AskReturned, Fact, Released
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.objects.lifecycle import Timer, states_first
+from ykactor.core.objects.record import ApplicationRecord
+from ykactor.core.values.ids import AllocationKey
+
+
+def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Fact]:
+    """An allocation that runs could not start: its ask is pending again with its age."""
+    ask, node_id = application.allocations.pop(key)
+    application.count_end(now_ns, ask, node_id, application.began_ns.pop(key))
+    application.sized_ns[key] = now_ns  # what it has waited before is counted
+    application.replaced_ns.pop(key, None)
+    if ask.spec.placeholder:
+        application.placeholder_count -= 1
+        application.gang.placeholder_handed_back(ask.spec.resource)
+        application.touch()
+    else:
+        application.real_count -= 1
+    changes = application.move(now_ns, ApplicationEvent.RUN) if application.state is ApplicationState.COMPLETING else []
+    after = handed_back(ask, now_ns, node_id)
+    application.asks[key] = after
+    application.changed.task(after)
+    wait(application, after)
+    released = Released(now_ns, ask, application.queue, node_id, TerminationType.SCHEDULING_FAILED_ON_RM, "")
+    condition = AskCondition(now_ns, after, application.queue, reasons.handed_back(key, after.spec.failures[-1]))
+    return states_first([*changes, released, AskReturned(now_ns, after, application.queue), condition])
+
+
+def wait(application: ApplicationRecord, ask: Ask) -> None:
+    """Nodes are left out for a pending ask: note when the first of them no longer is."""
+    due_ns = _due_ns(ask)
+    if due_ns is not None:
+        application.handed_back.add(ask.spec.allocation_key)
+        application.set_timer(Timer.BACKOFF, min(due_ns, application.timers.get(Timer.BACKOFF, due_ns)))
+
+
+def readmit(application: ApplicationRecord, now_ns: int) -> list[Fact]:
+    """The timer has expired: nodes whose time is over are no longer left out."""
+    facts: list[Fact] = []
+    waiting = [ask for key, ask in application.asks.items() if key in application.handed_back]
+    application.handed_back.clear()
+    for before in sorted(waiting, key=lambda ask: ask.arrival):  # restored asks are in another order
+        after = readmitted(before, now_ns)
+        if after is not before:
+            application.asks[after.spec.allocation_key] = after
+            application.changed.task(after)
+            facts.append(AskReadmitted(now_ns, before, after, application.queue))
+        wait(application, after)
+    return facts
+
+
+def _due_ns(ask: Ask) -> int | None:
+    return min((failure.until_ns for failure in ask.spec.failures if failure.until_ns), default=None)

@@ -1,0 +1,208 @@
+"""What the command line and the local resource manager tell each other: lines of JSON over a Unix socket.
+
+The socket is in the state directory, which only its owner may enter.
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from ykactor.local.model import Job, State, Task
+
+#: Bytes of a line from a client: the environment has at most 1 MiB, and JSON makes a third more of it.
+LINE_MAX = 2 * 2**20
+#: Bytes of an answer: a job may have 10,000 tasks.
+ANSWER_MAX = 64 * 2**20
+#: The socket in the state directory.
+NAME = "control"
+
+
+class _Message(Struct, frozen=True, tag_field="type", tag=str, omit_defaults=True):
+    pass
+
+
+class Submit(_Message, frozen=True):
+    """A job; its ``id``, ``user`` and ``submitted_ns`` are replaced. The same ``token`` again is the same job.
+
+    Answer: ``Submitted``.
+    """
+
+    job: Job
+
+
+class ListJobs(_Message, frozen=True):
+    """The newest jobs, the newest last. Answer: ``JobList``."""
+
+    limit: int
+
+
+class ShowJob(_Message, frozen=True):
+    """A job with its tasks, as soon as it has ended if ``waits``. Answer: ``ShownJob``."""
+
+    job: str
+    waits: bool = False
+
+
+class Submitted(_Message, frozen=True):
+    """``directory`` as in ``ShownJob``; ``notice`` says why the job will wait, if that is known."""
+
+    job: str
+    directory: str
+    notice: str = ""
+
+
+class JobRow(Struct, frozen=True):
+    """A job without its environment, and how many of its tasks are in each state."""
+
+    id: str
+    name: str
+    queue: str
+    arguments: list[str]
+    resource: dict[str, int]
+    submitted_ns: int
+    states: dict[State, int]
+
+
+class JobList(_Message, frozen=True):
+    jobs: list[JobRow]
+
+
+class ShownJob(_Message, frozen=True):
+    """``directory`` has those of the attempts, ``INDEX.ATTEMPT``."""
+
+    job: JobRow
+    tasks: list[Task]
+    directory: str
+
+
+class Refused(_Message, frozen=True):
+    message: str
+
+
+Request = Submit | ListJobs | ShowJob
+Answer = Submitted | JobList | ShownJob | Refused
+Handler = Callable[[Request], Awaitable[Answer]]
+
+_decode_request = msgspec.json.Decoder(Request).decode
+_decode_answer = msgspec.json.Decoder(Answer).decode
+
+
+class NoManager(Exception):
+    """Nobody listens; or, if ``has_begun``, it has ended before its answer."""
+
+    def __init__(self, message: str, *, has_begun: bool = False) -> None:
+        super().__init__(message)
+        self.has_begun = has_begun
+
+
+@contextmanager
+def _socket_path(directory: Path) -> Iterator[str]:
+    """The socket in a state directory, by a path within the kernel's limit of 107 bytes, however long that of the directory is.
+
+    Raises:  OSError: the directory cannot be entered.
+    """
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{NAME}"
+    finally:
+        os.close(descriptor)
+
+
+@asynccontextmanager
+async def listening(directory: Path) -> AsyncIterator[trio.SocketListener]:
+    """The socket of a state directory, which the caller has locked: one that is there was left behind."""
+    path = directory / NAME
+    path.unlink(missing_ok=True)
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as unbound:
+        with _socket_path(directory) as short:
+            await unbound.bind(short)
+        path.chmod(0o600)
+        unbound.listen(1024)
+        try:
+            yield trio.SocketListener(unbound)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def serve(listener: trio.SocketListener, handle: Handler) -> None:
+    """Answer clients until cancelled."""
+    await trio.serve_listeners(partial(_converse, handle=handle), [listener])
+
+
+async def _converse(stream: trio.SocketStream, *, handle: Handler) -> None:
+    try:
+        async with stream:
+            while line := await _line(stream, LINE_MAX):
+                try:
+                    request = _decode_request(line)
+                except msgspec.DecodeError as error:
+                    await _send(stream, Refused(f"found no request: {error}"))
+                    return
+                answer = await _answered(stream, partial(handle, request))
+                if answer is None:
+                    return
+                await _send(stream, answer)
+    except (trio.BrokenResourceError, NoManager):
+        return  # the client has gone, or does not keep to the limits
+
+
+async def _answered(stream: trio.SocketStream, handle: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    """None if the client goes meanwhile: it may have asked for something that takes days."""
+    answer: Answer | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_at_the_end() -> None:
+            with suppress(trio.BrokenResourceError):
+                await stream.receive_some(1)  # a client sends nothing while it waits
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_at_the_end)
+        answer = await handle()
+        nursery.cancel_scope.cancel()
+    return answer
+
+
+async def ask(directory: Path, request: Request) -> Answer:
+    """Ask the local resource manager of a state directory.
+
+    Raises:  NoManager: there is none, or it has ended before its answer.
+    """
+    try:
+        with _socket_path(directory) as path:
+            stream = await trio.open_unix_socket(path)
+    except OSError:
+        raise NoManager(f"no local resource manager runs for {directory}: start one with ykactor local") from None
+    try:
+        async with stream:
+            await _send(stream, request)
+            line = await _line(stream, ANSWER_MAX)
+    except trio.BrokenResourceError:
+        line = b""
+    if not line:
+        raise NoManager("the local resource manager has ended before its answer", has_begun=True)
+    answer: Answer = _decode_answer(line)
+    return answer
+
+
+async def _send(stream: trio.SocketStream, message: Struct) -> None:
+    await stream.send_all(msgspec.json.encode(message) + b"\n")
+
+
+async def _line(stream: trio.SocketStream, limit: int) -> bytes:
+    """The next line; empty at the end. Who sends one at a time waits for its answer, so there is nothing behind it."""
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        received = await stream.receive_some(2**16)
+        if not received:
+            return b""
+        data += received
+        if len(data) > limit:
+            raise NoManager(f"found a line of more than {limit} bytes")
+    return bytes(data)

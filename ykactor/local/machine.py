@@ -1,0 +1,97 @@
+"""What this machine has to offer."""
+
+import os
+import pwd
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ykactor.core.values.names import is_user_name
+from ykactor.core.values.quantities import quantity_text
+
+_SIZE = "this machine has no more; what is larger belongs on a cluster"
+_PROC, _CGROUP, _DEV = Path("/proc"), Path("/sys/fs/cgroup"), Path("/dev")
+
+
+class Machine(Struct, frozen=True):
+    """A node.
+
+    Attributes:
+        resource: in base units: ``vcore`` in thousandths, ``memory`` in bytes, others in single units.
+        gpus: the indices of its GPUs.
+    """
+
+    node_id: str
+    resource: dict[str, int]
+    gpus: list[int]
+
+    def has_no_room(self, resource: Mapping[str, int], count: int) -> str:
+        """Why ``count`` tasks can never run here at the same time, each with ``resource`` in base units; empty if they can."""
+        for name, amount in resource.items():
+            total, limit = amount * count, self.resource.get(name, 0)
+            if total <= limit:
+                continue
+            if not limit:
+                return f"this machine has no {name}"
+            gang = f" for a gang of {count}" if count > 1 else ""
+            found, most = quantity_text(name, total), quantity_text(name, limit)
+            return f"found {found} of {name}{gang}, expected at most {most}: {_SIZE}"
+        return ""
+
+
+def this_machine(extra: Mapping[str, int]) -> Machine:
+    """The cores that this process may use, the memory that it may, and the GPUs of NVIDIA.
+
+    Args:
+        extra: amounts in base units, instead of or beside what is found; ``gpu`` counts from index 0.
+    """
+    found = {"vcore": vcore(len(os.sched_getaffinity(0)), _CGROUP), "memory": memory_bytes(_PROC, _CGROUP)}
+    gpus = list(range(extra["gpu"])) if "gpu" in extra else gpu_indices(_DEV)
+    resource = found | ({"gpu": len(gpus)} if gpus else {}) | dict(extra)
+    return Machine(socket.gethostname(), {name: amount for name, amount in resource.items() if amount}, gpus)
+
+
+def vcore(cores: int, cgroup: Path) -> int:
+    """Thousandths of cores: of the cores, or the quota of the cgroup (version 2) if that is lower, as in a container."""
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return cores * 1000
+    return min(cores * 1000, int(quota) * 1000 // int(period)) if quota.isdecimal() else cores * 1000
+
+
+def memory_bytes(proc: Path, cgroup: Path) -> int:
+    """The memory of the machine, or the limit of its cgroup (version 2) if that is lower."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB$", (proc / "meminfo").read_text(), re.MULTILINE)
+    assert match is not None, "the kernel writes it"
+    total = int(match[1]) * 1024
+    try:
+        limit = (cgroup / "memory.max").read_text().strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdecimal() else total
+
+
+def this_user() -> str:
+    """The name of the user of this process.
+
+    ``uid1000`` for one without a name, as in some containers, or with one that is none for the daemon (CF-21): ``CORP\\bob``.
+    """
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = ""
+    return name if is_user_name(name) else f"uid{os.geteuid()}"
+
+
+def gpu_indices(dev: Path) -> list[int]:
+    """The GPUs of which there are devices."""
+    return sorted(int(path.name.removeprefix("nvidia")) for path in dev.glob("nvidia[0-9]*") if path.name[6:].isdecimal())
+
+
+def boot_id() -> str:
+    """Another one after each start of the machine."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()

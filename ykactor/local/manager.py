@@ -1,0 +1,264 @@
+"""The local resource manager: daemon, processes, store and command line brought together.
+
+Every input is handled without waiting: decided, committed, carried out. So whatever happens in between, what was carried out is
+on the disk, and a start after ``kill -9`` finds what was not.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+from msgspec import Struct, structs
+
+from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
+from ykactor.client.login import LoginOptions
+from ykactor.local import control
+from ykactor.local.isolation import Isolation
+from ykactor.local.jobs import Jobs, SubmitRefused
+from ykactor.local.machine import Machine, boot_id
+from ykactor.local.model import Ended, Job, State, Task
+from ykactor.local.processes import NotStarted, Processes
+from ykactor.local.store import Store
+from ykactor.wire.si import messages as si
+
+#: How often it is looked for tasks that have run too long, and for jobs that are too old.
+TICK_S = 0.25
+FORGET_S = 3600.0
+#: A partition of the daemon is stopped: its jobs wait until it is back and asks for everything.
+_UNAVAILABLE = "UNAVAILABLE"
+#: Time limit for saying goodbye to the daemon.
+DEREGISTER_S = 2.0
+
+
+class DirectoryInUse(Exception):
+    """Another local resource manager has the state directory."""
+
+
+class Settings(Struct, frozen=True):
+    """How it runs.
+
+    Attributes:
+        directory: where jobs and their output are kept.
+        user: who submits its jobs.
+        stops_jobs: whether its jobs end with it, and those that it finds at its start.
+    """
+
+    url: str
+    login: LoginOptions
+    rm_id: str
+    directory: Path
+    machine: Machine
+    isolation: Isolation
+    user: str
+    grace_s: float
+    stops_jobs: bool
+    now_ns: Callable[[], int]
+    say: Callable[[str], object]
+
+
+@asynccontextmanager
+async def managing(settings: Settings) -> AsyncIterator[None]:
+    """A local resource manager until the block ends; then it stops its jobs if that is its task, however the block ends.
+
+    Raises:
+        DirectoryInUse, OSError, sqlite3.Error: the state directory.
+        Disconnected, RequestRefused: the daemon does not let it in, or another one has taken its place.
+    """
+    settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.directory.chmod(0o700)
+    with _locked(settings.directory), closing(Manager(settings)) as manager:
+        async with manager.running():
+            yield
+        if manager.jobs.are_done:
+            await _deregister(settings)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the directory; the lock ends with the process."""
+    file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reason = "found it in use, expected one local resource manager for each directory"
+            raise DirectoryInUse(f"{directory}: {reason}") from None
+        yield
+    finally:
+        os.close(file)
+
+
+async def _deregister(settings: Settings) -> None:
+    """Nothing is left that would need its place."""
+    with trio.move_on_after(DEREGISTER_S):
+        try:
+            async with connect(settings.url, rm_id=settings.rm_id, resume_from="now", **settings.login) as rm:
+                await rm.request(si.DeregisterResourceManagerRequest())
+        except (Disconnected, RequestRefused):
+            return
+
+
+class Manager:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store = Store(settings.directory)
+        self._processes = Processes(settings.directory / "jobs", settings.isolation, settings.grace_s)
+        self._boot = boot_id()
+        self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
+        #: Those who wait for the end of jobs.
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    def close(self) -> None:
+        self._store.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Until the block ends, and then until its jobs have ended if it stops them."""
+        settings = self._settings
+        kept = keep_registered(settings.url, rm_id=settings.rm_id, on_connection=settings.say, **settings.login)
+        async with (
+            control.listening(settings.directory) as listener,
+            kept as self._session,
+            trio.open_nursery() as self._nursery,
+        ):
+            self._restore()
+            self._nursery.start_soon(self._listen)
+            self._nursery.start_soon(control.serve, listener, self._answer)
+            self._nursery.start_soon(self._tick)
+            self._nursery.start_soon(self._forget)
+            settings.say(f"ready: {settings.isolation.description}")
+            try:
+                yield
+            finally:
+                if settings.stops_jobs:
+                    await self._end_jobs()
+            self._nursery.cancel_scope.cancel()
+
+    async def _end_jobs(self) -> None:
+        self.jobs.stop_all()
+        self._carry_out()
+        while not self.jobs.are_done:
+            await self._waiting.park()
+
+    # ---- inputs
+
+    def _restore(self) -> None:
+        """What was kept. What should have a process has one, or ends, or gets one."""
+        for job, tasks in self._store.unfinished():
+            self.jobs.restore(job, tasks)
+        for job, task in self.jobs.with_processes():
+            if task.boot != self._boot:
+                ended = self._processes.ended(task)
+                self.jobs.on_ended(task, ended if ended.exit_code is not None else Ended(None, "the machine was started again"))
+            elif task.state is State.ENDING:
+                self._processes.forbid(task)
+                self._nursery.start_soon(self._watch, task)
+                self._nursery.start_soon(self._processes.terminate, task)
+            else:
+                self._start(job, task)
+        if self._settings.stops_jobs:  # what one before it has left that could not do so
+            self.jobs.stop_all()
+        self._carry_out()
+
+    async def _listen(self) -> None:
+        """The messages of the daemon."""
+        async for message in self._session:
+            match message:
+                case si.RegisterResourceManagerResponse():
+                    self.jobs.report()
+                case Refusal(request, answer):
+                    self._settings.say(f"refused: {type(request).__name__}: {answer.code}: {answer.message}")
+                    if answer.code != _UNAVAILABLE:
+                        self.jobs.on_refused(request, answer.message)
+                case si.NodeResponse(rejected=rejected):
+                    for entry in rejected:
+                        self._settings.say(f"the node {entry.node_id} is rejected: {entry.reason}")
+                case _:
+                    self.jobs.on_message(message)
+            self._carry_out()
+
+    async def _watch(self, task: Task) -> None:
+        """The end of a process."""
+        self.jobs.on_ended(task, await self._processes.wait(task))
+        self._carry_out()
+
+    async def _tick(self) -> None:
+        while True:
+            await trio.sleep(TICK_S)
+            self.jobs.on_time()
+            self._carry_out()
+
+    async def _forget(self) -> None:
+        """Jobs that have ended long ago: first what they have written, so that nothing of it is left without them."""
+        while True:
+            for job in self._store.outdated(self._settings.now_ns()):
+                await trio.to_thread.run_sync(partial(shutil.rmtree, self._processes.job_directory(job), ignore_errors=True))
+                self._store.forget(job)
+            await trio.sleep(FORGET_S)
+
+    # ---- outputs
+
+    def _carry_out(self) -> None:
+        """Commit what has changed, then do what follows from it, until nothing does."""
+        while True:
+            effects = self.jobs.take()
+            if effects.has_changes:
+                self._store.commit(effects.jobs, effects.tasks.values(), effects.ended, self._settings.now_ns())
+            for request in effects.requests:
+                self._session.send(request)
+            for job, task in effects.starts:
+                self._start(job, task)
+            for task in effects.kills:
+                self._nursery.start_soon(self._processes.terminate, task)
+            if effects.ended:
+                self._waiting.unpark_all()
+            if not effects.starts:
+                return
+
+    def _start(self, job: Job, task: Task) -> None:
+        try:
+            if not self._processes.has_begun(task):
+                self._processes.start(job, task)
+        except NotStarted as failure:
+            self.jobs.on_not_started(task, str(failure))
+        else:
+            self._nursery.start_soon(self._watch, task)
+
+    # ---- the command line
+
+    async def _answer(self, request: control.Request) -> control.Answer:
+        match request:
+            case control.Submit(job=job):
+                return self._submit(job)
+            case control.ListJobs(limit=limit):
+                return control.JobList([self._row(job) for job in self._store.newest(limit)])
+            case control.ShowJob(job=name, waits=waits):
+                while waits and self.jobs.has(name):
+                    await self._waiting.park()
+                found = self._store.find(name)
+                if found is None:
+                    return control.Refused(f"there is no job {name}")
+                return control.ShownJob(self._row(found), self._store.tasks(name), str(self._processes.job_directory(name)))
+
+    def _submit(self, job: Job) -> control.Answer:
+        now_ns, user = self._settings.now_ns(), self._settings.user
+        known = self._store.submitted_with(job.token)
+        if known is None:
+            try:
+                known = self.jobs.submit(lambda job_id: structs.replace(job, id=job_id, user=user, submitted_ns=now_ns))
+            except SubmitRefused as refused:
+                return control.Refused(str(refused))
+            self._carry_out()
+        away = f"it waits for the daemon at {self._settings.url}, which is not there: start one with ykactor serve"
+        directory = str(self._processes.job_directory(known.id))
+        return control.Submitted(known.id, directory, away if self._session.is_lost else "")
+
+    def _row(self, job: Job) -> control.JobRow:
+        arguments = [os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments]
+        states = self._store.state_counts(job.id)
+        return control.JobRow(job.id, job.name, job.leaf, arguments, job.resource, job.submitted_ns, states)

@@ -1,0 +1,124 @@
+"""Jobs, and the tasks that they consist of."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class State(StrEnum):
+    """Of a task."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    #: It was told to end; ``Task.verdict`` says what it is then.
+    ENDING = "Ending"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    PREEMPTED = "Preempted"
+    TIMED_OUT = "TimedOut"
+    #: Nobody knows how it ended: the machine went down, or something has killed it and all that could tell.
+    LOST = "Lost"
+    REJECTED = "Rejected"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (State.PENDING, State.RUNNING, State.ENDING)
+
+    @property
+    def has_process(self) -> bool:
+        return self in (State.RUNNING, State.ENDING)
+
+
+#: The endings after which a task is started again, if it has retries left.
+RETRIED = frozenset((State.FAILED, State.PREEMPTED, State.LOST))
+
+
+class Job(Struct, frozen=True):
+    """What one ``ykactor run`` submits; an application of the daemon with the same id.
+
+    Attributes:
+        token: chosen by who submits it, so that submitting it again makes no second job.
+        arguments, environ: of the command, environ as ``NAME=VALUE``; bytes, because that is what they are.
+        directory: in which it runs.
+        resource: of each task, in base units.
+        first, last: the index of the first task and of the last one.
+        is_gang: whether all tasks start together.
+        time_limit_s: how long a task may run; 0 is as long as it likes.
+        queue: that was asked for; empty leaves it to the placement rules.
+        placed_in: the leaf that the daemon has chosen, if it is another one.
+        retries: how often a task is started again.
+    """
+
+    id: str
+    token: str
+    name: str
+    user: str
+    queue: str
+    arguments: list[bytes]
+    environ: list[bytes]
+    directory: bytes
+    resource: dict[str, int]
+    submitted_ns: int
+    priority: int = 0
+    first: int = 0
+    last: int = 0
+    is_gang: bool = False
+    time_limit_s: float = 0
+    retries: int = 0
+    placed_in: str = ""
+
+    @property
+    def leaf(self) -> str:
+        """Its queue as far as it is known: that in which the daemon has placed it, before that the one that was asked for."""
+        return self.placed_in or self.queue
+
+    @property
+    def indexes(self) -> range:
+        return range(self.first, self.last + 1)
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+class Task(Struct):
+    """One element of a job; it is started at most once, and once more for each retry.
+
+    Attributes:
+        attempt: the number of its retries so far.
+        verdict: while it is Ending, the state that it has then.
+        reason: why it has this state, for people.
+        exit_code: of its command; None if there is none.
+        gpus: the indices of those that it has.
+        boot: identifies the run of the machine in which its process was started.
+    """
+
+    job: str
+    index: int
+    state: State = State.PENDING
+    attempt: int = 0
+    verdict: State | None = None
+    reason: str = ""
+    exit_code: int | None = None
+    started_ns: int = 0
+    ended_ns: int = 0
+    gpus: list[int] = []
+    boot: str = ""
+
+    @property
+    def key(self) -> str:
+        """The allocation key: another one for each attempt."""
+        return f"{self.job}.{self.index}" + (f".r{self.attempt}" if self.attempt else "")
+
+
+class Ended(Struct, frozen=True):
+    """How a process has ended.
+
+    Attributes:
+        exit_code: None if nobody knows.
+        reason: why there is none.
+    """
+
+    exit_code: int | None
+    reason: str = ""

@@ -1,0 +1,100 @@
+"""What the daemon is told about jobs."""
+
+from collections.abc import Iterable, Iterator
+
+from ykactor.local.model import Job, State, Task
+from ykactor.wire.si import messages as si
+
+#: Entries of one request.
+ENTRIES_MAX = 1000
+#: The task group of a gang: all its tasks are in one.
+_GROUP = "gang"
+_ROOT = "root."
+#: Whether a task may be preempted, and preempt others, is a matter of the queues.
+_PREEMPTION = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
+
+
+def node(node_id: str, resource: dict[str, int]) -> si.NodeRequest:
+    """The machine, on which nothing is placed before it is ``opened``."""
+    entry = si.NodeInfo(node_id=node_id, action="CREATE_DRAIN", schedulable_resource=dict(resource))
+    return si.NodeRequest(nodes=[entry])
+
+
+def opened(node_id: str) -> si.NodeRequest:
+    """Everything is reported, so tasks may be placed on the machine."""
+    return si.NodeRequest(nodes=[si.NodeInfo(node_id=node_id, action="DRAIN_TO_SCHEDULABLE")])
+
+
+def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
+    """The application of a job; ``is_held`` says whether it is a gang that has not started, whose room placeholders hold.
+
+    Without placement rules for named queues its tag ``namespace`` decides, as in the built-in configuration.
+    """
+    return si.AddApplicationRequest(
+        application_id=job.id,
+        queue_name=job.queue,
+        ugi=si.UserGroupInformation(user=job.user),
+        tags={"namespace": job.queue.removeprefix(_ROOT) or "default"},
+        placeholder_ask={name: amount * job.count for name, amount in job.resource.items()} if is_held else None,
+        gang_scheduling_style="Hard" if is_held else "",
+    )
+
+
+def placeholder(job: Job, number: int) -> si.Allocation:
+    """Holds the room of one task of a gang."""
+    return si.Allocation(
+        allocation_key=f"{job.id}.placeholder{number}",
+        application_id=job.id,
+        resource_per_alloc=dict(job.resource),
+        priority=job.priority,
+        preemption_policy=_PREEMPTION,
+        placeholder=True,
+        task_group_name=_GROUP,
+    )
+
+
+def ask(job: Job, task: Task) -> si.Allocation:
+    """A pending task, as old as its job."""
+    return si.Allocation(
+        allocation_key=task.key,
+        application_id=job.id,
+        resource_per_alloc=dict(job.resource),
+        priority=job.priority,
+        preemption_policy=_PREEMPTION,
+        allocation_tags={"creationTime": str(job.submitted_ns // 10**9)},
+        task_group_name=_GROUP if job.is_gang else "",
+    )
+
+
+def running(job: Job, task: Task, node_id: str) -> si.Allocation:
+    """A task that has a process; the daemon does not preempt one that is ending already (AP-145)."""
+    return si.Allocation(
+        allocation_key=task.key,
+        application_id=job.id,
+        resource_per_alloc=dict(job.resource),
+        priority=job.priority,
+        preemption_policy=_PREEMPTION,
+        node_id=node_id,
+        releasing=task.state is State.ENDING,
+    )
+
+
+def release(application_id: str, key: str, termination_type: str) -> si.AllocationRelease:
+    return si.AllocationRelease(application_id=application_id, allocation_key=key, termination_type=termination_type)
+
+
+def released(*releases: si.AllocationRelease) -> si.AllocationRequest:
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=list(releases)))
+
+
+def in_requests(allocations: Iterable[si.Allocation]) -> Iterator[si.AllocationRequest]:
+    """The allocations, as many in a request as it may have."""
+    entries = list(allocations)
+    for start in range(0, len(entries), ENTRIES_MAX):
+        yield si.AllocationRequest(allocations=entries[start : start + ENTRIES_MAX])
+
+
+def applications_in_requests(applications: Iterable[si.AddApplicationRequest]) -> Iterator[si.ApplicationRequest]:
+    entries = list(applications)
+    for start in range(0, len(entries), ENTRIES_MAX):
+        yield si.ApplicationRequest(new=entries[start : start + ENTRIES_MAX])

@@ -1,0 +1,110 @@
+"""How the commands about jobs reach the local resource manager, and what they share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import trio
+
+from ykactor.core.values.quantities import QuantityError, parse_quantity
+from ykactor.local import control
+from ykactor.local.model import State, Task
+from ykactor.surfaces.cli.cells import printable
+
+#: How long an answer is waited for when the local resource manager has gone: it may be starting again.
+AWAY_S = 30.0
+_PAUSE_S = 0.2
+#: The exit code of a task that has none of its own, as a shell says it of a command that SIGTERM has ended.
+_NO_CODE = 143
+_NAME = "ykactor-local"
+
+
+def default_directory() -> Path:
+    """Where a user's local resource manager keeps its jobs.
+
+    Raises:  UsageError: the user has no home directory, as in some containers.
+    """
+    if base := os.environ.get("XDG_STATE_HOME"):
+        return Path(base) / _NAME
+    try:
+        return Path.home() / ".local/state" / _NAME
+    except RuntimeError:
+        raise click.UsageError("found no home directory, expected --local-dir or YKACTOR_LOCAL_DIR") from None
+
+
+directory_option = click.option(
+    "--local-dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="YKACTOR_LOCAL_DIR",
+    show_envvar=True,
+    default=default_directory,
+    show_default="~/.local/state/ykactor-local",
+    help="Where the local resource manager keeps its jobs, and listens for these commands.",
+)
+
+
+class Amount(click.ParamType[tuple[str, int]]):
+    """``NAME=QUANTITY``, or the quantity of a given resource type; the value in base units."""
+
+    name = "quantity"
+
+    def __init__(self, resource: str = "") -> None:
+        self._resource = resource
+
+    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = (self._resource, "", value) if self._resource else value.partition("=")
+        if not name or not text:
+            self.fail(f"found {value!r}, expected NAME=QUANTITY such as gpu=2", param, ctx)
+        try:
+            return name, parse_quantity(name, text)
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+
+
+async def answer(directory: Path, request: control.Request) -> control.Answer:
+    """The answer of the local resource manager. If it goes away meanwhile it is asked again: to submit twice is no second job.
+
+    Raises:  ClickException: none runs, or it refuses.
+    """
+    has_been_there = False
+    gone_at = trio.current_time()
+    while True:
+        try:
+            found = await control.ask(directory, request)
+        except control.NoManager as reason:
+            has_been_there = has_been_there or reason.has_begun
+            gone_at = trio.current_time() if reason.has_begun else gone_at
+            if not has_been_there or trio.current_time() > gone_at + AWAY_S:
+                raise click.ClickException(str(reason)) from None
+            await trio.sleep(_PAUSE_S)
+            continue
+        if isinstance(found, control.Refused):
+            raise click.ClickException(found.message)
+        return found
+
+
+async def shown(directory: Path, job: str, *, waits: bool = False) -> control.ShownJob:
+    found = await answer(directory, control.ShowJob(job, waits))
+    assert isinstance(found, control.ShownJob)
+    return found
+
+
+def exit_code(tasks: list[Task]) -> int:
+    """The largest of the tasks; of a task without one, 143."""
+    codes = [0 if task.state is State.COMPLETED else task.exit_code or _NO_CODE for task in tasks]
+    return max(codes, default=0)
+
+
+def endings(job: control.ShownJob) -> list[str]:
+    """A line for each task that has not completed."""
+    several = len(job.tasks) > 1
+    return [
+        printable(f"{job.job.id}{f'.{task.index}' if several else ''} {task.state}" + (f": {task.reason}" if task.reason else ""))
+        for task in job.tasks
+        if task.state is not State.COMPLETED
+    ]

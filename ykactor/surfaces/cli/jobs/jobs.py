@@ -1,0 +1,71 @@
+"""``ykactor jobs``: the jobs of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import msgspec
+import trio
+
+from ykactor.actors.clock import system_ns
+from ykactor.core.values.times import S_NS
+from ykactor.local import control
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
+from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
+from ykactor.surfaces.cli.views.showing import write
+
+_JOBS = (
+    Column("JOB", field("id")),
+    Column("NAME", field("name")),
+    Column("QUEUE", field("queue")),
+    Column("STATES", lambda row: ",".join(f"{state}={count}" for state, count in row["states"].items())),
+    Column("AGE", field("ageSeconds", cells.age), is_number=True),
+    Column("EACH", field("resource", cells.resource)),
+    Column("COMMAND", field("arguments", " ".join)),
+)
+_TASKS = (
+    Column("TASK", field("index"), is_number=True),
+    Column("STATE", field("state")),
+    Column("ATTEMPT", field("attempt"), is_number=True),
+    Column("EXIT", field("exit_code"), is_number=True),
+    Column("GPUS", field("gpus", lambda gpus: ",".join(map(str, gpus)))),
+    Column("REASON", field("reason")),
+)
+
+
+@click.command()
+@click.argument("job", required=False)
+@directory_option
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="The format.")
+def command(job: str | None, directory: Path, limit: int, output: str) -> None:
+    """List the newest jobs of this machine, or the tasks of JOB.
+
+    STATES says how many tasks are Pending, Running, Ending, Completed, Failed, Cancelled, Preempted, TimedOut, Lost or Rejected.
+    QUEUE is where the daemon has placed the job; until it has, the queue that was asked for. Why a task is Pending is said by
+    ykactor asks. Ended jobs are kept for a week.
+    """
+    write(formatted(trio.run(_list, directory, limit) if job is None else trio.run(_show, directory, job), output))
+
+
+async def _list(directory: Path, limit: int) -> Printout:
+    found = await answer(directory, control.ListJobs(limit))
+    assert isinstance(found, control.JobList)
+    rows: list[Row] = [msgspec.to_builtins(job) | {"ageSeconds": (system_ns() - job.submitted_ns) // S_NS} for job in found.jobs]
+    return _printout(_JOBS, rows, "id", rows)
+
+
+async def _show(directory: Path, job: str) -> Printout:
+    found = await shown(directory, job)
+    rows: list[Row] = msgspec.to_builtins(found.tasks)
+    return _printout(_TASKS, rows, "index", msgspec.to_builtins(found.job) | {"tasks": rows})
+
+
+def _printout(columns: tuple[Column, ...], rows: list[Row], name: str, document: object) -> Printout:
+    def lines(is_wide: bool) -> Iterable[str]:
+        return table(columns, rows, is_wide=is_wide)
+
+    return Printout(document, [str(row[name]) for row in rows], lines)

@@ -1,0 +1,98 @@
+"""``ykactor local``: a resource manager for this machine."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+from pathlib import Path
+
+import click
+import trio
+
+from ykactor.actors.clock import system_ns
+from ykactor.client import Disconnected, RequestRefused
+from ykactor.local.isolation import best_isolation
+from ykactor.local.machine import this_machine, this_user
+from ykactor.local.manager import DirectoryInUse, Settings, managing
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.cells import resource as resource_text
+from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.server.descriptors import raise_limit
+
+
+@click.command()
+@daemon_options
+@directory_option
+@click.option(
+    "--resource",
+    "amounts",
+    type=Amount(),
+    multiple=True,
+    metavar="NAME=QUANTITY",
+    help="An amount of this machine, such as gpu=2 or vcore=4, instead of what is found. Repeatable.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between SIGTERM and SIGKILL when a task has to end.",
+)
+@click.option(
+    "--stop-jobs",
+    is_flag=True,
+    help="End all jobs when this program ends, and at its start; otherwise they go on, and the next one takes them over.",
+)
+def command(daemon: Destination, directory: Path, amounts: tuple[tuple[str, int], ...], grace: float, stop_jobs: bool) -> None:
+    """Run jobs of ykactor run on this machine, as a resource manager of the daemon.
+
+    Its tasks are processes, in scopes of systemd where it runs, else in process groups. They go on while this program or the
+    daemon is away. It is for one machine: what is larger belongs on Kubernetes or Slurm.
+    """
+    machine = this_machine(dict(amounts))
+    raise_limit()  # each task and each command that waits needs a descriptor
+    settings = Settings(
+        url=daemon.url,
+        login=daemon.login(),
+        rm_id=f"local-{machine.node_id}",
+        directory=directory.absolute(),
+        machine=machine,
+        isolation=best_isolation(directory.absolute()),
+        user=this_user(),
+        grace_s=grace,
+        stops_jobs=stop_jobs,
+        now_ns=system_ns,
+        say=lambda sentence: click.echo(printable(sentence), err=True),
+    )
+    click.echo(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
+    try:
+        was_interrupted = trio.run(_manage, settings)
+    except* (Disconnected, RequestRefused, DirectoryInUse, sqlite3.Error) as errors:
+        raise daemon.problem(exit_codes.first_of(errors)) from None
+    if was_interrupted:
+        raise KeyboardInterrupt
+
+
+async def _manage(settings: Settings) -> bool:
+    """Until a signal; the next one ends the waiting for jobs. Returns whether the first one was Ctrl-C."""
+    with trio.open_signal_receiver(*end_signals()) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def hurry() -> None:
+                await anext(signals)
+                nursery.cancel_scope.cancel()
+
+            async with managing(settings):
+                number = await anext(signals)
+                nursery.start_soon(hurry)
+            nursery.cancel_scope.cancel()
+    return number == signal.SIGINT
+
+
+def end_signals() -> list[signal.Signals]:
+    """What ends a program that has jobs: also a terminal that is closed, unless nohup keeps that from it."""
+    is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if is_kept else [signal.SIGHUP])]

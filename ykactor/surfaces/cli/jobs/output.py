@@ -1,0 +1,80 @@
+"""What a task has written, as it grows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import trio
+
+_PAUSE_S = 0.05
+_CHUNK = 2**16
+
+T = TypeVar("T")
+
+
+class Output:
+    """The files ``out`` and ``err`` of the attempts of a task, one attempt after the other.
+
+    Args:
+        directory: of the job.
+    """
+
+    def __init__(self, directory: Path, index: int) -> None:
+        self._directory = directory
+        self._index = index
+        self._attempt = 0
+        self._places = {"out": 0, "err": 0}
+
+    def copy(self) -> None:
+        """Write what is new to standard output and standard error."""
+        while True:
+            attempt = self._directory / f"{self._index}.{self._attempt}"
+            is_over = (self._directory / f"{self._index}.{self._attempt + 1}").exists()
+            for name, target in (("out", sys.stdout.buffer), ("err", sys.stderr.buffer)):
+                self._places[name] += _copy(attempt / name, self._places[name], target)
+            if not is_over:
+                return
+            self._attempt += 1
+            self._places = {"out": 0, "err": 0}
+
+
+def _copy(path: Path, place: int, target: BinaryIO) -> int:
+    """Returns the number of bytes from ``place`` on; 0 if there is no such file yet."""
+    count = 0
+    try:
+        with path.open("rb") as file:
+            file.seek(place)
+            while chunk := file.read(_CHUNK):
+                target.write(chunk)
+                count += len(chunk)
+    except FileNotFoundError:
+        return 0
+    if count:
+        target.flush()
+    return count
+
+
+async def copy_until(output: Output, end: Callable[[], Awaitable[T]]) -> T:
+    """Copy what the task writes until ``end`` returns, and then the rest."""
+    found: list[T] = []
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def keep_copying() -> None:
+            while True:
+                output.copy()
+                await trio.sleep(_PAUSE_S)
+
+        nursery.start_soon(keep_copying)
+        try:
+            found.append(await end())
+        except Exception as error:  # raised below, outside the exception group of the nursery
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    output.copy()
+    return found[0]

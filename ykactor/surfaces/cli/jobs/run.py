@@ -1,0 +1,168 @@
+"""``ykactor run``: runs a command on this machine when the daemon has room for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+import click
+import trio
+
+from ykactor.core.values.quantities import parse_duration
+from ykactor.local import control
+from ykactor.local.model import Job
+from ykactor.surfaces.cli.acts import PRIORITY
+from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
+from ykactor.surfaces.cli.jobs.output import Output, copy_until
+
+#: Limits of a job: what the kernel takes, and what the local resource manager keeps.
+ENVIRON_MAX = 2**20
+ARGUMENTS_MAX = 2**17
+ARRAY_MAX = 10_000
+GANG_MAX = 1_000
+RETRIES_MAX = 100
+_ARRAY = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+
+
+class _Array(click.ParamType[tuple[int, int]]):
+    name = "array"
+
+    def convert(self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        match = _ARRAY.fullmatch(value)
+        first, last = (int(match[1]), int(match[2])) if match else (1, 0)
+        if not 0 <= last - first < ARRAY_MAX:
+            self.fail(f"found {value!r}, expected FIRST-LAST such as 1-100, with at most {ARRAY_MAX} tasks", param, ctx)
+        return first, last
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not isinstance(value, str):
+            return value
+        found = parse_duration(value)
+        if found is None or found <= 0:
+            self.fail(f"found {value!r}, expected a duration such as 90s, 10m or 1h30m", param, ctx)
+        return found / 1e9
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@directory_option
+@click.option("--queue", default="", metavar="QUEUE", help="The queue; without it the placement rules choose one.")
+@click.option(
+    "--vcore", type=Amount("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
+)
+@click.option("--memory", type=Amount("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory.")
+@click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices.")
+@click.option(
+    "--resource", "others", type=Amount(), multiple=True, metavar="NAME=QUANTITY", help="Of another resource. Repeatable."
+)
+@click.option("--priority", type=PRIORITY, default=0, metavar="N", help="Higher is more important.")
+@click.option("--array", type=_Array(), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has.")
+@click.option(
+    "--gang",
+    type=click.IntRange(1, GANG_MAX),
+    metavar="N",
+    help="N tasks, 0 to N-1, that start together; if one fails the others end.",
+)
+@click.option(
+    "--time", "time_limit_s", type=_Duration(), default=0.0, metavar="DURATION", help="How long a task may run, such as 1h30m."
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, RETRIES_MAX),
+    default=0,
+    metavar="N",
+    help="How often a task that has failed, was preempted or lost is started again.",
+)
+@click.option("--name", default="", metavar="NAME", help="Shown by ykactor jobs.")
+@click.option(
+    "--wait/--detach",
+    "waits",
+    default=True,
+    help="Wait for the end, print what a single task writes, end with its exit code; or only print the job.  [default: wait]",
+)
+def command(
+    words: tuple[str, ...],
+    directory: Path,
+    queue: str,
+    vcore: tuple[str, int],
+    memory: tuple[str, int],
+    gpu: int,
+    others: tuple[tuple[str, int], ...],
+    priority: int,
+    array: tuple[int, int] | None,
+    gang: int | None,
+    time_limit_s: float,
+    retries: int,
+    name: str,
+    waits: bool,
+) -> None:
+    """Run COMMAND on this machine as soon as its queue has room, from this directory and with this environment.
+
+    Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. Ctrl-C leaves the job as
+    it is: ykactor cancel JOB ends it.
+    """
+    if gang is not None and (array is not None or retries):
+        raise click.UsageError("found --gang with --array or --retries, expected it without")
+    first, last = array or (0, (gang or 1) - 1)
+    amounts = {"gpu": gpu} | dict(others) | dict([vcore, memory])
+    job = Job(
+        id="",
+        token=secrets.token_hex(16),
+        name=name,
+        user="",
+        queue=queue,
+        arguments=[os.fsencode(word) for word in words],
+        environ=[name + b"=" + value for name, value in os.environb.items()],
+        directory=os.getcwdb(),
+        resource={resource: amount for resource, amount in amounts.items() if amount},
+        submitted_ns=0,
+        priority=priority,
+        first=first,
+        last=last,
+        is_gang=gang is not None,
+        time_limit_s=time_limit_s,
+        retries=retries,
+    )
+    _check_size("arguments", job.arguments, ARGUMENTS_MAX)
+    _check_size("environment variables", job.environ, ENVIRON_MAX)
+    code = trio.run(_run, directory, job, waits)
+    if code:
+        raise SystemExit(code)
+
+
+def _check_size(what: str, texts: list[bytes], limit: int) -> None:
+    size = sum(len(text) + 1 for text in texts)
+    if size > limit:
+        raise click.ClickException(f"found {size} bytes of {what}, expected at most {limit}")
+
+
+async def _run(directory: Path, job: Job, waits: bool) -> int:
+    submitted = await answer(directory, control.Submit(job))
+    assert isinstance(submitted, control.Submitted)
+    if submitted.notice:
+        click.echo(printable(f"{submitted.job}: {submitted.notice}"), err=True)
+    if not waits:
+        click.echo(submitted.job)
+        return 0
+    click.echo(submitted.job, err=True)
+    try:
+        if job.count == 1:
+            output = Output(Path(submitted.directory), job.first)
+            ended = await copy_until(output, lambda: shown(directory, submitted.job, waits=True))
+        else:
+            ended = await shown(directory, submitted.job, waits=True)
+    except* KeyboardInterrupt:
+        click.echo(f"{submitted.job} goes on; ykactor cancel {submitted.job} ends it", err=True)
+        raise
+    for line in endings(ended):
+        click.echo(line, err=True)
+    return exit_code(ended.tasks)

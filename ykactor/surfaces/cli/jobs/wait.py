@@ -1,0 +1,30 @@
+"""``ykactor wait``: waits for the end of jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import trio
+
+from ykactor.surfaces.cli.jobs.asking import directory_option, endings, exit_code, shown
+
+
+@click.command()
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@directory_option
+def command(jobs: tuple[str, ...], directory: Path) -> None:
+    """Wait until all of the JOBs have ended. Ends with the largest exit code of their tasks, 143 for one that has none."""
+    code = trio.run(_wait, directory, jobs)
+    if code:
+        raise SystemExit(code)
+
+
+async def _wait(directory: Path, jobs: tuple[str, ...]) -> int:
+    codes = []
+    for job in jobs:
+        ended = await shown(directory, job, waits=True)
+        for line in endings(ended):
+            click.echo(line, err=True)
+        codes.append(exit_code(ended.tasks))
+    return max(codes)

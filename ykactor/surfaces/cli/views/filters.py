@@ -1,0 +1,108 @@
+"""The options that choose rows of a view, such as ``--queue``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ykactor.access.model import is_below, normal_queue
+from ykactor.core.messages.states import ApplicationState
+from ykactor.surfaces.cli.views.holds import states_of
+from ykactor.surfaces.cli.views.listing import Row
+
+#: The state of a partition, as in a snapshot.
+_State = Mapping[str, Any]
+#: The states in which applications have ended.
+_ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED))
+#: The verb that lists what an option, or an argument, names.
+_LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "node": "nodes"}
+
+
+def absent(kind: str, name: str, where: str = "the daemon") -> str:
+    """Says that nothing of this kind has the name, as far as it is shown."""
+    return f"{where} has no {kind} {name}, or does not show it; ykactor {_LISTS[kind]} lists them"
+
+
+class Filter(Struct, frozen=True):
+    """An option that may be given several times.
+
+    Attributes:
+        help: of the option.
+        spelled: a name as the daemon writes it.
+        known: the names in the state of a partition.
+        keeps: whether a row has one of the names.
+    """
+
+    help: str
+    spelled: Callable[[str], str]
+    known: Callable[[_State], Iterable[str]]
+    keeps: Callable[[Row, Sequence[str]], bool]
+
+
+def _users(state: _State) -> set[str]:
+    """Those that have an application, and those whom a limit names."""
+    limited = (limit["whose"].removeprefix("user ") for limit in state["limits"] if limit["whose"].startswith("user "))
+    return {*limited, *(application["user"] for application in state["applications"].values() if "user" in application)}
+
+
+FILTERS: Mapping[str, Filter] = {
+    "partition": Filter(
+        "Only what is in this partition. Repeatable.",
+        spelled=str.lower,
+        known=lambda state: [state["name"].lower()],
+        keeps=lambda row, names: row["partition"].lower() in names,
+    ),
+    "queue": Filter(
+        "Only what is in this queue and in the queues below it. Repeatable.",
+        spelled=normal_queue,
+        known=lambda state: state["queues"],
+        keeps=lambda row, names: is_below(row.get("queueName", ""), names),
+    ),
+    "user": Filter(
+        "Only what belongs to this user. Repeatable.",
+        spelled=str,
+        known=_users,
+        keeps=lambda row, names: row.get("user") in names,
+    ),
+}
+
+
+class Choice(Struct, frozen=True):
+    """What the options choose; an option that is not given keeps all rows.
+
+    Attributes:
+        names: by the option, as the daemon writes them.
+        states: of which a row must have one.
+        since_ns: the Unix time before which a row must not have ended, and it must have ended.
+    """
+
+    names: Mapping[str, Sequence[str]]
+    states: Sequence[str] = ()
+    since_ns: int | None = None
+
+    @classmethod
+    def of(cls, states: Sequence[str] = (), since_ns: int | None = None, **names: Sequence[str]) -> Choice:
+        """The choice of options with their values, as they were given."""
+        spelled = {option: [FILTERS[option].spelled(name) for name in given] for option, given in names.items() if given}
+        return cls(spelled, states, since_ns)
+
+    @property
+    def is_past(self) -> bool:
+        """Whether only what has ended can be chosen."""
+        return self.since_ns is not None or (bool(self.states) and _ENDED.issuperset(self.states))
+
+    def keeps(self, row: Row) -> bool:
+        """Whether all options keep the row."""
+        if self.states and not any(state in self.states for state in states_of(row)):
+            return False
+        if self.since_ns is not None and row.get("finishedTime", -1) < self.since_ns:
+            return False
+        return all(FILTERS[option].keeps(row, names) for option, names in self.names.items())
+
+    def unknown(self, states: Sequence[_State]) -> Iterator[str]:
+        """A sentence about each name that no partition has: it may be a typo."""
+        for option, names in self.names.items():
+            known = {name for state in states for name in FILTERS[option].known(state)}
+            yield from (absent(option, name) for name in names if name not in known)

@@ -1,0 +1,33 @@
+"""What is held by an operator: it gets nothing new (OP-1, OP-2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.views.listing import Row
+
+#: Beside the state of what is held, as ``Ready,SchedulingDisabled`` of kubectl.
+HELD = "Held"
+
+
+def held_queue(path: str, queues: dict[str, dict[str, Any]]) -> str:
+    """The queue itself or the nearest one above it that is held, as far as these are in view; "" if none is."""
+    while path and "held" not in queues.get(path, ()):
+        path = path.rpartition(".")[0]
+    return path
+
+
+def held_by(hold: Row) -> str:
+    """``ops since 2026-07-31T09:30:00.000Z``."""
+    return f"{hold['by']} since {time_text(hold['since'])}"
+
+
+def state_text(row: Row) -> str:
+    """``Active``, or ``Active,Held``."""
+    return ",".join(states_of(row))
+
+
+def states_of(row: Row) -> list[str]:
+    """All that a row is: its state, and whether it is held."""
+    return [row["state"], HELD] if row.get("isHeld") else [row["state"]]

@@ -1,0 +1,35 @@
+"""What the parameters of routes may be, for the OpenAPI document; ``parameters`` checks them.
+
+A value of the document is never refused. More is taken: names in other cases, several columns with commas between them, days as
+dates, and names with a slash, which has to be encoded twice.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from ykactor.core.inspection.accounting import Column
+
+_PART = "[a-zA-Z0-9_:#@-]{1,64}"
+
+#: The path of a queue, and the names of users and groups (CF-20 to CF-22).
+QueueName = Annotated[str, Meta(pattern=rf"^{_PART}(\.{_PART})*$")]
+UserName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9:#_.@-]*\$?$")]
+GroupName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9:_.-]*$")]
+#: Of an object whose name may be any text.
+AnyName = Annotated[str, Meta(min_length=1)]
+
+#: States of applications.
+Status = Literal["new", "accepted", "running", "completing", "failing", "resuming"]
+Ended = Literal["active", "completed", "rejected"]
+Active = Literal["active"]
+
+#: Of accounts: what they are summed up by, and the first or last day.
+By = Annotated[str, Meta(pattern=f"^({'|'.join(Column)})$", description="several, each once, with commas between them")]
+Day = Annotated[str, Meta(pattern="^[1-9][0-9]{0,3}d$", description="also a day, such as 2027-01-31")]
+
+#: Of events.
+Start = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]

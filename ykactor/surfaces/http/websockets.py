@@ -1,0 +1,49 @@
+"""Where web pages find the websockets of the daemon, and ``/ws/v1/session``, which tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.published import caller_of
+from ykactor.surfaces.http.replies import reply
+from ykactor.surfaces.server.refusals import RefusedError
+from ykactor.surfaces.server.request_headers import host_of
+from ykactor.wire.addresses import UNIX
+from ykactor.wire.rest import types
+from ykactor.wire.rest.codec import encode
+
+
+class Websockets:
+    """The first websocket door that a browser can reach, by the name that the page was opened with.
+
+    Args:
+        urls: of all websocket doors: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        url = next((url for url in urls if not url.startswith(UNIX)), "")
+        self._scheme, self._port = url.partition(":")[0], url.rpartition(":")[2]
+
+    def url(self, request: Request) -> str:
+        """``ws://HOST:PORT``: a page may connect to the host that it comes from only (SE-97). "" if there is none."""
+        try:
+            host = host_of(request.headers.get("host", ""))
+        except RefusedError:
+            return ""
+        shown = f"[{host}]" if ":" in host else host
+        return f"{self._scheme}://{shown}:{self._port}" if self._scheme else ""
+
+    def source(self, request: Request) -> str:
+        """The same for a ``Content-Security-Policy``, which cannot name an IPv6 address: there it is any host with this port."""
+        url = self.url(request)
+        return f"{self._scheme}://*:{self._port}" if "[" in url else url
+
+    async def session(self, request: Request) -> Response:
+        """``/ws/v1/session``."""
+        identity = caller_of(request).identity
+        found = types.Session(name=identity.name, roles=sorted(identity.roles), websockets=self.url(request))
+        return await reply(request, Page(200, [encode(found)]), headers={"Cache-Control": "no-store"})

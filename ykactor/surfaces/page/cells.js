@@ -1,0 +1,15 @@
+// Cells that several tables have.
+
+import { timeOfDay } from "./amounts.js";
+import { setAttribute, setText } from "./dom.js";
+
+/** A long text; all of it is seen when one points at it. */
+export function drawLong(cell, text) {
+    setText(cell, text);
+    setAttribute(cell, "title", text);
+}
+
+const timeOf = (event) => (event.timestampNano ? timeOfDay(event.timestampNano) : "");
+
+/** The time of an event. */
+export const timeColumn = { title: "Time", kind: "number", fill: (cell, { event }) => setText(cell, timeOf(event)) };

@@ -1,0 +1,93 @@
+// The list of the last events, with filters and a pause.
+
+import { amounts } from "./amounts.js";
+import { drawLong, timeColumn } from "./cells.js";
+import { byId, element, setAttribute, setText } from "./dom.js";
+import { EVENTS_MAX } from "./eventlog.js";
+import { Grid } from "./grid.js";
+
+/** The list is made again at most so often. */
+const LIST_MS = 200;
+const KINDS = ["APP", "NODE", "QUEUE", "USERGROUP", "REQUEST", "AUDIT"];
+
+const kindOf = (event) =>
+    event.eventChangeDetail && event.eventChangeDetail !== "DETAILS_NONE"
+        ? event.eventChangeDetail
+        : `${event.type} ${event.eventChangeType === "NONE" ? "" : (event.eventChangeType ?? "")}`;
+
+/** What has happened, in one line. */
+function whatOf(event) {
+    const parts = [event.referenceID, event.message, event.resource ? amounts(event.resource) : ""];
+    return parts.filter(Boolean).join("  ");
+}
+
+const textOf = (event) => `${event.objectID} ${event.queueName ?? ""} ${kindOf(event)} ${whatOf(event)}`.toLowerCase();
+
+export class EventList {
+    #listedAt = -LIST_MS;
+    #wanted = "";
+    /** How many events there were when it was paused, and the last of them; null while it goes on. */
+    #pausedAt = null;
+    #held = null;
+
+    constructor(app, log) {
+        this.app = app;
+        this.log = log;
+        this.find = byId("events").querySelector("input");
+        this.kind = byId("events-kind");
+        this.kind.append(...["", ...KINDS].map((kind) => element("option", { value: kind }, kind || "all")));
+        this.pause = byId("events-pause");
+        this.find.addEventListener("input", () => this.#list());
+        this.kind.addEventListener("change", () => this.#list());
+        this.pause.addEventListener("click", () => this.#togglePause());
+        this.grid = new Grid({
+            host: byId("events"),
+            label: "Events, the newest first",
+            onOpen: ({ event }) => app.select("event", event),
+            columns: [
+                { title: "Number", kind: "number wide", fill: (cell, { event }) => setText(cell, String(event.sequence)) },
+                timeColumn,
+                { title: "Kind", kind: "kind", fill: (cell, { event }) => setText(cell, kindOf(event)) },
+                { title: "About", fill: (cell, { event }) => setText(cell, event.objectID) },
+                { title: "What", kind: "reason", fill: (cell, { event }) => drawLong(cell, whatOf(event)) },
+            ],
+        });
+    }
+
+    /** Show the present events, unless they are paused. */
+    update() {
+        const isNew = this.#wanted !== `${this.log.count} ${this.app.partition.name}`;
+        if (this.#pausedAt !== null) this.#tell();
+        else if (isNew && performance.now() - this.#listedAt >= LIST_MS) return this.#list();
+        this.grid.draw();
+    }
+
+    #togglePause() {
+        this.#pausedAt = this.#pausedAt === null ? this.log.count : null;
+        this.#held = this.#pausedAt === null ? null : [...this.log.events];
+        setAttribute(this.pause, "aria-pressed", this.#pausedAt !== null);
+        setText(this.pause, this.#pausedAt === null ? "Pause" : "Go on");
+        this.#list();
+    }
+
+    #list() {
+        this.#listedAt = performance.now();
+        this.#wanted = `${this.log.count} ${this.app.partition.name}`;
+        const text = this.find.value.trim().toLowerCase();
+        const found = (this.#held ?? this.log.events).filter((event) => this.#isWanted(event, text)).slice(-EVENTS_MAX).reverse();
+        this.grid.show(found.map((event) => ({ key: event, event })), this.app.none("No event is like this."));
+        this.#tell();
+    }
+
+    #isWanted(event, text) {
+        if (event.type === "MISSING") return true;
+        if (event.partition && event.partition !== this.app.partition.name) return false;
+        return (!this.kind.value || event.type === this.kind.value) && (!text || textOf(event).includes(text));
+    }
+
+    #tell() {
+        const { count, events } = this.log;
+        const text = this.#pausedAt === null ? `the last ${events.length}` : `paused, ${count - this.#pausedAt} new`;
+        setText(byId("events-count"), text);
+    }
+}

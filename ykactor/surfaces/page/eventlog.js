@@ -1,0 +1,27 @@
+// The last events, and among them the preemptions.
+
+/** Older events are forgotten. */
+export const EVENTS_MAX = 5000;
+const PREEMPTIONS_MAX = 1000;
+
+export class EventLog {
+    /** The oldest first. */
+    events = [];
+    preemptions = [];
+    /** How many there have been. */
+    count = 0;
+
+    add(event) {
+        this.events.push(event);
+        this.count += 1;
+        if (this.events.length > 1.2 * EVENTS_MAX) this.events = this.events.slice(-EVENTS_MAX);
+        if (!event.preemption && event.eventChangeDetail !== "QUEUE_PREEMPTION") return;
+        this.preemptions.push(event);
+        if (this.preemptions.length > PREEMPTIONS_MAX) this.preemptions.shift();
+    }
+
+    /** These events were lost on the way. */
+    addGap(from, to) {
+        this.add({ sequence: to, type: "MISSING", objectID: "", message: `the events ${from} to ${to} are missing` });
+    }
+}

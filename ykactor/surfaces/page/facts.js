@@ -1,0 +1,125 @@
+// What is told of a queue, an application, a node or an event: facts with names, and lines below them.
+
+import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
+import { usedShare } from "./nodes.js";
+import { parentOf } from "./paths.js";
+import { effectivePriority, heldQueue, heldWith } from "./queueing.js";
+
+/** Lines of a list, and keys of asks in one of them. */
+const [LINES_MAX, KEYS_MAX] = [100, 10];
+
+/** By kind: where it is in a partition, and what tells of it. */
+const SECTIONS = { queue: ["queues", ofQueue], application: ["applications", ofApplication], node: ["nodes", ofNode] };
+
+/** A line for each item; of many only the first ones are told, and how many there are. */
+function listed(items, tell) {
+    const more = items.length - LINES_MAX;
+    return [...items.slice(0, LINES_MAX).map(tell), ...(more > 0 ? [`and ${more} more`] : [])];
+}
+
+/** `{title, facts, lines}` of an object of a partition. */
+export function factsOf(partition, kind, key) {
+    if (kind === "event") return ofEvent(key);
+    const [section, tell] = SECTIONS[kind];
+    const found = partition[section].get(key);
+    const told = found === undefined ? { facts: [["State", "it is gone"]], lines: [] } : tell(found, key, partition);
+    return { title: `${kind} ${key}`, ...told };
+}
+
+const held = (entry) => (entry.held ? `by ${entry.held.by} for ${ageSince(entry.held.since)}` : "");
+const ofMost = (count, most) => (most ? `${count} of ${most}` : count);
+
+function ofQueue(queue, path, partition) {
+    const policy = queue.priorityPolicy ?? "default";
+    const facts = [
+        ["State", queue.state],
+        ["Held", held(queue)],
+        ["Held with queue", heldQueue(parentOf(path), partition.queues)],
+        ["Used", amounts(queue.allocated)],
+        ["Guaranteed", amounts(queue.guaranteed, "none")],
+        ["Maximum", amounts(queue.max, "none")],
+        ["Headroom", amounts(queue.headroom, "unlimited")],
+        ["Pending", amounts(queue.pending)],
+        ["Share", queue.share === undefined ? "" : queue.share.toFixed(3)],
+        ["Queue priority", `${priority(queue.priority)} (offset ${queue.priorityOffset ?? 0}, ${policy})`],
+        ["Running applications", ofMost(queue.runningApplications, queue.maxApplications)],
+        ["Order of applications", queue.isLeaf ? queue.sortPolicy : ""],
+        ["Preemption", queue.preemptionPolicy],
+    ];
+    const waiting = [];
+    for (const [name, application] of partition.applications)
+        if (application.queueName === path || application.queueName.startsWith(`${path}.`))
+            for (const group of application.pending ?? []) waiting.push([name, group]);
+    return { facts, lines: listed(waiting, ([name, group]) => `${name}: ${waits(group)}`) };
+}
+
+/** Why asks wait, and when they may try to preempt. */
+function waits(group) {
+    const left = group.nextAttempt === undefined ? 0 : group.nextAttempt / 1e9 - Date.now() / 1000;
+    const next = group.nextAttempt === undefined ? "" : `; may preempt ${left > 0 ? `in ${age(left)}` : "now"}`;
+    const named = group.allocationKeys.slice(0, KEYS_MAX);
+    const keys = named.join(", ") + (group.count > named.length ? ` and ${group.count - named.length} more` : "");
+    return `${group.count} x ${amounts(group.resource)} wait (${keys}): ${group.reason}${next}`;
+}
+
+function ofApplication(application, name, partition) {
+    const facts = [
+        ["State", application.state],
+        ["Held", held(application)],
+        ["Held with queue", heldWith(application, partition.queues)],
+        ["Queue", application.queueName],
+        ["User", application.user],
+        ["Groups", (application.groups ?? []).join(", ")],
+        ["Submitted", application.submissionTime ? `${ageSince(application.submissionTime)} ago` : ""],
+        ["Ended", application.finishedTime ? `${ageSince(application.finishedTime)} ago` : ""],
+        ["Why", application.reason],
+        ["Uses", amounts(application.allocated)],
+        ["Priority", priority(effectivePriority(application.priority, application.queueName, partition.queues))],
+    ];
+    const tasks = listed(Object.entries(application.allocations ?? {}), ([key, node]) => `${key} runs on ${node || "a node"}`);
+    const replacing = listed(
+        application.replacing ?? [],
+        (entry) => `${entry.allocationKey} replaces ${entry.placeholder} on ${entry.nodeID}`,
+    );
+    return { facts, lines: [...listed(application.pending ?? [], waits), ...replacing, ...tasks] };
+}
+
+function ofNode(node) {
+    const facts = [
+        ["State", node.schedulable ? "schedulable" : "draining"],
+        ["Used", `${Math.round(100 * usedShare(node))} %: ${amounts(node.allocated)}`],
+        ["Used by others", Object.keys(node.occupied ?? {}).length ? amounts(node.occupied) : ""],
+        ["Free", amounts(node.available)],
+        ["Capacity", amounts(node.capacity)],
+        ["Reserved for", node.reservations.join(", ")],
+        ["Tasks", node.allocations.length],
+    ];
+    return { facts, lines: listed(node.allocations, (key) => key) };
+}
+
+function ofEvent(event) {
+    const entry = event.preemption;
+    const facts = [
+        ["Number", event.sequence],
+        ["Time", event.timestampNano ? timeOfDay(event.timestampNano) : ""],
+        ["Change", `${event.type} ${event.eventChangeType ?? ""} ${event.eventChangeDetail ?? ""}`],
+        ["Reference", event.referenceID],
+        ["Queue", event.queueName],
+        ["Resource", event.resource ? amounts(event.resource) : ""],
+        ["Why", entry?.why],
+        ["Node", entry?.nodeID],
+        ["Work lost", entry ? `${amounts(entry.workLost)} × s` : ""],
+        ["Message", entry ? "" : event.message],
+    ];
+    return { title: event.objectID, facts, lines: entry ? ofPreemption(entry) : [] };
+}
+
+function ofPreemption(entry) {
+    const preempted = (task) => `preempts ${task.allocationKey} of ${task.applicationID} in ${task.queueName}`;
+    const after = (path) => entry.sharesAfter[path].toFixed(2);
+    const shares = Object.entries(entry.sharesBefore ?? {}).map(
+        ([path, before]) => `${path} uses ${before.toFixed(2)} of its guarantee before, ${after(path)} after`,
+    );
+    const rejected = listed(entry.rejected ?? [], (other) => `not ${other.nodeID}: ${other.reason}`);
+    return [...listed(entry.victims, preempted), ...shares, ...rejected];
+}

@@ -1,0 +1,146 @@
+// The websocket of the feed: one connection, from which number it goes on, and that it is alive.
+//
+// Events are followed by number. A snapshot is asked for with another subscription on the same websocket; then the events after
+// the last known number are asked for again, so that none is missing in what is listed.
+
+import { openSocket } from "./session.js";
+
+/** So many events before the first snapshot are listed too. */
+const HISTORY = 5000;
+const CONNECT_MS = 10_000;
+/** The daemon says something every 10 s. */
+const SILENCE_MS = 30_000;
+
+export class Feed {
+    /** The number of the last event, and the sequence to which it belongs. */
+    last = null;
+    instance = "";
+    #socket = null;
+    /** When the snapshot was asked for that has not come yet. */
+    #askedAt = null;
+    /** Whether what comes belongs to a subscription that was replaced. */
+    #isReplacing = false;
+    #heardAt = 0;
+
+    /**
+     * `receiver` is told of everything: `onSnapshot(message, tookMs)`, `onEvents(events)`, `onLive()`, `onMissing(from, to)`,
+     * `onRestart(reason)` and `onJournal(status)`.
+     */
+    constructor(receiver) {
+        this.receiver = receiver;
+    }
+
+    /** Follow the feed until the connection ends; raises an Error that says why. */
+    follow(session) {
+        return new Promise((_, reject) => {
+            const socket = openSocket(session, "/v1/feed");
+            this.#socket = socket;
+            this.#askedAt = null;
+            this.#isReplacing = false;
+            this.#heardAt = performance.now();
+            const watch = setInterval(() => this.#isSilent() && end("the daemon says nothing"), 1000);
+            const end = (reason) => {
+                clearInterval(watch);
+                if (this.#socket === socket) this.#socket = null;
+                socket.onmessage = socket.onclose = null;
+                socket.close();
+                reject(new Error(reason));
+            };
+            socket.onopen = () => (this.last === null ? this.#askForSnapshot() : this.#goOn());
+            socket.onclose = (event) => end(event.reason || "the connection has ended");
+            socket.onmessage = (event) => {
+                this.#heardAt = performance.now();
+                const reason = this.#take(JSON.parse(event.data));
+                if (reason) end(reason);
+            };
+        });
+    }
+
+    /** Ask for a new snapshot, unless one is under way or there is no connection. */
+    refresh() {
+        if (this.#socket?.readyState === WebSocket.OPEN && this.#askedAt === null && !this.#isReplacing) this.#askForSnapshot();
+    }
+
+    #isSilent() {
+        const isOpen = this.#socket?.readyState === WebSocket.OPEN;
+        return performance.now() - this.#heardAt > (isOpen ? SILENCE_MS : CONNECT_MS);
+    }
+
+    #askForSnapshot() {
+        this.#askedAt = performance.now();
+        this.#subscribe({ from: "snapshot" });
+    }
+
+    #goOn() {
+        this.#isReplacing = true;
+        this.#subscribe({ from: this.last, instance: this.instance });
+    }
+
+    #subscribe(fields) {
+        this.#socket.send(JSON.stringify({ type: "Subscribe", ...fields }));
+    }
+
+    /** Take a message; returns why the connection has to end, if it has to. */
+    #take(message) {
+        switch (message.type) {
+            case "Snapshot":
+                return this.#onSnapshot(message);
+            case "Events":
+                return this.#onEvents(message.events);
+            case "Bookmark":
+                return this.#onBookmark(message.sequence);
+            case "Lagged":
+                return this.#onLagged(message);
+            case "JournalStatus":
+                return this.receiver.onJournal(message);
+            case "ErrorResponse":
+                return this.#onError(message);
+        }
+    }
+
+    #onSnapshot(message) {
+        const isOther = message.instance !== this.instance;
+        if (isOther && this.instance) this.receiver.onRestart("the numbers of events began anew");
+        if (isOther || this.last === null) this.last = Math.max(0, message.sequence - HISTORY);
+        this.instance = message.instance;
+        const tookMs = performance.now() - this.#askedAt;
+        this.#askedAt = null;
+        this.receiver.onSnapshot(message, tookMs);
+        if (this.last < message.sequence) this.#goOn();
+        else this.receiver.onLive();
+    }
+
+    #onEvents(events) {
+        if (this.#isReplacing) return;
+        const fresh = events.filter((event) => event.sequence > this.last);
+        if (fresh.length === 0) return;
+        this.last = fresh.at(-1).sequence;
+        this.receiver.onEvents(fresh);
+    }
+
+    /** The subscription by number is confirmed with its own number. */
+    #onBookmark(sequence) {
+        if (this.#isReplacing && sequence === this.last) {
+            this.#isReplacing = false;
+            this.receiver.onLive();
+        } else if (!this.#isReplacing && this.last !== null) {
+            this.last = Math.max(this.last, sequence);
+            this.receiver.onLive();
+        }
+    }
+
+    #onLagged(message) {
+        if (this.#isReplacing) return;
+        this.last = message.to;
+        this.receiver.onMissing(message.from, message.to);
+    }
+
+    #onError(message) {
+        if (message.code !== "RESYNC_REQUIRED") return message.message;
+        this.receiver.onRestart(message.message);
+        this.last = null;
+        this.instance = "";
+        this.#isReplacing = false;
+        this.#askForSnapshot();
+    }
+}

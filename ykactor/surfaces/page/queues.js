@@ -1,0 +1,127 @@
+// The tree of queues: usage against guarantee and maximum, priorities, and how many asks wait where.
+
+import { amount, of, priority } from "./amounts.js";
+import { drawUsage } from "./bar.js";
+import { byId, element, setAttribute, setText } from "./dom.js";
+import { Grid } from "./grid.js";
+import { nameOf, parentOf, pathsOf } from "./paths.js";
+import { heldQueue } from "./queueing.js";
+
+/** In a tree of up to so many queues all are open at first. */
+const OPEN_MAX = 100;
+
+export class QueueTree {
+    #children = new Map();
+    /** What the user has opened or closed. */
+    #folds = new Map();
+    #drawn = "";
+    #capacity = {};
+
+    constructor(app) {
+        this.app = app;
+        this.find = byId("queues").querySelector("input");
+        this.find.addEventListener("input", () => this.update());
+        const queue = (item) => app.partition.queues.get(item.key) ?? {};
+        this.grid = new Grid({
+            host: byId("queues"),
+            label: "Queues",
+            onOpen: (item) => app.select("queue", item.key),
+            tree: { isOpen: (item) => item.isOpen, fold: (item, open) => this.#fold(item.key, open) },
+            columns: [
+                { title: "Queue", kind: "name", fill: (cell, item) => drawName(cell, item, this.#marksOf(item.key)) },
+                { title: "Used", kind: "usage", fill: (cell, item) => this.#drawUsage(cell, queue(item)) },
+                { title: "Pending", kind: "number wide", fill: (cell, item) => setText(cell, this.#pending(queue(item))) },
+                { title: "Queue prio", kind: "number", fill: (cell, item) => setText(cell, priority(queue(item).priority)) },
+                { title: "Running", kind: "number wide", fill: (cell, item) => setText(cell, running(queue(item))) },
+                { title: "Waiting", kind: "number", fill: (cell, item) => setText(cell, this.#waiting(item.key)) },
+            ],
+        });
+    }
+
+    /** Show the present state. */
+    update() {
+        const wanted = `${this.app.shape.queues} ${this.app.partition.name} ${this.find.value}`;
+        if (wanted === this.#drawn) return this.grid.draw();
+        this.#drawn = wanted;
+        this.#children = new Map();
+        this.#capacity = this.app.partition.capacity();
+        for (const path of [...this.app.partition.queues.keys()].sort()) {
+            const above = this.app.partition.queues.has(parentOf(path)) ? parentOf(path) : "";
+            if (!this.#children.has(above)) this.#children.set(above, []);
+            this.#children.get(above).push(path);
+        }
+        this.#list();
+    }
+
+    #fold(path, open) {
+        this.#folds.set(path, open);
+        this.#list();
+    }
+
+    /** Make the rows: of the queues that are open, or of those that are looked for. */
+    #list() {
+        const items = [];
+        const found = this.#found();
+        const visit = (paths, level) => {
+            for (const path of paths) {
+                if (found !== null && !found.has(path)) continue;
+                const below = this.#children.get(path);
+                const isOpen = below === undefined ? null : found !== null || this.#isOpen(path, level);
+                items.push({ key: path, level, isOpen });
+                if (isOpen) visit(below, level + 1);
+            }
+        };
+        visit(this.#children.get("") ?? [], 0);
+        const none = found === null ? "There are no queues that you may see." : "No queue has this in its path.";
+        this.grid.show(items, this.app.none(none));
+    }
+
+    /** The queues that are looked for, with those above them; null if none are. */
+    #found() {
+        const text = this.find.value.trim().toLowerCase();
+        if (!text) return null;
+        const found = [...this.app.partition.queues.keys()].filter((path) => path.toLowerCase().includes(text));
+        return new Set(found.flatMap(pathsOf));
+    }
+
+    #isOpen(path, level) {
+        return this.#folds.get(path) ?? (level === 0 || this.app.partition.queues.size <= OPEN_MAX);
+    }
+
+    #drawUsage(cell, queue) {
+        drawUsage(cell, queue, this.app.type, this.app.partition.showsAll ? of(this.#capacity, this.app.type) : null);
+    }
+
+    #pending(queue) {
+        const value = of(queue.pending, this.app.type);
+        return value === 0 ? "" : amount(this.app.type, value);
+    }
+
+    /** What is unusual about a queue. */
+    #marksOf(path) {
+        const { state = "Active" } = this.app.partition.queues.get(path) ?? {};
+        const isHeld = heldQueue(path, this.app.partition.queues) !== undefined;
+        return [...(state === "Active" ? [] : [state.toLowerCase()]), ...(isHeld ? ["held"] : [])].join(", ");
+    }
+
+    #waiting(path) {
+        return String(this.app.partition.waiting.get(path) ?? "");
+    }
+}
+
+function drawName(cell, item, marks) {
+    if (cell.childElementCount === 0) {
+        cell.append(element("span", { class: "fold", "aria-hidden": "true" }), element("span"), element("em"));
+    }
+    const [fold, name, mark] = cell.children;
+    cell.style.paddingLeft = `${item.level * 1.1}rem`;
+    setText(fold, item.isOpen === null ? "" : item.isOpen ? "▾" : "▸");
+    setText(name, item.level === 0 ? item.key : nameOf(item.key));
+    setText(mark, marks);
+    setAttribute(cell, "title", item.key);
+}
+
+function running(queue) {
+    if (queue.runningApplications === undefined) return "";
+    return queue.runningApplications + (queue.maxApplications ? ` of ${queue.maxApplications}` : "");
+}

@@ -1,0 +1,90 @@
+// The state of the cluster: that of the last snapshot, and what events have changed since.
+//
+// Events carry amounts, states and what comes and goes. What they do not carry (priorities, headroom, shares, and the reasons why
+// asks wait) is that of the last snapshot. All is kept in maps: names are chosen by clients, and may be those of methods.
+
+import { change } from "./changes.js";
+import { pathsOf } from "./paths.js";
+
+/** The queues, applications and nodes of one partition. */
+export class Partition {
+    /** `found`: of a snapshot; {} for a partition that nothing is known of yet. */
+    constructor(name, found) {
+        this.name = name;
+        this.queues = new Map(Object.entries(found.queues ?? {}));
+        this.applications = new Map(Object.entries(found.applications ?? {}));
+        this.nodes = new Map(Object.entries(found.nodes ?? {}));
+        /** Whether we may see what is in no queue: nodes, and the numbers of preemption (SE-84). */
+        this.showsAll = found.nodes !== undefined;
+        this.preemption = found.preemption ?? {};
+        this.waiting = countWaiting(this);
+        /** On which nodes tasks were placed whose application is told next. */
+        this.placed = new Map();
+    }
+
+    /** The amounts of all nodes together. */
+    capacity() {
+        const total = {};
+        for (const node of this.nodes.values())
+            for (const [type, value] of Object.entries(node.capacity ?? {})) total[type] = (total[type] ?? 0) + value;
+        return total;
+    }
+
+    /** All types of resources that a queue or a node has. */
+    types() {
+        const found = new Set(["vcore", "memory"]);
+        for (const node of this.nodes.values()) for (const type of Object.keys(node.capacity ?? {})) found.add(type);
+        for (const queue of this.queues.values())
+            for (const amounts of [queue.allocated, queue.pending, queue.max, queue.guaranteed])
+                for (const type of Object.keys(amounts ?? {})) found.add(type);
+        return found;
+    }
+}
+
+/** How many asks wait in each queue and below it, by its path; by "" how many there are. */
+function countWaiting(partition) {
+    const waiting = new Map([["", 0]]);
+    for (const application of partition.applications.values())
+        for (const group of application.pending ?? [])
+            for (const path of ["", ...pathsOf(application.queueName)]) waiting.set(path, (waiting.get(path) ?? 0) + group.count);
+    return waiting;
+}
+
+export class State {
+    constructor() {
+        this.partitions = new Map();
+        /** The number of the last event that is in it. */
+        this.sequence = -1;
+        /** When the last snapshot came, of performance.now(). */
+        this.snapshotAt = 0;
+        /** Of each section: grows when something comes or goes, so that its list has to be made again. */
+        this.shape = { queues: 0, applications: 0, nodes: 0 };
+    }
+
+    /** Take over a snapshot. */
+    replace(snapshot) {
+        const before = this.partitions;
+        this.partitions = new Map(snapshot.partitions.map((found) => [found.name, new Partition(found.name, found)]));
+        this.sequence = snapshot.sequence;
+        this.snapshotAt = performance.now();
+        for (const section of Object.keys(this.shape)) {
+            const isSame = ([name, partition]) => hasSameKeys(partition[section], before.get(name)?.[section]);
+            if (![...this.partitions].every(isSame)) this.shape[section] += 1;
+        }
+    }
+
+    /** Take over an event, if the snapshot does not have it already. */
+    apply(event) {
+        if (event.sequence <= this.sequence) return;
+        this.sequence = event.sequence;
+        const partition = this.partitions.get(event.partition);
+        const section = partition && change(partition, event);
+        if (section) this.shape[section] += 1;
+    }
+}
+
+function hasSameKeys(map, other) {
+    if (other === undefined || map.size !== other.size) return false;
+    for (const key of map.keys()) if (!other.has(key)) return false;
+    return true;
+}

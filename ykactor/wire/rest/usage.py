@@ -1,0 +1,66 @@
+"""What the REST API answers about users and groups, and about what was used before (``types``)."""
+
+from __future__ import annotations
+
+from ykactor.core.values.resources import Resource
+from ykactor.wire.rest.types import Payload
+
+
+class QueueUse(Payload, frozen=True, kw_only=True):
+    """What a user or group uses in a queue and below, and may use."""
+
+    queue_path: str
+    resource_usage: Resource = {}
+    running_applications: list[str] = []
+    max_resources: Resource = {}
+    max_applications: int = 0
+    children: list[QueueUse] = []
+
+
+class UserUse(Payload, frozen=True, kw_only=True):
+    """What a user uses. ``groups`` has by application the group that its use is charged to."""
+
+    user_name: str
+    groups: dict[str, str] = {}
+    queues: QueueUse | None = None
+
+
+class GroupUse(Payload, frozen=True, kw_only=True):
+    """What a group uses, by which applications."""
+
+    group_name: str
+    applications: list[str] = []
+    queues: QueueUse | None = None
+
+
+class ResourceSeconds(Payload, frozen=True, kw_only=True):
+    """Amounts times seconds, summed up by the columns that were asked for; the others are left out.
+
+    Attributes:
+        day: a date such as ``2026-01-31``, in UTC.
+        allocated, waited: what tasks have used, and what asks have waited for.
+        lost: the part of ``allocated`` that preempted tasks have used.
+    """
+
+    day: str = ""
+    queue: str = ""
+    user: str = ""
+    group: str = ""
+    application: str = ""
+    allocated: Resource = {}
+    waited: Resource = {}
+    lost: Resource = {}
+
+
+class ApplicationSample(Payload, frozen=True, kw_only=True):
+    """How many applications were running; the text of a number."""
+
+    timestamp: int
+    total_applications: str
+
+
+class ContainerSample(Payload, frozen=True, kw_only=True):
+    """How many allocations there were; the text of a number."""
+
+    timestamp: int
+    total_containers: str
