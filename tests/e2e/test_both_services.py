@@ -18,7 +18,7 @@ from restdaemon import Rest, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
-from ykactor.surfaces.http import connection_places, server
+from ykactor.surfaces.http import connection_places, connections
 from ykactor.surfaces.server.caller import Admit, Caller
 
 GOOD = f"Authorization: Bearer {SECRETS['reader']}"
@@ -228,7 +228,7 @@ async def test_no_network_takes_all_connections(monkeypatch: pytest.MonkeyPatch)
 
 async def test_who_shows_no_proof_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: others may have it."""
-    monkeypatch.setattr(server, "IDLE_S", 1000)  # it is not idleness that ends the connection
+    monkeypatch.setattr(connections, "IDLE_S", 1000)  # it is not idleness that ends the connection
     async with rest_daemon(admit=control_of().admit) as rest, AsyncExitStack() as held:
         nobody = await line_to(rest, held)
         assert (await nobody.ask("stranger")).startswith("HTTP/1.1 401")

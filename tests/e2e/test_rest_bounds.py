@@ -9,7 +9,7 @@ from restdaemon import Rest, node, rest_daemon
 from starlette.requests import Request
 
 from ykactor.actors.commands import Read
-from ykactor.surfaces.http import configuration, connection_places, pages, published, server
+from ykactor.surfaces.http import app, configuration, connection_places, connections, pages, published, server
 from ykactor.surfaces.http.history import count
 from ykactor.surfaces.http.published import Allowance, Published
 from ykactor.surfaces.http.readings import nodes
@@ -37,7 +37,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 async def test_who_never_finishes_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: a head without end, a body without end, and nothing at all."""
-    monkeypatch.setattr(server, "IDLE_S", 0.2)
+    monkeypatch.setattr(connections, "IDLE_S", 0.2)
     monkeypatch.setattr(configuration, "BODY_S", 0.2)
     async with rest_daemon() as rest:
         assert await rest.send(b"") == b""
@@ -49,7 +49,7 @@ async def test_who_never_finishes_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_head_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: it has no more time than one that does not come."""
-    monkeypatch.setattr(server, "IDLE_S", 0.3)
+    monkeypatch.setattr(connections, "IDLE_S", 0.3)
     async with rest_daemon() as rest, await trio.open_tcp_stream("127.0.0.1", rest.port) as stream:
         with trio.fail_after(60), pytest.raises(trio.BrokenResourceError):
             await byte_by_byte(stream, GET + b"X: " + b"x" * 5000)
@@ -66,12 +66,30 @@ async def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     """A head, and a body: with 413 before all of it has arrived."""
     monkeypatch.setattr(configuration, "CONFIG_MAX", 1000)
     async with rest_daemon() as rest:
-        assert (await rest.send(GET + b"X: " + b"x" * server.HEAD_BYTES_MAX)).startswith(b"HTTP/1.1 431")
+        assert (await rest.send(GET + b"X: " + b"x" * connections.HEAD_BYTES_MAX)).startswith(b"HTTP/1.1 431")
         answer = await rest.send(
             b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 2000
         )
         assert answer.startswith(b"HTTP/1.1 413")
         assert await is_well(rest)
+
+
+async def test_an_error_of_the_daemon_ends_one_connection(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SE-93, SE-10: others are served; the log is short, and has nothing of the request."""
+
+    async def fail(request: Request, *_: object) -> None:
+        raise RuntimeError(request.headers["x"])
+
+    async with rest_daemon() as rest:
+        with monkeypatch.context() as failing:
+            failing.setattr(app, "_let_in", fail)
+            for _ in range(3):
+                assert (await rest.send(GET + b"X: secret\r\n\r\n")).startswith(b"HTTP/1.1 500")
+        assert await is_well(rest)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["connection_failed"]
+    assert "secret" not in repr([vars(record) for record in caplog.records])
 
 
 async def test_connections_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,11 @@ class RequestAdmission:
         self._shown = shown
         self._place = place
 
+    @property
+    def peer(self) -> str:
+        """Where the connection comes from, for the log."""
+        return self._origin.text
+
     def admit(self, request: Request, route: Route | None) -> None:
         """Let the request in; its scope then has the ``caller``, also one that is refused afterwards.
 
@@ -66,7 +71,7 @@ class RequestAdmission:
             raise RefusedError(refused.status.value, refused.reason, _HEADERS.get(refused.status, {})) from None
 
     def _check(self, request: Request, route: Route | None) -> None:
-        headers, path = request.headers, request.url.path
+        headers, path = request.headers, request.scope["path"]
         refuse_twice(headers.keys())
         if not self._admission.needs_proof and self._door.kind is not DoorKind.UNIX:
             host = headers.get("host")
@@ -85,4 +90,4 @@ class RequestAdmission:
     def refused(self, caller: Caller, request: Request, error: RefusedError) -> None:
         """Tell the log and the audit that a caller was refused what it has asked for."""
         self._log.log(peer=caller.origin, status=error.status, reason=str(error))
-        self._admission.refused(caller, request.url.path, str(error))
+        self._admission.refused(caller, request.scope["path"], str(error))

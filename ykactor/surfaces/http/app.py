@@ -12,12 +12,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
-from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from ykactor.surfaces.http.connections import Application
 from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
 from ykactor.surfaces.http.route import Endpoint, Route
+from ykactor.surfaces.http.route_tree import RouteTree
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 _PLAIN = "/:@!$&'()*+,;=~"
 
 
-def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> ASGIApp:
+def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Application:
     """The application. The scope of a request has what lets it in: ``state["admission"]`` (``RequestAdmission``).
 
     Who asks is known before anything is answered, but on routes that need no proof (``Route.role``), for ``files``
@@ -35,34 +36,29 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> ASGIApp:
         files: of a web UI, which are served to everybody, where no route is.
     """
     repairs = [(_repair(route.path), route) for route in routes]
-    known: list[BaseRoute] = [StarletteRoute(route.path, _Endpoint(route)) for route in routes]
-    app = Starlette(routes=[*known, *files], exception_handlers={404: partial(_not_found, repairs), 405: _no_file})
-    app.router.redirect_slashes = False
-    return app
+    others = Starlette(routes=files, exception_handlers={404: partial(_not_found, repairs), 405: _no_file})
+    others.router.redirect_slashes = False
+    tree = RouteTree(routes)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if (found := tree.find(scope["path"])) is None:
+            await others(scope, receive, send)
+            return
+        route, scope["path_params"] = found
+        scope["allowed methods"] = route.methods
+        response = await _response(route, Request(scope, receive))
+        await response(scope, receive, send)
+
+    return answer
 
 
-class _Endpoint:
-    """Answers the requests of one route, whatever their method."""
-
-    def __init__(self, route: Route) -> None:
-        self._route = route
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        scope["allowed methods"] = self._route.methods
-        await (await self._response(request))(scope, receive, send)
-
-    async def _response(self, request: Request) -> Response:
-        route = self._route
-        if request.method == "OPTIONS":
-            return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
-        return await _let_in(request, route, self._answer)
-
-    async def _answer(self, request: Request) -> Response:
-        route = self._route
-        if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
-            return await _wrong_method(route.methods, request)
-        return await route.endpoint(request)
+async def _response(route: Route, request: Request) -> Response:
+    """To a request of a route, whatever its method."""
+    if request.method == "OPTIONS":
+        return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
+    if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
+        return await _let_in(request, route, partial(_wrong_method, route.methods))
+    return await _let_in(request, route, route.endpoint)
 
 
 async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any
 
 import trio
@@ -29,7 +30,7 @@ from ykactor.wire.rest.codec import encode, list_parts
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
 #: What all readers together may take of the time of a partition for answers about all that is in it.
-READ_SHARE = 0.04
+READ_SHARE = 0.03
 #: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
 STALE_S = 20.0
 STALE_MAX_S = 60.0
@@ -153,9 +154,12 @@ class Published:
         raise _no_answer(partition)
 
     def _stale_s(self, partition: PartitionName) -> float:
-        """How old a page may be: until all that are asked for can have been made again, and some more."""
-        taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
-        return min(STALE_MAX_S, max(STALE_S, 1.2 * taken_s / READ_SHARE))
+        """How old a page may be; from all that are asked for, so not computed for each request."""
+        allowance = self._allowance(partition)
+        if trio.current_time() >= allowance.reviewed_s + FRESH_S:
+            taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
+            allowance.review(taken_s)
+        return allowance.stale_s
 
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         allowance = self._allowance(partition)
@@ -199,9 +203,16 @@ def _no_answer(partition: PartitionName) -> RefusedError:
 
 
 class Allowance:
-    """The time that readers may take of a partition for answers about all that is in it: one after the other, ``READ_SHARE``."""
+    """The time that readers may take of a partition for answers about all that is in it: one after the other, ``READ_SHARE``.
+
+    Attributes:
+        stale_s: how old an answer may be.
+        reviewed_s: since when, of trio's clock.
+    """
 
     def __init__(self) -> None:
+        self.stale_s = STALE_S
+        self.reviewed_s = -inf
         self._turn = trio.Lock()
         #: When everything that was taken is made up for.
         self._even_at_s = 0.0
@@ -213,6 +224,15 @@ class Allowance:
             age: 0 to 1, when it can be shown no longer; the older it is, the less of ``BURST_S`` has to be left.
         """
         return not self._turn.locked() and trio.current_time() >= self._even_at_s - age * BURST_S / READ_SHARE
+
+    def review(self, taken_s: float) -> None:
+        """Answers may be as old as it takes to make all that are asked for again, and some more.
+
+        Args:
+            taken_s: what these took when they were made.
+        """
+        self.stale_s = min(STALE_MAX_S, max(STALE_S, 1.2 * taken_s / READ_SHARE))
+        self.reviewed_s = trio.current_time()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

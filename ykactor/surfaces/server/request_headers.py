@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from ykactor.surfaces.server.refusals import RefusedError
@@ -26,7 +27,7 @@ def refuse_twice(names: Sequence[str], others: re.Pattern[str] = _ONCE) -> None:
     Raises:
         RefusedError
     """
-    for name in dict.fromkeys(names):
+    for name in set(names) if len(set(names)) < len(names) else ():
         if (_ONCE.fullmatch(name) or others.fullmatch(name)) and names.count(name) > 1:
             raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
 
@@ -56,6 +57,7 @@ def host_of(header: str) -> str:
     return _matched(match)
 
 
+@lru_cache(maxsize=100)
 def _is_idna(header: str) -> bool:
     """Whether a library can decode it, which takes long for a long one."""
     try:
@@ -102,6 +104,7 @@ def _origin_host(origin: str) -> str | None:
     return None if match is None else _matched(match)
 
 
+@lru_cache(maxsize=100)
 def _is_address(host: str) -> bool:
     """Whether the host is an address, which is not looked up."""
     try:
