@@ -41,7 +41,7 @@ _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
-_READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=3)
+_READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=6)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.

@@ -1,6 +1,7 @@
 """Readers of the REST API while asks are placed: what they cost the scheduler, and how long they hold the event loop.
 
-The daemon is in this process with its sockets, the readers are in another one. Rounds with and without readers take turns.
+The daemon is in this process with its sockets, the readers are in another one. They ask every other phase of a few
+seconds, so that what the machine does beside falls on both kinds alike.
 """
 
 import subprocess
@@ -25,10 +26,14 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 
 _LEAVES = 100
+#: Tasks of one message.
+_BATCH = 500
 _TASK: si.WireResource = {"vcore": 100, "memory": 2**20}
-_SECONDS = 8.0
-#: Readers begin so much earlier: what they take at once at their beginning is not what they take all the time.
-_BEFORE_S = 5.0
+#: Until the first phase, in which readers only begin: what they take at once then is not what they take all the time.
+_BEGIN_S = 3.0
+_PHASE_S = 5.0
+#: Of a phase; what is taken then is not measured.
+_SETTLE_S = 0.5
 
 
 class Read(Struct, frozen=True):
@@ -36,7 +41,7 @@ class Read(Struct, frozen=True):
 
     Attributes:
         rate: requests of readers in a second.
-        rounds: of each kind.
+        rounds: phases of each kind, beside the first two.
     """
 
     nodes: int
@@ -62,41 +67,38 @@ def _task(key: str, application: int) -> si.Allocation:
 async def read(cluster: Read) -> Samples:
     """``per_second`` is the rate of placements, ``cost_percent`` what the readers take of it; ``hold_ms`` the longest hold."""
     daemon = Daemon(queuefile.load(queue_file(_LEAVES)), Settings(reserves=False), Clock.of_the_system())
-    samples: Samples = {"per_second": [], "read_per_second": [], "cost_percent": [], "hold_ms": [], "read_hold_ms": []}
-    samples |= {"slowest_ms": [], "refused": []}
     async with trio.open_nursery() as nursery:
         doors = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
         doors += [Door.of(listener, HTTP) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
         await nursery.start(daemon.run, doors, Notifier(None))
         await _submit(daemon, cluster.setup())
-        port = doors[-1].listener.socket.getsockname()[1]
-        for number in range(cluster.rounds):
-            rate, hold_ms = await _placed(daemon, cluster, f"a{number}")
-            async with python_process(
-                "bench.rest_readers", str(port), str(cluster.rate), str(_BEFORE_S + _SECONDS), stdout=subprocess.PIPE
-            ) as reader:
-                await trio.sleep(_BEFORE_S)
-                read_rate, read_hold_ms = await _placed(daemon, cluster, f"b{number}")
-                assert reader.stdout is not None
-                outcome = msgspec.json.decode(await read_line(reader.stdout), type=Outcome)
-            samples["per_second"].append(rate)
-            samples["read_per_second"].append(read_rate)
-            samples["cost_percent"].append(100 * (1 - read_rate / rate))
-            samples["hold_ms"].append(hold_ms)
-            samples["read_hold_ms"].append(read_hold_ms)
-            samples["slowest_ms"].append(outcome.slowest_ms)
-            samples["refused"].append(float(outcome.refused))
+        port, begin_s = doors[-1].listener.socket.getsockname()[1], perf_counter() + _BEGIN_S
+        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + 1)
+        async with python_process("bench.rest_readers", *map(str, arguments), stdout=subprocess.PIPE) as reader:
+            phases = [await _placed(daemon, cluster, number, begin_s) for number in range(2 * cluster.rounds + 2)]
+            assert reader.stdout is not None
+            outcome = msgspec.json.decode(await read_line(reader.stdout), type=Outcome)
         nursery.cancel_scope.cancel()
-    return samples
+    read, alone = phases[2::2], phases[3::2]
+    return {
+        "per_second": [rate for rate, _ in alone],
+        "read_per_second": [rate for rate, _ in read],
+        "cost_percent": [100 * (1 - with_readers / rate) for (with_readers, _), (rate, _) in zip(read, alone, strict=True)],
+        "hold_ms": [hold_ms for _, hold_ms in alone],
+        "read_hold_ms": [hold_ms for _, hold_ms in read],
+        "slowest_ms": [outcome.slowest_ms],
+        "refused": [float(outcome.refused)],
+    }
 
 
-async def _placed(daemon: Daemon, cluster: Read, prefix: str) -> tuple[float, float]:
-    """Place and release tasks for some seconds: how many in a second of CPU time that is not idle, and the longest hold."""
-    placed = 0
+async def _placed(daemon: Daemon, cluster: Read, phase: int, begin_s: float) -> tuple[float, float]:
+    """Place and release tasks in a phase: how many in a second of CPU time that is not idle, and the longest hold."""
+    placed, end_s = 0, begin_s + (phase + 1) * _PHASE_S
+    await trio.sleep(end_s - _PHASE_S + _SETTLE_S - perf_counter())
     with watched() as watch:
-        began_s, began_cpu_s = perf_counter(), process_time()
-        while perf_counter() < began_s + _SECONDS - 1:
-            tasks = [_task(f"{prefix}-{placed + i}", (placed + i) % cluster.applications) for i in range(1000)]
+        began_cpu_s = process_time()
+        while perf_counter() < end_s:
+            tasks = [_task(f"{phase}-{placed + i}", (placed + i) % cluster.applications) for i in range(_BATCH)]
             await _submit(daemon, [si.AllocationRequest(allocations=tasks)])
             releases = [
                 si.AllocationRelease(

@@ -1,4 +1,5 @@
-"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE SECONDS`` (``bench.rest``).
+"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE BEGIN PHASE PHASES``
+(``bench.rest``).
 
 They ask what dashboards and scripts ask, evenly, on a few connections that stay open, and take answers that are compressed, as
 browsers and most libraries do. Prints one JSON object at the end.
@@ -41,8 +42,13 @@ class Outcome(Struct, frozen=True):
     slowest_ms: float
 
 
-async def read(port: int, rate: int, seconds: float) -> Outcome:
-    """Ask ``rate`` times a second."""
+async def read(port: int, rate: int, begin_s: float, phase_s: float, phases: int) -> Outcome:
+    """Ask ``rate`` times a second, every other phase.
+
+    Args:
+        begin_s: when the first phase begins, of the system's monotonic clock, which all processes have.
+        phases: in which it asks.
+    """
     took_ms: list[float] = []
     refused = 0
     free: list[HTTPConnection] = [HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(_CONNECTIONS)]
@@ -59,9 +65,10 @@ async def read(port: int, rate: int, seconds: float) -> Outcome:
             free.append(connection)
 
     async with trio.open_nursery() as nursery:
-        since_s = trio.current_time()
-        for number in range(int(rate * seconds)):
-            await trio.sleep_until(since_s + number / rate)
+        since_s = trio.current_time() + begin_s - perf_counter()
+        for number in range(int(rate * phase_s) * phases):
+            phase, place = divmod(number, int(rate * phase_s))
+            await trio.sleep_until(since_s + 2 * phase * phase_s + place / rate)
             nursery.start_soon(ask, path_of(number))
     return Outcome(len(took_ms), refused, max(took_ms))
 
@@ -80,4 +87,6 @@ def _get(connection: HTTPConnection, path: str) -> int:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(trio.run(read, int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))).decode(), flush=True)
+    port, rate, begin_s, phase_s, phases = sys.argv[1:]
+    outcome = trio.run(read, int(port), int(rate), float(begin_s), float(phase_s), int(phases))
+    print(msgspec.json.encode(outcome).decode(), flush=True)

@@ -159,7 +159,7 @@ async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_a_page_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ask for it at the same time: each has a thread, and the same bytes."""
     compressed = list[list[bytes]]()
-    monkeypatch.setattr(pages, "_zipped", lambda parts: compressed.append(parts) or parts)
+    monkeypatch.setattr(pages, "_zipped", lambda parts: compressed.append(parts) or (parts, 0.1))
     page = pages.Page(200, [b"x"])
     async with trio.open_nursery() as nursery:
         for _ in range(10):
@@ -184,7 +184,7 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
             async with allowance.turn():
                 assert not allowance.may_renew(0)
                 await trio.sleep(0.5)
-                allowance.charge(0.5)
+                allowance.charge(0.5, published.READ_SHARE)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_much)
@@ -223,8 +223,8 @@ async def test_nobody_waits_for_pages_that_were_made_before(
 
     class Slow(Published):
         async def _read(self, *_: object) -> pages.Page:
-            await trio.sleep(0.4)
-            return pages.Page(200, [b"x"], 0.4)
+            await trio.sleep(0.2)
+            return pages.Page(200, [b"x"], 0.2)
 
     of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
     ages_s, waits_s = list[float](), list[float]()

@@ -29,8 +29,9 @@ from ykactor.wire.rest.codec import encode, list_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
-#: What all readers together may take of the time of a partition for answers about all that is in it.
-READ_SHARE = 0.03
+#: What all readers together may take of the time of a partition for answers about all that is in it, and of one that has no work.
+READ_SHARE = 0.02
+IDLE_SHARE = 0.2
 #: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
 STALE_S = 20.0
 STALE_MAX_S = 60.0
@@ -164,8 +165,11 @@ class Published:
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         allowance = self._allowance(partition)
         async with allowance.turn():
+            inbox = self.gateway.partitions.get(partition)
+            share = IDLE_SHARE if inbox is not None and inbox.is_awaited else READ_SHARE
             page = await self._read(partition, read, view)
-            allowance.charge(page.took_s)
+            page.charge = partial(allowance.charge, share=share)
+            page.charge(page.took_s)
             return page
 
     async def kept(self, key: Key, make: Callable[[], Awaitable[Page]], fresh_s: float = FRESH_S) -> Page:
@@ -203,7 +207,7 @@ def _no_answer(partition: PartitionName) -> RefusedError:
 
 
 class Allowance:
-    """The time that readers may take of a partition for answers about all that is in it: one after the other, ``READ_SHARE``.
+    """The time that readers may take of a partition for answers about all that is in it, one after the other.
 
     Attributes:
         stale_s: how old an answer may be.
@@ -245,9 +249,9 @@ class Allowance:
     def _due_s(self) -> float:
         return self._even_at_s - BURST_S / READ_SHARE
 
-    def charge(self, took_s: float) -> None:
-        """So much was taken."""
-        self._even_at_s = max(self._even_at_s, trio.current_time()) + took_s / READ_SHARE
+    def charge(self, took_s: float, share: float) -> None:
+        """So much was taken, of which this is the share that they may have."""
+        self._even_at_s = max(self._even_at_s, trio.current_time()) + took_s / share
 
 
 async def _encoded(found: Any) -> list[bytes]:
