@@ -1,7 +1,7 @@
 """Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE BEGIN PHASE PHASES``
 (``bench.rest``).
 
-They ask what dashboards and scripts ask, evenly, on a few connections that stay open, and take answers that are compressed, as
+They ask what dashboards and scripts ask, evenly, on connections that stay open, and take answers that are compressed, as
 browsers and most libraries do. Prints one JSON object at the end.
 """
 
@@ -29,7 +29,7 @@ PATHS = (
     "large",
 )
 LARGE = (f"{_P}/queues", f"{_P}/nodes", f"{_P}/applications/active", "/ws/v1/scheduler/node-utilizations")
-_CONNECTIONS = 8
+_CONNECTIONS = 32
 #: Queues, and the first nodes and applications that are asked for.
 _NUMBERS = 100
 

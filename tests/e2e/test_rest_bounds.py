@@ -9,7 +9,7 @@ from restdaemon import Rest, node, rest_daemon
 from starlette.requests import Request
 
 from ykactor.actors.commands import Read
-from ykactor.surfaces.http import app, configuration, connection_places, connections, pages, published, server
+from ykactor.surfaces.http import app, configuration, connection_places, connections, load, pages, published, server
 from ykactor.surfaces.http.history import count
 from ykactor.surfaces.http.published import Allowance, Published
 from ykactor.surfaces.http.readings import nodes
@@ -220,6 +220,7 @@ async def test_nobody_waits_for_pages_that_were_made_before(
 ) -> None:
     """SE-96: pages of which all together take longer than readers may are older, up to a minute, and in turn made again."""
     monkeypatch.setattr(published, "view_for", lambda _: None)
+    monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
 
     class Slow(Published):
         async def _read(self, *_: object) -> pages.Page:
@@ -245,6 +246,42 @@ async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> N
     for _ in range(server.BURST + 10 * server.REQUESTS_PER_S):
         await pacer.wait()
     assert 9.9 <= trio.current_time() - since_s <= 10.3
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_requests_are_answered_together(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    """SE-96: while the loop is busy; else at once."""
+    monkeypatch.setattr(load.Load, "is_busy", lambda _: is_busy)
+    gate, passed_s = server._Gate(), list[float]()
+
+    async def request() -> None:
+        await gate.wait()
+        passed_s.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(request)
+            await trio.sleep(0.01)
+    assert len(set(passed_s)) == (1 / server.TOGETHER_S if is_busy else 100)
+
+
+async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the last time that was long enough: more than half of it."""
+    worked_s = 0.0
+    monkeypatch.setattr(load, "worked_s", lambda: worked_s)
+    of_loop = load.Load()
+    for slept_s, worked, expected in (
+        (0.1, 0.08, True),
+        (0.01, 0.0, True),
+        (0.09, 0.04, False),
+        (0.06, 0.05, True),
+        (9, 1, False),
+    ):
+        await trio.sleep(slept_s)
+        worked_s += worked
+        assert of_loop.is_busy() is expected
 
 
 async def test_other_protocols_change_nothing() -> None:

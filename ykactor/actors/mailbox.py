@@ -72,11 +72,6 @@ class Mailbox(Generic[T]):
         """The number of tasks that wait for room."""
         return len(self._senders)
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether its owner waits for a message: it has nothing else to do."""
-        return self._receiver is not None
-
     # ---- sending
 
     async def put(self, message: T) -> None:

@@ -45,14 +45,24 @@ class Connection:
 
     Args:
         state: what the scope of each request has of the connection.
+        gate: waited for before a request is looked at.
         stopping: no request is answered after it.
     """
 
-    def __init__(self, transport: Transport, app: Application, scheme: str, state: dict[str, Any], stopping: trio.Event) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        app: Application,
+        scheme: str,
+        state: dict[str, Any],
+        gate: Callable[[], Awaitable[None]],
+        stopping: trio.Event,
+    ) -> None:
         self._transport = transport
         self._app = app
         self._scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.1"}, "scheme": scheme, "root_path": ""}
         self._state = state
+        self._gate = gate
         self._stopping = stopping
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         #: Ends the connection at its deadline: that of what it waits for.
@@ -87,6 +97,7 @@ class Connection:
         self._limit.deadline, self._is_idle = trio.current_time() + IDLE_S, True
         while (event := self._http.next_event()) is h11.NEED_DATA:
             await receive_some(self._http, self._transport)
+            await self._gate()
         self._limit.deadline, self._is_idle = inf, False
         if not isinstance(event, h11.Request):
             return None

@@ -21,6 +21,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http.effort import Effort
+from ykactor.surfaces.http.load import Load
 from ykactor.surfaces.http.pages import FRESH_S, Key, Page, Pages
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
@@ -29,7 +30,7 @@ from ykactor.wire.rest.codec import encode, list_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
-#: What all readers together may take of the time of a partition for answers about all that is in it, and of one that has no work.
+#: What all readers together may take for answers about all that is in a partition, of the time, and while the loop is not busy.
 READ_SHARE = 0.02
 IDLE_SHARE = 0.2
 #: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
@@ -74,6 +75,7 @@ class Published:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self._pages = Pages()
+        self._load = Load()
         self._allowances: dict[PartitionName, Allowance] = {}
 
     def _allowance(self, partition: PartitionName) -> Allowance:
@@ -165,8 +167,7 @@ class Published:
     async def _read_in_turn(self, partition: PartitionName, read: Reading, view: View | None) -> Page:
         allowance = self._allowance(partition)
         async with allowance.turn():
-            inbox = self.gateway.partitions.get(partition)
-            share = IDLE_SHARE if inbox is not None and inbox.is_awaited else READ_SHARE
+            share = READ_SHARE if self._load.is_busy() else IDLE_SHARE
             page = await self._read(partition, read, view)
             page.charge = partial(allowance.charge, share=share)
             page.charge(page.took_s)
