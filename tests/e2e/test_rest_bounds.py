@@ -5,16 +5,19 @@ import random
 import pytest
 import trio
 from doubles import FakeDaemon, accept_all
-from restdaemon import Rest, node, rest_daemon
+from restdaemon import Rest, application, asks, node, rest_daemon
 from starlette.requests import Request
 
 from ykactor.actors.commands import Read
+from ykactor.actors.reading import read_partition
 from ykactor.surfaces.http import app, configuration, connection_places, connections, load, pages, published, server
 from ykactor.surfaces.http.history import count
 from ykactor.surfaces.http.published import Allowance, Published
 from ykactor.surfaces.http.readings import nodes
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import pieces
 from ykactor.wire.rest.codec import PART_BYTES
+from ykactor.wire.si import messages as si
 
 GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -192,6 +195,23 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
     taken_s = trio.current_time() - since_s
     assert 10 - published.BURST_S - 0.5 <= taken_s * published.READ_SHARE <= 10
     assert not allowance.may_renew(0)
+
+
+async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
+    """Others run in between, whoever asks for it."""
+    async with rest_daemon('partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]') as rest:
+        node_info = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 10**9})
+        await rest.submit(si.NodeRequest(nodes=[node_info]), application("app", "root.a"), asks("app", 2000))
+        found = await rest.read("partition/default/node/n1")
+        assert sorted(task["allocationKey"] for task in found["allocations"]) == sorted(f"app-{i}" for i in range(2000))
+        steps = list[int]()
+
+        def counted(core: object, state: object, now_ns: int) -> object:
+            steps.append(sum(1 for _ in nodes.one(Look(core, state, now_ns, None), "n1")))
+            yield ()
+
+        await read_partition(rest.daemon.partitions["default"], counted)
+        assert steps[0] >= 40
 
 
 async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatch: pytest.MonkeyPatch) -> None:

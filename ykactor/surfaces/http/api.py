@@ -164,8 +164,9 @@ class Api:
         """``P/node/{node}``."""
         partition, node_id = self._published.partition(request), NodeID(request.path_params["node"])
         check_sees_nodes(request)
+        is_small = nodes.is_small(self._published.gateway.registry(partition).nodes.get(node_id))
         read = partial(nodes.one, node_id=node_id)
-        return await self._published.answer(request, partition, ("node", node_id), read, "Node not found", is_small=True)
+        return await self._published.answer(request, partition, ("node", node_id), read, "Node not found", is_small=is_small)
 
     # ---- users and groups
 

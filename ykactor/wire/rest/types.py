@@ -307,6 +307,7 @@ class Node(Payload, frozen=True, kw_only=True):
         occupied: by foreign allocations.
         utilized: what is allocated, in percent of the capacity.
         schedulable: False while it is drained.
+        allocations, foreign_allocations: may be encoded already.
     """
 
     node_id: str = field(name="nodeID")
@@ -318,8 +319,8 @@ class Node(Payload, frozen=True, kw_only=True):
     occupied: Resource = {}
     available: Resource = {}
     utilized: Percent
-    allocations: list[Allocation] = []
-    foreign_allocations: list[ForeignAllocation] = []
+    allocations: Sequence[Allocation | Raw] = []
+    foreign_allocations: Sequence[ForeignAllocation | Raw] = []
     schedulable: bool
     is_reserved: bool
     reservations: list[str] = []

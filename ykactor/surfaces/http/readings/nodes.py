@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from msgspec import Raw
+
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Pace, Pausing
@@ -13,6 +17,7 @@ from ykactor.wire.rest.codec import encode_part
 _HOST, _RACK = "si/hostname", "si/rackname"
 #: A node or an allocation takes as long as so many other items: 20 us.
 _ENTRY_ITEMS = 10
+_SMALL_MAX = 50
 _BANDS = tuple(f"{low}-{low + 10}%" for low in range(0, 100, 10))
 
 
@@ -20,22 +25,28 @@ def all_nodes(look: Look) -> Pausing[list[bytes]]:
     """All nodes by name, encoded."""
     found, pace = [], Pace()
     for _, node in sorted(look.core.registry.nodes.items()):
-        found.append(encode_part(_node(look, node)))
-        if pace.is_due(_ENTRY_ITEMS * (1 + len(node.allocations) + len(node.foreign))):
+        found.append((yield from _node(look, node, pace)))
+        if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
 
 
-def one(look: Look, node_id: NodeID) -> types.Node | None:
-    """A node; None if there is none."""
+def is_small(node: NodeCore | None) -> bool:
+    """Whether the node has so few tasks that to read it takes less than 1 ms."""
+    return node is None or len(node.allocations) + len(node.foreign) <= _SMALL_MAX
+
+
+def one(look: Look, node_id: NodeID) -> Pausing[bytes | None]:
+    """A node, encoded; None if there is none."""
     node = look.core.registry.nodes.get(node_id)
-    return None if node is None else _node(look, node)
+    return None if node is None else (yield from _node(look, node, Pace()))
 
 
-def _node(look: Look, node: NodeCore) -> types.Node:
-    registry = look.core.registry
+def _node(look: Look, node: NodeCore, pace: Pace) -> Pausing[bytes]:
+    tasks = yield from _encoded(_allocations(look, node), pace)
+    others = yield from _encoded((foreign(spec, node.node_id) for _, spec in sorted(node.foreign.items())), pace)
     reserved = look.state.reservations.on(node.node_id)
-    return types.Node(
+    shown = types.Node(
         node_id=node.node_id,
         host_name=node.attributes.get(_HOST, ""),
         rack_name=node.attributes.get(_RACK, ""),
@@ -45,16 +56,32 @@ def _node(look: Look, node: NodeCore) -> types.Node:
         occupied=used(node.occupied),
         available=limit(node.available),
         utilized=percent(node.allocated, node.capacity),
-        allocations=[
-            allocation(look, registry.leaf_of(application_id).applications[application_id], key)
-            for (application_id, key), _ in sorted(node.allocations.items(), key=lambda item: item[1].arrival)
-            if key in registry.leaf_of(application_id).applications[application_id].allocations
-        ],
-        foreign_allocations=[foreign(spec, node.node_id) for _, spec in sorted(node.foreign.items())],
+        allocations=tasks,
+        foreign_allocations=others,
         schedulable=node.schedulable,
         is_reserved=bool(reserved),
         reservations=[reservation.ask.spec.allocation_key for reservation in reserved],
     )
+    return encode_part(shown)
+
+
+def _allocations(look: Look, node: NodeCore) -> Iterator[types.Allocation]:
+    """What runs there, by its arrival."""
+    registry = look.core.registry
+    for (application_id, key), _ in sorted(node.allocations.items(), key=lambda item: item[1].arrival):
+        application = registry.leaf_of(application_id).applications[application_id]
+        if key in application.allocations:
+            yield allocation(look, application, key)
+
+
+def _encoded(items: Iterable[types.Payload], pace: Pace) -> Pausing[list[Raw]]:
+    """A node may have thousands of tasks."""
+    found = []
+    for item in items:
+        found.append(Raw(encode_part(item)))
+        if pace.is_due(_ENTRY_ITEMS):
+            yield ()
+    return found
 
 
 def utilizations(look: Look, cluster_id: str) -> Pausing[types.NodeUtilizations]:
