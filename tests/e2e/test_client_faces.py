@@ -15,7 +15,7 @@ from daemonhere import daemon_here
 
 import ykactor.client.asyncio
 import ykactor.client.sync
-from ykactor.client import Disconnected, Refused, RequestRefused
+from ykactor.client import Disconnected, Refused, RequestRefused, SessionReplaced
 from ykactor.client.resource_manager import IN_FLIGHT_MAX
 from ykactor.wire.si import messages as si
 
@@ -246,6 +246,59 @@ async def test_a_daemon_that_ends_is_noticed():
     async with daemon_here() as (daemon, url):
         token = trio.lowlevel.current_trio_token()
         await in_thread(program, url, lambda: token.run_sync_soon(daemon.stop))
+
+
+async def test_a_kept_session_says_what_it_has_and_has_not():
+    """At once, although it lives in another thread: what has no answer, whether it is lost, and that it has ended."""
+
+    def plain(url):
+        with ykactor.client.sync.keep_registered(url, rm_id="rm") as rm:
+            assert isinstance(next(rm), si.RegisterResourceManagerResponse)
+            assert (rm.unanswered_count, rm.is_lost) == (0, False)
+            rm.send(node())
+            assert rm.unanswered_count == 1 or isinstance(rm.receive(60), si.NodeResponse)
+            with ykactor.client.sync.connect(url, rm_id="rm", resume_from="now"):
+                with pytest.raises(SessionReplaced):
+                    receive_all(rm, 60)
+                assert rm.is_lost
+                with pytest.raises(SessionReplaced):
+                    rm.send(node())
+        with pytest.raises(Disconnected):
+            rm.send(node())
+
+    async def program(url):
+        async with ykactor.client.asyncio.keep_registered(url, rm_id="rm") as rm:
+            assert isinstance(await anext(rm), si.RegisterResourceManagerResponse)
+            assert not rm.is_lost
+            rm.send(node())
+            assert rm.unanswered_count == 1 or isinstance(await anext(rm), si.NodeResponse)
+
+    async with daemon_here() as (_, url):
+        await in_thread(plain, url)
+    async with daemon_here() as (_, url):
+        await in_asyncio(program, url)
+
+
+async def test_an_error_of_what_is_called_reaches_who_has_given_it():
+    """It is called in another thread, and ends the session."""
+
+    def fail(sentence):
+        raise ZeroDivisionError(sentence)
+
+    def plain(url):
+        with ykactor.client.sync.keep_registered(url, rm_id="rm", on_connection=fail) as rm:
+            next(rm)
+
+    async def program(url):
+        async with ykactor.client.asyncio.keep_registered(url, rm_id="rm", on_connection=fail) as rm:
+            await anext(rm)
+
+    async with daemon_here() as (_, url):
+        for run in (partial(in_thread, plain, url), partial(in_asyncio, program, url)):
+            with pytest.raises(ExceptionGroup) as raised:
+                await run()
+            assert raised.value.subgroup(ZeroDivisionError)
+    await no_thread_is_left()
 
 
 INTERRUPTED = """

@@ -169,3 +169,85 @@ async def test_an_interrupted_request_leads_to_a_new_beginning():
         registrations = [request for request in requests if isinstance(request, si.RegisterResourceManagerRequest)]
         assert [request.resume_from for request in registrations] == [registrations[0].resume_from] * 2
         assert len(requests) == 4
+
+
+async def test_it_says_which_process_it_is():
+    """A process that was replaced by one with a higher epoch does not come back (SC-158)."""
+    async with real_daemon() as daemon:
+        async with keep_registered(daemon.url, rm_id="rm", epoch=2) as rm:
+            await begun(rm)
+        async with keep_registered(daemon.url, rm_id="rm", epoch=1) as rm:
+            with pytest.raises(RequestRefused, match="STALE_EPOCH"):
+                await anext(rm)
+
+
+async def test_what_cannot_start_is_handed_back():
+    """AP-144, without waiting: it goes to the other node."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        for request in (node("n1"), node("n2"), application(), asks("t1")):
+            rm.send(request)
+        nodes = list[str]()
+        async for message in rm:
+            for allocation in message.new if isinstance(message, si.AllocationResponse) else ():
+                nodes.append(allocation.node_id)
+                rm.hand_back(allocation)
+            if len(nodes) == 2:
+                break
+        assert sorted(nodes) == ["n1", "n2"]
+
+
+async def test_predicates_are_answered():
+    """Without waiting."""
+
+    def answer(request, number):
+        if isinstance(request, si.AllocationRequest):
+            check = si.PredicateCheck(predicate="p", node_id="n1", allocate=True)
+            return si.PredicatesRequest(sequence=number, partition_name="default", checks=[check])
+        return si.Ack(sequence=number, id=request.id)
+
+    async with scripted(answer) as (url, requests), keep_registered(url, rm_id="rm", answers_predicates=True) as rm:
+        await begun(rm)
+        rm.send(asks("t1"))
+        async for message in rm:
+            if isinstance(message, si.PredicatesRequest):
+                rm.answer(message, lambda check: f"not on {check.node_id}", uses=3)
+                break
+        with trio.fail_after(60):
+            while not isinstance(requests[-1], si.PredicatesResponse):  # noqa: ASYNC110 (nothing tells when it is there)
+                await trio.sleep(0.01)
+        (told,) = requests[-1].answers
+        assert (told.predicate, told.node_id, told.allocate, told.error, told.uses) == ("p", "n1", True, "not on n1", 3)
+
+
+async def test_sessions_that_end_at_once_are_opened_less_and_less_often(monkeypatch):
+    """A daemon may die of what it is told each time."""
+    monkeypatch.setattr("ykactor.client.backoff.BACKOFF_FIRST_S", 0.1)
+    monkeypatch.setattr("ykactor.client.backoff.BACKOFF_MAX_S", 10.0)
+    registered = []
+
+    async def serve(request):
+        connection = await request.accept(subprotocol=JSON.name)
+        registered.append(JSON.decode_request(await connection.get_message()))
+        await connection.send_message(JSON.encode(si.Ack(sequence=1, id=registered[-1].id)).decode())
+
+    async with trio.open_nursery() as nursery:
+        server = await nursery.start(partial(serve_websocket, serve, "127.0.0.1", 0, ssl_context=None))
+        async with keep_registered(f"ws://127.0.0.1:{server.port}", rm_id="rm") as rm:
+            with trio.move_on_after(3):
+                while True:
+                    await anext(rm)
+        nursery.cancel_scope.cancel()
+    assert 2 <= len(registered) <= 8  # 0.05 + 0.1 + 0.2 + ... at least
+
+
+async def test_nothing_can_be_sent_after_the_end():
+    """It would be kept for ever."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        async with connect(daemon.url, rm_id="rm", resume_from="now"):
+            with pytest.raises(SessionReplaced):
+                await anext(rm)
+            with pytest.raises(SessionReplaced):
+                rm.send(node())
+            assert rm.unanswered_count == 0

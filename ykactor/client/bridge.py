@@ -27,7 +27,7 @@ class Bridge(Generic[S]):
     opened : Future
         What the context manager yields, or why it does not.
     closed : Future
-        Done when the thread has nothing more to do; never an error.
+        Done when the thread has nothing more to do: an error that has ended it, such as one of what was given to be called.
     """
 
     def __init__(self, opening: AbstractAsyncContextManager[S]) -> None:
@@ -37,6 +37,7 @@ class Bridge(Generic[S]):
         self._entering = trio.CancelScope()
         self._closing = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._has_opened = False
         #: The token of the thread, as soon as it runs.
         self._running: Future[trio.lowlevel.TrioToken] = Future()
         threading.Thread(target=self._run, name="ykactor-client", daemon=True).start()
@@ -48,8 +49,15 @@ class Bridge(Generic[S]):
         scope = trio.CancelScope()
         future.add_done_callback(lambda done: done.cancelled() and self.call_soon(scope.cancel))
         if not self.call_soon(partial(self._begin, function, future, scope)):
-            _fail(future, _closed())
+            _fail(future, self.ended())
         return future
+
+    def ended(self) -> Disconnected:
+        """What calls raise when the thread has ended."""
+        error = _closed()
+        if self.closed.done():
+            error.__cause__ = self.closed.exception()
+        return error
 
     def close(self) -> "Future[None]":
         """Leave the context manager, also if it is not entered yet; may be called again."""
@@ -67,13 +75,17 @@ class Bridge(Generic[S]):
     # ---- in the thread
 
     def _run(self) -> None:
+        failure: BaseException | None = None
         try:
             trio.run(self._serve)
         except BaseException as error:
+            failure = error if self._has_opened else None  # else who opens it is told
             _fail(self.opened, error)
-        finally:
-            _fail(self.opened, _closed())
+        _fail(self.opened, _closed())
+        if failure is None:
             self.closed.set_result(None)
+        else:
+            self.closed.set_exception(failure)
 
     async def _serve(self) -> None:
         self._running.set_result(trio.lowlevel.current_trio_token())
@@ -83,6 +95,7 @@ class Bridge(Generic[S]):
                     async with trio.open_nursery() as self._nursery:
                         with suppress(InvalidStateError):  # nobody waits for it any more
                             self.opened.set_result(session)
+                            self._has_opened = True
                         await self._closing.wait()
                         self._nursery.cancel_scope.cancel()
                 finally:

@@ -80,7 +80,7 @@ async def open_connection(
             opening = _Opening(stream)
             with trio.fail_after(CONNECT_S):
                 connection = WebSocketConnection(
-                    cast("trio.SocketStream", trio.StapledStream(stream, opening)),
+                    cast("trio.SocketStream", trio.StapledStream(_Whole(stream), opening)),
                     ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
                     host=host_of(url),
                     path=path,
@@ -105,6 +105,27 @@ async def open_connection(
         failure = failure or _failure(url, errors)
     if failure is not None:
         raise failure
+
+
+class _Whole(trio.abc.SendStream):
+    """A send stream that ends when something was not sent whole, because who sent it was cancelled: nothing can follow that."""
+
+    def __init__(self, stream: trio.abc.SendStream) -> None:
+        self._stream = stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()  # nothing of it is sent
+        try:
+            await self._stream.send_all(data)
+        except trio.Cancelled:
+            await trio.aclose_forcefully(self._stream)
+            raise
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _Opening(trio.abc.ReceiveStream):

@@ -2,8 +2,9 @@
 
 import random
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import NamedTuple, Unpack
 
 import trio
@@ -13,12 +14,17 @@ from ykactor.client.backoff import pause_s
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
-from ykactor.client.resource_manager import ResourceManager, connect
+from ykactor.client.resource_manager import ResourceManager, connect, handed_back, predicate_answers
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"
+
+
+#: After a session that has lasted so long, the next attempt to connect is like the first one. Whatever ends sessions at once,
+#: such as a daemon that dies of what it is told, is tried less and less often.
+LASTING_S = 10.0
 
 
 class Refusal(NamedTuple):
@@ -63,12 +69,33 @@ class KeptSession:
 
         It may be called for many requests at once: all that are not sent yet follow each other without waiting for answers.
         Requests without an answer are kept without a limit (``unanswered_count``). The ``id`` is replaced.
+
+        Raises
+        ------
+        Disconnected, RequestRefused, ProtocolError, ValueError
+            The session has ended with it, as iteration says too.
         """
+        self.check()
         self._ids_count += 1
         request_id = f"{self._id_prefix}-{self._ids_count}"
         self._unanswered[request_id] = structs.replace(request, id=request_id)
         self._unsent[request_id] = None
         self._has_unsent.set()
+
+    def answer(
+        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
+    ) -> None:
+        """As `ResourceManager.answer`, without waiting. Raises as `send`."""
+        self.send(predicate_answers(asked, refusal, uses))
+
+    def hand_back(self, allocation: si.Allocation) -> None:
+        """As `ResourceManager.hand_back`, without waiting. Raises as `send`."""
+        self.send(handed_back(allocation))
+
+    def check(self) -> None:
+        """Raise what has ended the session, if it has ended."""
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def unanswered_count(self) -> int:
@@ -91,13 +118,13 @@ class KeptSession:
         return message
 
     async def run(
-        self, url: str, rm_id: str, answers_predicates: bool, wants_scheduling_states: bool, login: LoginOptions
+        self, url: str, rm_id: str, answers_predicates: bool, wants_scheduling_states: bool, epoch: int, login: LoginOptions
     ) -> None:
         """Stay registered. Returns only after a failure."""
         attempt = 0
         try:
             while True:
-                before = self._sequence
+                before, since_s = self._sequence, inf
                 try:
                     async with connect(
                         url,
@@ -105,9 +132,10 @@ class KeptSession:
                         resume_from=self._sequence,
                         answers_predicates=answers_predicates,
                         wants_scheduling_states=wants_scheduling_states,
+                        epoch=epoch,
                         **login,
                     ) as rm:
-                        attempt = 0
+                        since_s = trio.current_time()
                         await self._serve(rm)
                 except SessionReplaced:
                     raise
@@ -120,6 +148,8 @@ class KeptSession:
                         raise
                     self._sequence = None
                     continue
+                if trio.current_time() - since_s >= LASTING_S:
+                    attempt = 0
                 await trio.sleep(pause_s(attempt, self._rng))
                 attempt += 1
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
@@ -193,6 +223,7 @@ async def keep_registered(
     rm_id: str,
     answers_predicates: bool = False,
     wants_scheduling_states: bool = False,
+    epoch: int = 0,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
     **login: Unpack[LoginOptions],
@@ -201,7 +232,7 @@ async def keep_registered(
 
     Parameters
     ----------
-    url, rm_id, answers_predicates, wants_scheduling_states
+    url, rm_id, answers_predicates, wants_scheduling_states, epoch
         As of `connect`.
     rng : random.Random, optional
         For the random pauses between attempts to connect.
@@ -235,7 +266,7 @@ async def keep_registered(
     session = KeptSession(rng or random.Random(), on_connection)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run, url, rm_id, answers_predicates, wants_scheduling_states, login)
+        nursery.start_soon(session.run, url, rm_id, answers_predicates, wants_scheduling_states, epoch, login)
         try:
             yield session
         except Exception as error:  # raised below, outside the exception group of the nursery

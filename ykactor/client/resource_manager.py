@@ -185,14 +185,7 @@ class ResourceManager:
         Refused, RequestRefused, Disconnected
             As of `request`.
         """
-        release = si.AllocationRelease(
-            application_id=allocation.application_id,
-            allocation_key=allocation.allocation_key,
-            partition_name=allocation.partition_name,
-            termination_type="SCHEDULING_FAILED_ON_RM",
-            node_id=allocation.node_id,
-        )
-        return await self.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release])))
+        return await self.request(handed_back(allocation))
 
     def __aiter__(self) -> "ResourceManager":
         return self
@@ -263,6 +256,18 @@ def predicate_answers(
         for check in asked.checks
     ]
     return si.PredicatesResponse(partition_name=asked.partition_name, answers=answers)
+
+
+def handed_back(allocation: si.Allocation) -> si.AllocationRequest:
+    """What `ResourceManager.hand_back` sends."""
+    release = si.AllocationRelease(
+        application_id=allocation.application_id,
+        allocation_key=allocation.allocation_key,
+        partition_name=allocation.partition_name,
+        termination_type="SCHEDULING_FAILED_ON_RM",
+        node_id=allocation.node_id,
+    )
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """The client for programs that run no event loop: the same names, parameters, messages and errors as of `ykactor.client`.
 
 Each session has a thread of its own, in which the trio client runs: what is given to be called (``on_journal``,
-``on_connection``), and the iterable of `ResourceManager.send_all`, are called in it.
+``on_connection``), and the iterable of `ResourceManager.send_all`, are called in it. They must not wait for anything, least of
+all for the session; an error of ``on_connection`` ends the session, and who leaves it gets the error.
 Several threads may use a session. Ctrl-C interrupts each method.
 
 Examples
@@ -26,6 +27,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from ykactor import client
 from ykactor.client.bridge import Bridge
 from ykactor.client.mirrored import documented_as, mirrors
+from ykactor.client.posting import Posting
 from ykactor.client.resource_manager import Answered, R, predicate_answers
 from ykactor.wire.si import messages as si
 
@@ -148,19 +150,12 @@ class ResourceManager(Received[si.Response]):
 
 
 @mirrors(client.KeptSession)
-class KeptSession(Received[si.Response | client.Refusal]):
+class KeptSession(Received[si.Response | client.Refusal], Posting):
     """As `ykactor.client.KeptSession`."""
 
     def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
         super().__init__(bridge, session.__anext__)
-        self._session = session
-
-    @property
-    def unanswered_count(self) -> int:
-        return self._session.unanswered_count
-
-    def send(self, request: si.WorkRequest) -> None:
-        self._bridge.call_soon(partial(self._session.send, request))
+        Posting.__init__(self, bridge, session)
 
 
 @mirrors(client.Follower)
