@@ -109,7 +109,7 @@ async def test_a_name_of_a_task_does_not_mean_the_application(verb: str) -> None
         for bare in "t1", "t4":
             result = await run(verb, "t3", bare, *number, "--url", url, expect=exit_codes.FAILED)
             what = f"{ {'t1': 't2/t1', 't4': 't3/t4'}[bare] } is a task"
-            how = "name a task as APP/ASK, or give --whole if the names are those of applications"
+            how = "write it like that, as APP/ASK; or give --whole if the names are those of applications"
             assert (result.stdout, result.stderr) == ("", f"Error: nothing was done: {what}; {how}\n")
         assert (await run("priorities", "-o", "name", "--url", url)).stdout.split() == named
         both = await run(verb, "--whole", "--app", "t1", "t1", *number, "--url", url, expect=exit_codes.USAGE)

@@ -171,6 +171,7 @@ async def test_an_operator_cancels(directory: Path) -> None:
         async with operate(daemon.url) as operator:
             await operator.request(si.TerminateApplication(application_id=job))
         assert await local.states(job) == [State.CANCELLED] * 3
+        assert {task.reason for task in (await local.show(job)).tasks} == {"cancelled by an operator"}
         assert left_over(directory) == []
 
 
@@ -270,6 +271,12 @@ async def test_without_a_daemon_run_says_what_to_start(directory: Path) -> None:
         output, errors = await run_command("run", "--local-dir", directory, "--detach", "--", "true")
     assert output == "job-1\n"
     assert errors == f"job-1: it waits for the daemon at {NOWHERE}, which is not there: start one with ykactor serve\n"
+
+
+async def test_memory_without_a_unit_is_refused(tmp_path: Path) -> None:
+    """One byte was not meant."""
+    _, errors = await run_command("run", "--local-dir", tmp_path, "--memory", "1", "--", "true", expect=exit_codes.USAGE)
+    assert "found --memory of 1 bytes, expected at least 1Mi" in errors
 
 
 async def test_without_a_local_resource_manager_run_says_what_to_start(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ async def test_a_typo_is_not_silent() -> None:
     async with busy_daemon() as url:
         for verb, option, name in (
             ("apps", "queue", "root.nope"),
+            ("asks", "app", "app-nope"),
             ("users", "user", "alcie"),
             ("queues", "partition", "gpu"),
         ):

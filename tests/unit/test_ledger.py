@@ -131,7 +131,7 @@ def test_every_level_limits(level: str) -> None:
     world.given(app("app-1", "root.p.q"))
     world.send(ask("t3", "app-1", priority=9, vcore=3), *(ask(f"t{n}", "app-1", vcore=1) for n in range(3)))
     assert world.placed() == ["t0", "t1"]
-    assert world.why("t3") == f"wants 0.003, has 0 of 0.002 vcore in queue {level}"
+    assert world.why("t3") == f"can never fit: wants 0.003, may have at most 0.002 vcore in queue {level}"
     assert world.queue(level)["allocated"] == {"vcore": 2}
 
 
@@ -157,7 +157,7 @@ def test_the_first_type_by_name_is_told() -> None:
     """Types are looked at in the order of their names, however an ask lists them (QU-3)."""
     world = make_world(tree(queue("a", max={"gpu": 1, "memory": 1, "vcore": 1})), [node("n1", gpu=9, memory=9, vcore=9)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=2, memory=2, gpu=2))
-    assert world.why("t1") == "wants 2, has 1 of 1 gpu in queue root.a"
+    assert world.why("t1") == "can never fit: wants 2, may have at most 1 gpu in queue root.a"
 
 
 def test_charge_and_refund() -> None:

@@ -20,7 +20,7 @@ _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT
 #: How the end of a task is said to the daemon: as the confirmation of what it wanted, else as news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
 _FAILED_STATES = ("Failing", "Failed")
-_GANG_TIMEOUT = "ResourceReservationTimeout"
+_GANG_TIMEOUT, _TERMINATED = "ResourceReservationTimeout", "Terminated"
 
 
 class SubmitRefused(Exception):
@@ -51,6 +51,7 @@ class _Work(Struct):
         placed: the keys of tasks that have their place and wait for the rest of the gang.
         unfinished: how many tasks have not ended.
         is_ending: whether the gang has lost a task, and the others end.
+        why: why all of them end; "" while they do not.
     """
 
     job: Job
@@ -60,6 +61,7 @@ class _Work(Struct):
     held: set[str] = field(default_factory=set)
     placed: set[str] = field(default_factory=set)
     is_ending: bool = False
+    why: str = ""
 
     @property
     def is_held(self) -> bool:
@@ -242,15 +244,16 @@ class Jobs:
                 self._release(release.application_id, release.allocation_key, release.termination_type)
             return
         is_preempted = release.termination_type == _PREEMPTED
+        reason = (work.why if work is not None else "") or release.message
         if task.state is State.RUNNING:
-            self._kill(task, State.PREEMPTED if is_preempted else State.CANCELLED, release.message)
+            self._kill(task, State.PREEMPTED if is_preempted else State.CANCELLED, reason)
         elif task.state is State.PENDING:
             self._release(task.job, task.key, release.termination_type)
             if is_preempted and work is not None:  # it has waited for the rest of its gang, and goes on waiting
                 work.placed.discard(task.key)
                 self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
             else:
-                self._end(task, State.CANCELLED, release.message)
+                self._end(task, State.CANCELLED, reason)
 
     def _on_placeholder_released(self, work: _Work, release: si.AllocationRelease) -> None:
         was_complete = len(work.held) == work.job.count
@@ -271,8 +274,11 @@ class Jobs:
     def _on_failed(self, job: str, message: str) -> None:
         if message == _GANG_TIMEOUT:
             self._end_pending(job, State.FAILED, "there was no room for the whole gang in time")
-        else:
-            self._end_pending(job, State.CANCELLED, f"its application has failed: {message}")
+            return
+        why = "cancelled by an operator" if message == _TERMINATED else f"its application has failed: {message}"
+        if job in self._works:
+            self._works[job].why = why
+        self._end_pending(job, State.CANCELLED, why)
 
     # ---- tasks
 

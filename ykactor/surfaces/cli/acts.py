@@ -22,7 +22,7 @@ from ykactor.wire.si import messages as si
 PRIORITY = click.IntRange(-(2**31), 2**31 - 1)
 #: Names that are looked at together.
 _NAMES_MAX = 1000
-_HOW_TO_NAME = "name a task as APP/ASK, or give --whole if the names are those of applications"
+_HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are those of applications"
 
 
 class Act(NamedTuple):

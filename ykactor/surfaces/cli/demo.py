@@ -110,6 +110,7 @@ async def _demonstrate(make: Callable[[], server.Daemon], where: DoorSettings, l
                 nursery.start_soon(demo_tour.Tour(_program(), url, page, local).run)
                 number = await anext(signals)
                 nursery.cancel_scope.cancel()
+                click.echo("\nThe jobs end, then the daemon. What has happened stays in the state directory, if there is one.")
     return number == signal.SIGINT
 
 

@@ -24,6 +24,8 @@ ARGUMENTS_MAX = 2**17
 ARRAY_MAX = 10_000
 GANG_MAX = 1_000
 RETRIES_MAX = 100
+#: No process needs less: who wants less has forgotten the unit.
+MEMORY_MIN = 2**20
 _ARRAY = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
@@ -114,6 +116,8 @@ def command(
         raise click.UsageError("found --gang with --array or --retries, expected it without")
     first, last = array or (0, (gang or 1) - 1)
     amounts = {"gpu": gpu} | dict(others) | dict([vcore, memory])
+    if 0 < amounts["memory"] < MEMORY_MIN:
+        raise click.UsageError(f"found --memory of {amounts['memory']} bytes, expected at least 1Mi, or 0: 4Gi are 4 gibibytes")
     job = Job(
         id="",
         token=secrets.token_hex(16),

@@ -60,7 +60,7 @@ VIEW = View(
         "count": lambda row: -row["count"],
         "queue": lambda row: row["queueName"].split("."),
     },
-    filters=("queue", "user"),
+    filters=("app", "queue", "user"),
 )
 
 command = command_of(

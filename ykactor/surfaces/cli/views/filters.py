@@ -17,7 +17,7 @@ _State = Mapping[str, Any]
 #: The states in which applications have ended.
 _ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED))
 #: The verb that lists what an option, or an argument, names.
-_LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "node": "nodes"}
+_LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "app": "apps", "node": "nodes"}
 
 
 def absent(kind: str, name: str, where: str = "the daemon") -> str:
@@ -59,6 +59,12 @@ FILTERS: Mapping[str, Filter] = {
         spelled=normal_queue,
         known=lambda state: state["queues"],
         keeps=lambda row, names: is_below(row.get("queueName", ""), names),
+    ),
+    "app": Filter(
+        "Only what is of this application. Repeatable.",
+        spelled=str,
+        known=lambda state: state["applications"],
+        keeps=lambda row, names: row.get("applicationID") in names,
     ),
     "user": Filter(
         "Only what belongs to this user. Repeatable.",
