@@ -151,6 +151,50 @@ def test_a_placeholder() -> None:
     assert world.state_of("app-1") in ("Starting", "Running")
 
 
+def gang() -> World:
+    """A complete gang of p1 and p2, on two nodes, that times out at second 6."""
+    world = make_world(
+        QUEUES, [node("n1", vcore=1), node("n2", vcore=1), app("app-1", placeholders={"vcore": 2}, timeout_ms=5000)]
+    )
+    world.given(*(ask(f"p{n}", "app-1", group="g", placeholder=True, vcore=1) for n in (1, 2)), at=1)
+    return world
+
+
+def test_a_placeholder_that_waits_at_the_timeout_is_given_up() -> None:
+    """GA-42: nothing else would end it, nor the application."""
+    world = gang()
+    world.given(hand_back("p1"), at=2)
+    world.run(100)
+    heard = [line.split(" (")[0] for line in world.heard()]
+    assert [line for line in heard if "p1 releasing" in line or "app-1" in line] == [
+        "p1 releasing TIMEOUT",
+        "app-1 Completing",
+        "app-1 Completed",
+    ]
+
+
+def test_an_application_of_which_nothing_is_left_completes() -> None:
+    """AP-39: the placeholder that waits at the timeout was its only task."""
+    world = gang()
+    world.given(release("p2"), node("n2", "DECOMISSION"), hand_back("p1"), at=2)
+    assert (world.state_of("app-1"), world.waiting()) == ("Running", ["p1"])
+    world.run(7)
+    assert (world.state_of("app-1"), world.waiting()) == ("Completing", [])
+
+
+def test_a_placeholder_that_runs_again_after_the_others_have_ended() -> None:
+    """GA-41: the timer has stopped with the last placeholder, and runs again for this one."""
+    world = gang()
+    world.given(hand_back("p1"), node("n1", "DECOMISSION"), at=2)
+    world.given(ask("t1", "app-1", group="g", vcore=1), at=3)
+    world.send(node("n3", vcore=1), at=4)
+    assert "p1 on n3" in world.heard()
+    world.run(8)
+    assert world.heard() == []
+    world.run(9)
+    assert [line for line in world.heard() if "p1 releasing TIMEOUT" in line]
+
+
 def test_a_real_task_takes_no_place_where_it_could_not_start() -> None:
     """A placeholder on a node that is left out is passed over; another one of the group is replaced."""
     world = make_world(QUEUES, [node("n1", vcore=1), node("n2", vcore=1), app("app-1", placeholders={"vcore": 2})])
