@@ -7,7 +7,7 @@ import world as told
 from world import S_NS, World, ask, hand_back, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import AskRemoved, Released
+from ykactor.core.messages.facts import AskRemoved, Preempted, Released
 
 #: Its state does not depend on how often something was placed.
 app = partial(told.app, application__stateaware__disable="true")
@@ -128,6 +128,22 @@ def test_what_is_to_end_has_ended() -> None:
     world.send(hand_back("t1", "n1"))
     assert "p1 on n1" in world.heard()
     assert world.waiting() == []
+
+
+def test_it_preempts_again_15_seconds_later() -> None:
+    """PE-15: a task that can start nowhere does not preempt on one node after the other."""
+    world = make_world(
+        tree(queue("a", guaranteed={"vcore": 4}), queue("b"), preemption={"enabled": True}),
+        [*(node(f"n{number}", vcore=1) for number in range(4)), app("app-1", "root.b"), app("app-2", "root.a")],
+    )
+    world.given(*(ask(f"t{number}", "app-1", vcore=1) for number in range(4)))
+    world.given(ask("p1", "app-2", preempt_other=True, vcore=1), at=1)
+    world.run(40)
+    for second in (40, 60):
+        world.given(hand_back("p1", application_id="app-2"), ask(f"x{second}", "app-1", vcore=1), at=second)
+        world.run(second + 18)
+    found = [fact.at_ns / S_NS for fact in world.facts if isinstance(fact, Preempted)]
+    assert found == [31, 55, 75]
 
 
 def test_an_ask_that_requires_its_node() -> None:
