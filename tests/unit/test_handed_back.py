@@ -1,5 +1,6 @@
 """AP-144: what the resource manager could not start is handed back, and waits again without that node."""
 
+from collections.abc import ItemsView, ValuesView
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ from world import S_NS, World, ask, hand_back, make_world, node, queue, release,
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskRemoved, Preempted, Released
+from ykactor.core.values.ids import AllocationKey
 
 #: Its state does not depend on how often something was placed.
 app = partial(told.app, application__stateaware__disable="true")
@@ -231,3 +233,39 @@ def test_only_the_last_nodes_are_remembered() -> None:
     assert len(world.direct.core.registry.leaf("root.a").applications["app-1"].allocations) == 1  # type: ignore[index, arg-type]
     ((task, _),) = world.direct.core.registry.leaf("root.a").applications["app-1"].allocations.values()  # type: ignore[index, arg-type]
     assert len(task.spec.failures) == 16
+
+
+def test_asks_are_looked_at_when_their_time_is_over() -> None:
+    """Each is looked at once, however many others were handed back or wait: a large job on a broken cluster is not slow."""
+    count = 300
+    world = make_world(QUEUES, [node("n1", vcore=count), app("app-1")], checked=False)
+    world.given(*(ask(f"t{number}", "app-1", vcore=1) for number in range(count)))
+    world.given(node("n1", "DRAIN_NODE"))
+    for number in range(count):
+        world.given(hand_back(f"t{number}"), at=10 + number / 1000)
+    application = world.direct.core.registry.leaf("root.a").applications["app-1"]  # type: ignore[index, arg-type]
+    application.asks = CountingAsks(application.asks)
+    world.run(50)
+    assert not application.handed_back
+    assert application.asks.looks <= 4 * count
+
+
+class CountingAsks(dict[AllocationKey, Ask]):
+    """Counts how many asks are looked at."""
+
+    looks = 0
+
+    def get(self, key: AllocationKey, default: Ask | None = None) -> Ask | None:  # type: ignore[override]
+        """One ask."""
+        self.looks += 1
+        return super().get(key, default)
+
+    def items(self) -> ItemsView[AllocationKey, Ask]:  # type: ignore[override]
+        """All of them."""
+        self.looks += len(self)
+        return super().items()
+
+    def values(self) -> ValuesView[Ask]:  # type: ignore[override]
+        """All of them."""
+        self.looks += len(self)
+        return super().values()
