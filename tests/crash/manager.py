@@ -93,7 +93,7 @@ class Manager:
     async def _is_refused(self, url: str, number: int) -> None:
         """Nothing of before the loss goes on: the resource manager registers anew."""
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with connect(url, rm_id="rm", resume_from=number):
+            async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number):
                 pass
         self._lost = None
 
