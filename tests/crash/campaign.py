@@ -20,6 +20,7 @@ EXPECTED = (
     "lost",
     *("NodeRequest", "ApplicationRequest", "AllocationRequest", "MoveApplication", "TerminateApplication"),
     *("UpdateConfigurationRequest", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED", "TIMEOUT", "PredicatesRequest"),
+    *("SchedulingStateResponse", "handed back", "placed again", "STALE_EPOCH"),
     *("allocations", "sent again", "answered late", "INTERRUPTED"),
 )
 

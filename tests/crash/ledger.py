@@ -17,14 +17,16 @@ from ykactor.wire.queuefile.load import load
 from ykactor.wire.si import messages as si
 
 OVER = ("Completed", "Failed", "Expired")
-STOPPED = "STOPPED_BY_RM"
+STOPPED, HANDED_BACK = "STOPPED_BY_RM", "SCHEDULING_FAILED_ON_RM"
 
 
 class Task(Struct, eq=False):
     """An ask or allocation, and what the resource manager knows of it.
 
     Attributes:
-        node_id: where it runs, once that was told.
+        node_id: where it runs, once that was told; "" again when it was certainly handed back.
+        handed_back: the nodes from which it may have been handed back: sent, and not acknowledged.
+        has_failed: whether it was ever handed back.
         is_acknowledged: whether the request that asked for it was.
         is_leaving: a release was told that waits for the resource manager.
         may_be_gone, must_be_gone: whether something was sent or told that ends it, or certainly has ended it.
@@ -35,10 +37,16 @@ class Task(Struct, eq=False):
     key: str
     is_placeholder: bool = False
     node_id: str = ""
+    handed_back: set[str] = field(default_factory=set)
+    has_failed: bool = False
     is_acknowledged: bool = False
     is_leaving: bool = False
     may_be_gone: bool = False
     must_be_gone: bool = False
+
+    def may_wait(self) -> bool:
+        """Whether it does not run as far as is known, or may have been handed back."""
+        return not self.node_id or self.node_id in self.handed_back
 
 
 class Application(Struct, eq=False):
@@ -117,6 +125,14 @@ class Ledger:
         self.unanswered[sent.request.id] = sent
         for known in sent.ends:
             self._may_end(known)
+        for task, node_id in self._handed_back(sent):
+            task.handed_back.add(node_id)
+            task.has_failed = True
+
+    def _handed_back(self, sent: Sent) -> list[tuple[Task, str]]:
+        releases = sent.request.releases.allocations_to_release if isinstance(sent.request, si.AllocationRequest) else []
+        returned = [entry for entry in releases if entry.termination_type == HANDED_BACK]
+        return [(self.tasks[entry.allocation_key], entry.node_id) for entry in returned]
 
     def _may_end(self, known: Known) -> None:
         known.may_be_gone = True
@@ -140,6 +156,8 @@ class Ledger:
                 self._on_allocations(message)
             case si.ApplicationResponse():
                 self._on_applications(message)
+            case si.SchedulingStateResponse():
+                self._on_scheduling_states(message)
             case si.NodeResponse():
                 assert not message.rejected, f"{message}: no node was created twice"
             case si.Ack() | si.ErrorResponse():
@@ -148,7 +166,8 @@ class Ledger:
     def _on_allocations(self, message: si.AllocationResponse) -> None:
         for new in message.new:
             task = self.tasks[new.allocation_key]
-            assert not task.node_id, f"{task.key} runs on {task.node_id}, and now on {new.node_id}"
+            assert task.may_wait(), f"{task.key} runs on {task.node_id}, and now on {new.node_id}"
+            self.counts["placed again"] += task.has_failed
             task.node_id = new.node_id
             self.counts["allocations"] += 1
         for release in message.released:
@@ -158,11 +177,19 @@ class Ledger:
                 task.may_be_gone = task.must_be_gone = True
             else:
                 task.is_leaving = True
+                task.may_be_gone |= task.may_wait()  # then it has ended with this message
                 self.leaving.append(task)
         for rejected in message.rejected_allocations:
             task = self.tasks[rejected.allocation_key]
             task.may_be_gone = task.must_be_gone = True
             self.counts["rejected"] += 1
+
+    def _on_scheduling_states(self, message: si.SchedulingStateResponse) -> None:
+        """Only of what waits is told why (AP-146)."""
+        for entry in message.entries:
+            task = self.tasks[entry.allocation_key]
+            assert task.may_wait(), f"{entry}: it runs on {task.node_id}"
+            assert not task.must_be_gone, f"{entry}: it is gone"
 
     def _on_applications(self, message: si.ApplicationResponse) -> None:
         for rejected in message.rejected:
@@ -200,6 +227,11 @@ class Ledger:
             self.configurations.append(checksum)
         for known in sent.makes:
             known.is_acknowledged = True
+        for task, node_id in self._handed_back(sent):
+            self.counts["handed back"] += 1
+            task.handed_back.discard(node_id)
+            if task.node_id == node_id and not task.is_leaving:
+                task.node_id = ""
         if not isinstance(sent.request, si.TerminateApplication):
             for known in sent.ends:
                 known.must_be_gone = True
@@ -224,7 +256,7 @@ class Ledger:
     @staticmethod
     def _check_present(task: Task, row: TaskRow) -> None:
         if row.began_ns is None:
-            assert not task.node_id, f"{task.key} is pending, but was told to run on {task.node_id}"
+            assert task.may_wait(), f"{task.key} is pending, but was told to run on {task.node_id}"
         else:
             assert row.node_id == task.node_id, f"{task.key} runs on {row.node_id}, but told was {task.node_id or 'nothing'}"
             assert row.released == task.is_leaving, f"{task.key}: released is {row.released}, told was {task.is_leaving}"

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from ledger import STOPPED, Application, Known, Ledger, Node, Task
+from ledger import HANDED_BACK, STOPPED, Application, Known, Ledger, Node, Task
 
 from ykactor.wire.si import messages as si
 
@@ -62,6 +62,7 @@ class Load:
             self.confirm: 8,
             self.asks: 8,
             self.release: 5,
+            self.hand_back: 4,
             self.move: 2,
             self.remove: 1,
             self.terminate: 1,
@@ -181,6 +182,12 @@ class Load:
         tasks = self._tasks()
         return self._releases(self._rng.sample(tasks, round(share * len(tasks))), STOPPED)
 
+    def hand_back(self) -> Request:
+        """Some tasks that run could not start; a few are handed back twice, and a few may have been handed back before."""
+        running = [task for task in self._tasks() if task.node_id]
+        chosen = self._rng.choices(running, k=3) if running else []
+        return (self._releases(chosen, HANDED_BACK)[0], [], []) if chosen else self.asks()
+
     def confirm(self) -> Request:
         """The releases end that the daemon has started; its types are confirmed by any type."""
         tasks = [task for task in self._ledger.leaving if task.partition == self._partition and not task.may_be_gone]
@@ -197,7 +204,8 @@ class Load:
                 application_id=task.application,
                 allocation_key=task.key,
                 partition_name=self._partition,
-                termination_type=kind if task.is_placeholder or kind == STOPPED else "PREEMPTED_BY_SCHEDULER",
+                termination_type=kind if task.is_placeholder or kind in (STOPPED, HANDED_BACK) else "PREEMPTED_BY_SCHEDULER",
+                node_id=task.node_id if kind == HANDED_BACK else "",
             )
             for task in tasks
         ]

@@ -20,8 +20,8 @@ from ykactor.wire.si.codec import JSON
 
 #: Requests without an answer; then the resource manager waits.
 UNANSWERED_MAX = 40
-#: How often a registration is a fresh one.
-FRESH = 0.04
+#: How often a registration is a fresh one, is that of a new process, and is followed by an attempt of the process before.
+FRESH, TAKEOVER, LATE = 0.04, 0.3, 0.3
 
 
 class Manager:
@@ -41,6 +41,8 @@ class Manager:
         self._received = 0
         #: A number that was valid before a loss; None if there was none since the last registration.
         self._lost: int | None = None
+        #: The epoch of the present process, and the highest one that has certainly registered.
+        self._epoch = self._registered_epoch = 0
         self._took = trio.Event()
         self._stream: MessageStream
         self._loads: list[Load] = []
@@ -55,6 +57,8 @@ class Manager:
             async with open_connection(url, "/v1/rm", subprotocols=[JSON.name]) as connection:
                 self._stream = MessageStream(connection, JSON)
                 await self._register()
+                if self._registered_epoch and self._rng.random() < LATE:
+                    await self._is_stale(url)
                 await self._send_again()
                 task_status.started()
                 async with trio.open_nursery() as nursery:
@@ -69,14 +73,13 @@ class Manager:
         ledger, overlap = self.ledger, self._rng.choice((0, 0, 5, 50))
         resume_from = UNSET if ledger is None else max(ledger.first, self._received - overlap)
         request_id = self._new_id()
-        await self._stream.send(
-            si.RegisterResourceManagerRequest(
-                rm_id="rm", id=request_id, resume_from=resume_from, answers_predicates=True, wants_scheduling_states=True
-            )
-        )
+        self._epoch += self._rng.random() < TAKEOVER
+        request = si.RegisterResourceManagerRequest(rm_id="rm", id=request_id, resume_from=resume_from, epoch=self._epoch)
+        await self._stream.send(structs.replace(request, answers_predicates=True, wants_scheduling_states=True))
         open_before = 0 if ledger is None else len(ledger.unanswered)
         while self.ledger is None or request_id not in self.ledger.answered:
             await self._receive_one()
+        self._registered_epoch = self._epoch
         if ledger is not None:
             ledger.counts["answered late"] += open_before - len(ledger.unanswered)
 
@@ -84,14 +87,23 @@ class Manager:
         """The journal has lost the newest messages."""
         if self.ledger is not None:
             self._lost = self.ledger.first
+        self._registered_epoch = 0
         self._forget()
 
     async def _is_refused(self, url: str, number: int) -> None:
         """Nothing of before the loss goes on: the resource manager registers anew."""
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with connect(url, rm_id="rm", resume_from=number):
+            async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number):
                 pass
         self._lost = None
+
+    async def _is_stale(self, url: str) -> None:
+        """The process before this one cannot come back, and this one goes on (SC-158)."""
+        resume_from = self._rng.choice((None, "now"))
+        with pytest.raises(RequestRefused, match="STALE_EPOCH"):
+            async with connect(url, rm_id="rm", epoch=self._registered_epoch - 1, resume_from=resume_from):
+                pass
+        self.counts["STALE_EPOCH"] += 1
 
     def _forget(self) -> None:
         """The next registration is a fresh one."""

@@ -56,6 +56,7 @@ class Watch:
         self.contests: dict[AskID, Contest] = {}
         self.all_contests: list[Contest] = []
         self.reserved: dict[AskID, Reserved] = {}
+        self.handed_back_ns: dict[AskID, int] = {}
 
     def hear(self, facts: Iterable[Fact]) -> None:
         for decision in facts:
@@ -66,6 +67,8 @@ class Watch:
                         self.preempting.add(ask_id(ask))
                 case Released(ask=ask):
                     self._end_victim(decision.at_ns, ask_id(ask))
+                    if decision.termination_type == "SCHEDULING_FAILED_ON_RM":
+                        self.handed_back_ns[ask_id(ask)] = decision.at_ns
                 case Preempted():
                     self._begin(decision)
                 case Reserved(ask=ask):
@@ -271,6 +274,8 @@ class State:
 
     def is_open(self, asker: Task, node_id: str) -> bool:
         """PE-38, PE-52."""
+        if any(failure.node_id == node_id and failure.until_ns for failure in asker.ask.spec.failures):  # AP-144
+            return False
         if node_id not in self.schedulable or any(self.capacity[node_id].get(n, 0) < asker.uses(n) for n in wanted(asker)):
             return False
         return all(

@@ -34,6 +34,7 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.lifecycle import Timer
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -160,6 +161,10 @@ def check_application(application: Application) -> None:
     """What holds of an application between two steps."""
     for name, group in application.gang.groups.items():
         assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
+    if Timer.PLACEHOLDERS not in application.timers:
+        running = {key: ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released}
+        endless = [key for key, ask in running.items() if ask.spec.placeholder and ask.spec.failures]
+        assert not endless, f"{application.application_id}: {endless} were handed back, run again, and no timer ends them (GA-41)"
     if application.state in ON_THE_WAY_OUT and not application.timers:
         assert application.allocations, f"{application.application_id} is {application.state} for nothing"
         unasked = [ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released]

@@ -14,7 +14,7 @@ from msgspec import structs
 from preemptionlaws import PREEMPTED, S_NS, State, Watch, check, requires
 from replicasets import ReplicaSets
 from seeds import scaled, seeds
-from world import PLENTY, World, app, ask, configure, load, move, node, queue, release, remove, terminate, tree
+from world import PLENTY, World, app, ask, configure, hand_back, load, move, node, queue, release, remove, terminate, tree
 
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Preempted
@@ -30,6 +30,7 @@ LAST_S = 60
 END_S = 1200
 #: As nothing changes by itself any more. A release that takes long may be followed by a retry after 15 s.
 QUIET_S = 600
+RETRY_NS = 15 * S_NS
 
 
 # ---- what is drawn
@@ -128,6 +129,8 @@ class Cluster:
         assert len(preempted) <= 1
         for fact in preempted:
             check(before, fact)
+            if not requires(fact.ask):  # PE-15
+                assert fact.at_ns >= self.watch.handed_back_ns.get(ask_id(fact.ask), -RETRY_NS) + RETRY_NS
             self.judged += 1
         return result, has_confirmed
 
@@ -259,6 +262,7 @@ class Rough(Cluster):
             (8, lambda: [self.task() for _ in range(rng.randint(1, 4))]),
             (4, self.resize),
             (4, self.end),
+            (4, self.hand_back),
             (4, self.change_node),
             (1, lambda: [remove(rng.choice(self.applications))]),
             (2, lambda: [app(rng.choice(self.applications), rng.choice(self.leaves))]),
@@ -299,6 +303,13 @@ class Rough(Cluster):
             return []
         spec = self.rng.choice(known).spec
         return [release(spec.allocation_key, spec.application_id, self.rng.choice((PREEMPTED, "STOPPED_BY_RM")))]
+
+    def hand_back(self) -> list[Submission]:
+        """Tasks could not start, most likely those that others were preempted for; some are not on this node, or do not run."""
+        known = [contest.fact.ask for contest in self.watch.all_contests[-5:]] + self._known()
+        node_id = self.rng.choice((None, None, None, f"n{self.rng.randrange(self.node_count)}"))
+        chosen = [self.rng.choice(known).spec for _ in range(self.rng.randint(1, 2))] if known else []
+        return [hand_back(spec.allocation_key, node_id, spec.application_id) for spec in chosen]
 
     def come_back(self) -> list[Submission]:
         """The resource manager places an ask itself."""

@@ -1,5 +1,6 @@
 """AP-144: what the resource manager could not start is handed back, and waits again without that node."""
 
+from collections.abc import ItemsView, ValuesView
 from functools import partial
 
 import pytest
@@ -7,7 +8,8 @@ import world as told
 from world import S_NS, World, ask, hand_back, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import AskRemoved, Released
+from ykactor.core.messages.facts import AskRemoved, Preempted, Released
+from ykactor.core.values.ids import AllocationKey
 
 #: Its state does not depend on how often something was placed.
 app = partial(told.app, application__stateaware__disable="true")
@@ -130,6 +132,22 @@ def test_what_is_to_end_has_ended() -> None:
     assert world.waiting() == []
 
 
+def test_it_preempts_again_15_seconds_later() -> None:
+    """PE-15: a task that can start nowhere does not preempt on one node after the other."""
+    world = make_world(
+        tree(queue("a", guaranteed={"vcore": 4}), queue("b"), preemption={"enabled": True}),
+        [*(node(f"n{number}", vcore=1) for number in range(4)), app("app-1", "root.b"), app("app-2", "root.a")],
+    )
+    world.given(*(ask(f"t{number}", "app-1", vcore=1) for number in range(4)))
+    world.given(ask("p1", "app-2", preempt_other=True, vcore=1), at=1)
+    world.run(40)
+    for second in (40, 60):
+        world.given(hand_back("p1", application_id="app-2"), ask(f"x{second}", "app-1", vcore=1), at=second)
+        world.run(second + 18)
+    found = [fact.at_ns / S_NS for fact in world.facts if isinstance(fact, Preempted)]
+    assert found == [31, 55, 75]
+
+
 def test_an_ask_that_requires_its_node() -> None:
     """It waits until the node is no longer left out, and reserves nothing meanwhile."""
     world = make_world(QUEUES, [*TWO, app("app-1"), ask("t1", "app-1", requires="n2", vcore=1)])
@@ -149,6 +167,50 @@ def test_a_placeholder() -> None:
     assert world.state_of("app-1") == "Accepted"
     world.given(ask("p2", "app-1", group="g", placeholder=True, vcore=1), at=2)
     assert world.state_of("app-1") in ("Starting", "Running")
+
+
+def gang() -> World:
+    """A complete gang of p1 and p2, on two nodes, that times out at second 6."""
+    world = make_world(
+        QUEUES, [node("n1", vcore=1), node("n2", vcore=1), app("app-1", placeholders={"vcore": 2}, timeout_ms=5000)]
+    )
+    world.given(*(ask(f"p{n}", "app-1", group="g", placeholder=True, vcore=1) for n in (1, 2)), at=1)
+    return world
+
+
+def test_a_placeholder_that_waits_at_the_timeout_is_given_up() -> None:
+    """GA-42: nothing else would end it, nor the application."""
+    world = gang()
+    world.given(hand_back("p1"), at=2)
+    world.run(100)
+    heard = [line.split(" (")[0] for line in world.heard()]
+    assert [line for line in heard if "p1 releasing" in line or "app-1" in line] == [
+        "p1 releasing TIMEOUT",
+        "app-1 Completing",
+        "app-1 Completed",
+    ]
+
+
+def test_an_application_of_which_nothing_is_left_completes() -> None:
+    """AP-39: the placeholder that waits at the timeout was its only task."""
+    world = gang()
+    world.given(release("p2"), node("n2", "DECOMISSION"), hand_back("p1"), at=2)
+    assert (world.state_of("app-1"), world.waiting()) == ("Running", ["p1"])
+    world.run(7)
+    assert (world.state_of("app-1"), world.waiting()) == ("Completing", [])
+
+
+def test_a_placeholder_that_runs_again_after_the_others_have_ended() -> None:
+    """GA-41: the timer has stopped with the last placeholder, and runs again for this one."""
+    world = gang()
+    world.given(hand_back("p1"), node("n1", "DECOMISSION"), at=2)
+    world.given(ask("t1", "app-1", group="g", vcore=1), at=3)
+    world.send(node("n3", vcore=1), at=4)
+    assert "p1 on n3" in world.heard()
+    world.run(8)
+    assert world.heard() == []
+    world.run(9)
+    assert [line for line in world.heard() if "p1 releasing TIMEOUT" in line]
 
 
 def test_a_real_task_takes_no_place_where_it_could_not_start() -> None:
@@ -171,3 +233,39 @@ def test_only_the_last_nodes_are_remembered() -> None:
     assert len(world.direct.core.registry.leaf("root.a").applications["app-1"].allocations) == 1  # type: ignore[index, arg-type]
     ((task, _),) = world.direct.core.registry.leaf("root.a").applications["app-1"].allocations.values()  # type: ignore[index, arg-type]
     assert len(task.spec.failures) == 16
+
+
+def test_asks_are_looked_at_when_their_time_is_over() -> None:
+    """Each is looked at once, however many others were handed back or wait: a large job on a broken cluster is not slow."""
+    count = 300
+    world = make_world(QUEUES, [node("n1", vcore=count), app("app-1")], checked=False)
+    world.given(*(ask(f"t{number}", "app-1", vcore=1) for number in range(count)))
+    world.given(node("n1", "DRAIN_NODE"))
+    for number in range(count):
+        world.given(hand_back(f"t{number}"), at=10 + number / 1000)
+    application = world.direct.core.registry.leaf("root.a").applications["app-1"]  # type: ignore[index, arg-type]
+    application.asks = CountingAsks(application.asks)
+    world.run(50)
+    assert not application.handed_back
+    assert application.asks.looks <= 4 * count
+
+
+class CountingAsks(dict[AllocationKey, Ask]):
+    """Counts how many asks are looked at."""
+
+    looks = 0
+
+    def get(self, key: AllocationKey, default: Ask | None = None) -> Ask | None:  # type: ignore[override]
+        """One ask."""
+        self.looks += 1
+        return super().get(key, default)
+
+    def items(self) -> ItemsView[AllocationKey, Ask]:  # type: ignore[override]
+        """All of them."""
+        self.looks += len(self)
+        return super().items()
+
+    def values(self) -> ValuesView[Ask]:  # type: ignore[override]
+        """All of them."""
+        self.looks += len(self)
+        return super().values()

@@ -60,7 +60,7 @@ class Application(ApplicationRecord):
             case Timer.EXECUTION:
                 return (yield from self._execution_timeout(now_ns))
             case Timer.BACKOFF:
-                return failures.readmit(self, now_ns)
+                return (yield from failures.readmit(self, now_ns))
 
     # ---- asks and allocations
 

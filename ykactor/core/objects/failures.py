@@ -5,6 +5,8 @@ Functions on the record of one application; each returns the facts that it cause
 
 from __future__ import annotations
 
+import heapq
+
 from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask, handed_back, readmitted
 from ykactor.core.messages.facts import AskCondition, AskReadmitted, AskReturned, Fact, Released
@@ -13,6 +15,7 @@ from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.parts import Pace, Pausing
 
 
 def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -> list[Fact]:
@@ -38,26 +41,49 @@ def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -
 
 
 def wait(application: ApplicationRecord, ask: Ask) -> None:
-    """Nodes are left out for a pending ask: note when the first of them no longer is."""
-    due_ns = _due_ns(ask)
+    """Nodes are left out for a pending ask: note when the first of them no longer is, and set the timer."""
+    due_ns = note(application, ask)
     if due_ns is not None:
-        application.handed_back.add(ask.spec.allocation_key)
         application.set_timer(Timer.BACKOFF, min(due_ns, application.timers.get(Timer.BACKOFF, due_ns)))
 
 
-def readmit(application: ApplicationRecord, now_ns: int) -> list[Fact]:
-    """The timer has expired: nodes whose time is over are no longer left out."""
-    facts: list[Fact] = []
-    waiting = [ask for key, ask in application.asks.items() if key in application.handed_back]
-    application.handed_back.clear()
-    for before in sorted(waiting, key=lambda ask: ask.arrival):  # restored asks are in another order
+def note(application: ApplicationRecord, ask: Ask) -> int | None:
+    """Note when the first node is no longer left out for a pending ask. Returns this time; None if none is left out."""
+    due_ns = _due_ns(ask)
+    if due_ns is not None:
+        heapq.heappush(application.handed_back, (due_ns, ask.arrival, ask.spec.allocation_key))
+    return due_ns
+
+
+def readmit(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
+    """The timer has expired: nodes whose time is over are no longer left out. Costs nothing for asks whose time is not over."""
+    facts, pace, due = list[Fact](), Pace(), dict[int, Ask]()
+    while (ask := _first(application)) is not None and application.handed_back[0][0] <= now_ns:
+        heapq.heappop(application.handed_back)
+        due[ask.arrival] = ask
+    for _, before in sorted(due.items()):
         after = readmitted(before, now_ns)
-        if after is not before:
-            application.asks[after.spec.allocation_key] = after
-            application.changed.task(after)
-            facts.append(AskReadmitted(now_ns, before, after, application.queue))
-        wait(application, after)
+        application.asks[after.spec.allocation_key] = after
+        application.changed.task(after)
+        facts.append(AskReadmitted(now_ns, before, after, application.queue))
+        note(application, after)
+        if pace.is_due():
+            yield ()
+    if _first(application) is not None:
+        application.set_timer(Timer.BACKOFF, application.handed_back[0][0])
     return facts
+
+
+def _first(application: ApplicationRecord) -> Ask | None:
+    """The ask of the first entry, without entries that do not hold any more: their asks run, have gone, or wait for longer."""
+    entries = application.handed_back
+    while entries:
+        due_ns, arrival, key = entries[0]
+        ask = application.asks.get(key)
+        if ask is not None and (_due_ns(ask), ask.arrival) == (due_ns, arrival):
+            return ask
+        heapq.heappop(entries)
+    return None
 
 
 def _due_ns(ask: Ask) -> int | None:

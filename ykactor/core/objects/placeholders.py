@@ -38,14 +38,13 @@ def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
 
 def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
-    gang = application.gang
+    gang, is_accepted = application.gang, application.state is ApplicationState.ACCEPTED
     gang.placeholder_allocated(ask.spec.resource)
     application.touch()
-    if application.state is not ApplicationState.ACCEPTED:
-        return []
-    if Timer.PLACEHOLDERS not in application.timers:
+    is_late = bool(ask.spec.failures) and application.state in HAVE_STARTED  # it was handed back, and the timer may have ended
+    if (is_accepted or is_late) and Timer.PLACEHOLDERS not in application.timers:
         application.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
-    return application.run(now_ns) if gang.is_complete() and not gang.is_over else []
+    return application.run(now_ns) if is_accepted and gang.is_complete() and not gang.is_over else []
 
 
 # ---- replacement
@@ -224,7 +223,8 @@ def release_all(application: ApplicationRecord, now_ns: int, message: str) -> Pa
 def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
     """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
     if application.state in HAVE_STARTED:
-        return (yield from release_all(application, now_ns, ON_TIMEOUT))
+        facts = yield from release_all(application, now_ns, ON_TIMEOUT)
+        return facts + (yield from _give_up_handed_back(application, now_ns))
     gang, pace = application.gang, Pace()
     gang.is_over = True
     application.touch()
@@ -240,6 +240,18 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
         if pace.is_due():
             yield ()
     return facts + _after_last(application, now_ns)
+
+
+def _give_up_handed_back(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
+    """End placeholders that could not start and wait again: they belong to the gang that has timed out (AP-144)."""
+    facts, pace = list[Fact](), Pace()
+    for ask in [ask for ask in application.asks.values() if ask.spec.placeholder and ask.spec.failures]:
+        facts += _time_out_pending(application, now_ns, ask)
+        if pace.is_due():
+            yield ()
+    if facts and not application.asks and not application.allocations:
+        facts += application.complete(now_ns)  # AP-39
+    return facts
 
 
 def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:

@@ -37,7 +37,8 @@ class ApplicationRecord(CountedApplication):
         replaced_ns: of each allocation that has replaced a placeholder, when the placeholder was created.
         real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
         gang: the task groups, and which real ask replaces which placeholder.
-        handed_back: pending asks for which nodes may be left out; perhaps others too.
+        handed_back: a heap of pending asks for which nodes are left out: when the first node no longer is, the arrival, and the
+            key. Some entries do not hold any more.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
         hold: its own; None while it has none (OP-1).
     """
@@ -73,7 +74,7 @@ class ApplicationRecord(CountedApplication):
         self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
         self.began_ns: dict[AllocationKey, int] = {}
         self.replaced_ns: dict[AllocationKey, int] = {}
-        self.handed_back: set[AllocationKey] = set()
+        self.handed_back: list[tuple[int, int, AllocationKey]] = []
         self.real_count = self.placeholder_count = 0
 
     def has_real_work(self) -> bool:

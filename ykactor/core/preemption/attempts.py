@@ -42,7 +42,7 @@ class PreemptionAttempt(Struct):
 
 
 class LastAttempt(Struct, frozen=True, gc=False):
-    """The last attempt of an ask to preempt.
+    """The last attempt of an ask to preempt; being handed back counts as one, because the next one waits as long after it.
 
     Attributes:
         why: why it failed; "" for one that succeeded.

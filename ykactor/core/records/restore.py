@@ -11,6 +11,7 @@ from msgspec import structs
 from ykactor.core.accounting.account import AccountKey
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.objects import failures
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.lifecycle import Timer
@@ -151,8 +152,7 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
         application.sized_ns[key] = row.sized_ns
     if row.node_id is None:
         application.asks[key] = ask
-        if ask.spec.failures:
-            application.handed_back.add(key)
+        failures.note(application, ask)
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns

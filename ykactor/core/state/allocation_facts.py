@@ -89,6 +89,8 @@ def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
     _touch(state, work, leaf, application, fact.node_id)
     if not is_handed_back:
         ask_facts.uncount_idle(state, ask)
+    elif ask.spec.allow_preempt_other:  # else it would preempt on one node after the other as fast as it fails (PE-15)
+        state.preemptions.note_attempt(fact.at_ns, ask)
 
 
 def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted) -> None:
