@@ -148,6 +148,10 @@ class World:
                 daemon.signal(signal.SIGHUP)
             case "large":
                 await self._manager.send_large()
+                if self._rng.random() < 0.7:  # in the middle of it, as soon as something comes of it
+                    with trio.move_on_after(FAULT_S):
+                        await self._manager.counted("allocations", 1)
+                    return
             case "stop":
                 daemon.signal(signal.SIGTERM)
             case "fault":
