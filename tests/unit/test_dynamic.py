@@ -253,7 +253,7 @@ def test_later_applications_overwrite() -> None:
     """Tags are applied each time an application is added, and take effect at once (QU-100, AP-17)."""
     world = make_world(tree(placementrules=CREATE), [node("n1", vcore=9)])
     world.given(app("app-1", namespace__resourcequota=quota(vcore=1)), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=2))
-    assert world.why("t2") == "wants 0.002, has 0 of 0.001 vcore in queue root.a"
+    assert world.why("t2") == "can never fit: wants 0.002, may have at most 0.001 vcore in queue root.a"
     before = len(world.facts)
     world.send(app("app-2", namespace__resourcequota=quota(vcore=3)))
     world.expect("app-2 New", "app-1 Running", "t2 on n1")

@@ -208,7 +208,7 @@ def test_people_come_before_queues() -> None:
     """User and group are asked before the queue (QU-39)."""
     world = make_world(tree(queue("a", max={"vcore": 1}, limits=[limit("bob", vcore=1)])), BIG)
     world.given(app("app-1", user="bob"), ask("t1", "app-1", vcore=2))
-    assert world.why("t1") == "wants 0.002, has 0.001 of 0.001 vcore in the limit of user bob in queue root.a"
+    assert world.why("t1") == "can never fit: wants 0.002, may have at most 0.001 vcore in the limit of user bob in queue root.a"
 
 
 def test_who_is_over_the_limit_does_not_hold_up_others() -> None:

@@ -131,11 +131,11 @@ SCENES: dict[PendingCode, tuple[Callable[[], World], str]] = {
     ),
     PendingCode.LIMIT: (
         lambda: waits(t1(3000), text=tree(queue("a", limits=[limit("alice", vcore=2000)]))),
-        "wants 3, has 2 of 2 vcore in the limit of user alice in queue root.a",
+        "can never fit: wants 3, may have at most 2 vcore in the limit of user alice in queue root.a",
     ),
     PendingCode.QUOTA: (
         lambda: waits(t1(3000), text=tree(queue("a", max={"vcore": 2000}))),
-        "wants 3, has 2 of 2 vcore in queue root.a",
+        "can never fit: wants 3, may have at most 2 vcore in queue root.a",
     ),
     PendingCode.NO_NODE: (lambda: waits(t1(), nodes=0), "there is no node"),
     PendingCode.UNKNOWN_NODE: (lambda: waits(t1(requires="n9")), "the node that it requires is not registered"),

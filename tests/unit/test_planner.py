@@ -121,7 +121,7 @@ def test_why_it_waits() -> None:
     )  # fmt: skip
     never = "can never fit: the largest node has 0.004 vcore, it wants"
     assert {key: world.why(key) for key in ("quota", "slot", "cluster", "scattered", "pinned")} == {
-        "quota": f"wants 0.006, has 0.005 of 0.005 vcore in queue root.a; {never} 0.006",
+        "quota": f"can never fit: wants 0.006, may have at most 0.005 vcore in queue root.a; {never} 0.006",
         "slot": "queue root.b runs 1 of at most 1 application",
         "cluster": f"wants 0.009, has 0.007 of 0.008 vcore in the cluster; {never} 0.009",
         "scattered": f"{never} 0.005",

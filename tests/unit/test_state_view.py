@@ -39,7 +39,10 @@ def test_the_own_part_of_a_state() -> None:
     assert shown["applications"]["app-4"]["reason"] == "Terminated"
     assert [(entry["queue"], entry["allocated"]) for entry in shown["limits"]] == [("root.team", {"vcore": 2})]
     (pending,) = shown["applications"]["app-1"]["pending"]
-    assert pending["reason"] == "wants 0.009, has 0.001 of 0.003 vcore in the limit of user alice in queue root.team"
+    assert (
+        pending["reason"]
+        == "can never fit: wants 0.009, may have at most 0.003 vcore in the limit of user alice in queue root.team"
+    )
     assert (pending["count"], pending["allocationKeys"]) == (1, ["t2"])
 
 

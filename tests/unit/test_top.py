@@ -40,7 +40,7 @@ def test_a_small_tree() -> None:
     assert [line.split()[0] for line in lines[2:5]] == ["root", "root.y", "root.z"]
     assert lines[4].split()[1:4] == ["50%", "[######|#####............]", "0"]
     assert [line.split()[-5] for line in lines[2:4]] == ["2", "2"]
-    assert lines[6:8] == ["ASKS  REASON", "   2  wants 1, has 0.1 of 0.1 vcore in queue root.y"]
+    assert lines[6:8] == ["ASKS  REASON", "   2  can never fit: wants 1, may have at most 0.1 vcore in queue root.y"]
 
 
 def test_the_last_cycle() -> None:
