@@ -480,13 +480,16 @@ class SchedulingStateResponse(_Response, frozen=True, kw_only=True):
 
 
 class Ack(_Response, frozen=True, kw_only=True):
-    """The request ``id`` is carried out. ``checksum``: of the configuration now in force, if the request changed it.
+    """The request ``id`` is carried out. An operator gets it too, without a number.
 
-    An operator gets it too, without a number.
+    Attributes:
+        checksum: of the configuration now in force, if the request changed it.
+        releasing: what an operator has cancelled goes on until the resource manager has confirmed its release (OP-10).
     """
 
     id: str
     checksum: str = ""
+    releasing: bool = False
 
 
 class ErrorResponse(_Response, frozen=True, kw_only=True):
