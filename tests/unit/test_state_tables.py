@@ -167,7 +167,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
-SOMETIMES = {"held", "replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
+SOMETIMES = {"held", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
 
 
 def test_rows_are_chosen(small: si.Snapshot) -> None:
