@@ -6,6 +6,7 @@ browsers and most libraries do. Prints one JSON object at the end.
 """
 
 import sys
+from collections import deque
 from functools import partial
 from http.client import HTTPConnection
 from time import perf_counter
@@ -51,13 +52,13 @@ async def read(port: int, rate: int, begin_s: float, phase_s: float, phases: int
     """
     took_ms: list[float] = []
     refused = 0
-    free: list[HTTPConnection] = [HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(_CONNECTIONS)]
+    free = deque(HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(_CONNECTIONS))
     limit = trio.CapacityLimiter(_CONNECTIONS)
 
     async def ask(path: str) -> None:
         nonlocal refused
         async with limit:
-            connection = free.pop()
+            connection = free.popleft()  # in turn, so that none is idle for long
             began_s = perf_counter()
             status = await trio.to_thread.run_sync(partial(_get, connection, path))
             took_ms.append((perf_counter() - began_s) * 1e3)

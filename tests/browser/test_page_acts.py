@@ -63,7 +63,7 @@ async def test_a_node_is_drained_after_a_confirmation(page: Page, file: Path) ->
 
 
 async def test_an_application_is_moved_and_cancelled(page: Page, file: Path) -> None:
-    """A queue that is not there is refused with the reason of the daemon; an ask and the application are cancelled."""
+    """A queue that is not there is refused with the reason of the daemon; a task and the application are cancelled."""
     async with shown(page, file, "applications") as world:
         await some_work(world.rm)
         await page.click(ROWS.format("applications") + "[0]")
@@ -79,7 +79,7 @@ async def test_an_application_is_moved_and_cancelled(page: Page, file: Path) -> 
         assert await page.run("document.getElementById('notice').hidden")
         await choose(page, "Cancel an ask…")
         await answer(page, "confirm")
-        await page.until("document.getElementById('announcement').innerText.endsWith('is cancelled')")
+        await page.until("document.getElementById('announcement').innerText.endsWith('t1 is being released')")
         await choose(page, "Cancel")
         await answer(page, "confirm")
         await page.until(f"{CELLS.format('applications')}[0]?.[1] === 'Failing'")

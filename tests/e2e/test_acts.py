@@ -11,6 +11,7 @@ from daemonhere import daemon_here
 from ykactor.client import connect, follow
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
+from ykactor.wire.si import messages as si
 
 QUEUES = """
 partitions:
@@ -51,7 +52,7 @@ async def test_all_verbs(tmp_path: Path) -> None:
         assert await act("priority", "app-1/t3", "app-2", "--", "-5") == ["app-1/t3 has priority -5", "app-2 has priority -5"]
         assert (await next_event(feed, "QUEUE_HOLD")).message == "held by anybody"
         assert (await next_event(feed, "APP_PRIORITY")).message == "priority 0 -> -5"
-        assert await act("cancel", "t1", "t4", "--app", "app-1") == ["t1 is cancelled", "t4 is cancelled"]
+        assert await act("cancel", "t1", "t4", "--app", "app-1") == ["t1 is being released", "t4 is cancelled"]
         assert await act("move", "app-2", "root.a") == ["app-2 moved to root.a"]
         assert await next_allocated(rm) == [("u1", "n1")]
         await daemon.stop()
@@ -95,6 +96,23 @@ async def test_refused_acts() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+async def test_what_cancelling_has_done() -> None:
+    """OP-10: what runs is being released until the resource manager confirms it; an application with nothing left has ended."""
+    async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
+        await rm.request(node())
+        for name, key in ("app-1", "t1"), ("app-2", "t2"):
+            await rm.request(application(name, "root.default"))
+            await rm.request(asks(key, of=name))
+        assert len(await next_allocated(rm, 2)) == 2
+        assert (await run("cancel", "app-1/t1", "app-1", "--url", url)).stdout == "app-1/t1 is being released\napp-1 is ending\n"
+        again = await run("cancel", "app-1/t1", "app-1", "--url", url, expect=exit_codes.FAILED)
+        already = ("t1 of app-1 is being released already", "application app-1 is failing already")
+        assert again.stderr == f"app-1/t1 refused: {already[0]}\napp-1 refused: {already[1]}\n"
+        ended = si.AllocationRelease(application_id="app-2", allocation_key="t2")
+        await rm.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[ended])))
+        assert (await run("cancel", "app-2", "--url", url)).stdout == "app-2 is cancelled\n"
+
+
 @pytest.mark.parametrize("verb", ["cancel", "priority"])
 async def test_a_name_of_a_task_does_not_mean_the_application(verb: str) -> None:
     """OP-15: ``asks -o name`` names the tasks; their keys alone end no application, unless it is said that they mean one."""
@@ -114,9 +132,8 @@ async def test_a_name_of_a_task_does_not_mean_the_application(verb: str) -> None
         assert (await run("priorities", "-o", "name", "--url", url)).stdout.split() == named
         both = await run(verb, "--whole", "--app", "t1", "t1", *number, "--url", url, expect=exit_codes.USAGE)
         assert "found --app and --whole, expected one of them" in both.stderr
-        done = "is ending" if verb == "cancel" else "has priority 5"
-        assert (await run(verb, "--whole", "t1", *number, "--url", url)).stdout == f"t1 {done}\n"
         done = "is cancelled" if verb == "cancel" else "has priority 5"
+        assert (await run(verb, "--whole", "t1", *number, "--url", url)).stdout == f"t1 {done}\n"
         assert (await run(verb, *named[1:], *number, "--url", url)).stdout == "".join(f"{name} {done}\n" for name in named[1:])
 
 

@@ -133,6 +133,10 @@ async def test_a_story_ends_where_the_last_event_is_hidden(monkeypatch: pytest.M
             assert any(" APP_NEW " in line for line in own)
             assert own[-2] == "now: application app-1 is Starting in root.team-a.x"
             assert await _collect("secret-1", Destination(url)) == []
+            assert (await _collect("t1", Destination(url)))[-1] == "now: t1 runs on n1"
+            of_node = await _collect("n1", Destination(url))
+            assert " NODE_ALLOC " in of_node[0]
+            assert of_node[-1] == "now: n1 is not shown, if it is there"
 
 
 async def test_names_outside_the_view_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ async def test_story_of_each_kind() -> None:
         assert "now: queue root.default Active, uses vcore 2, headroom vcore 0" in await story("root.default")
         output, errors = await run_command("story", "nobody", "--url", daemon.url, expect=1)
         assert output == ""
-        assert "the daemon knows no application, ask, node, queue, user or group nobody" in errors
+        assert "the daemon knows, or shows you, no application, ask, node, queue, user or group nobody" in errors
 
 
 async def test_story_of_what_is_gone() -> None:

@@ -4,12 +4,14 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
 import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import click
 import pytest
@@ -22,6 +24,7 @@ from test_slow_configurations import daemon_here, update
 from trio.testing import MockClock
 from world import limit, queue, tree
 
+from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, connect, operate
 from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli import exit_codes
@@ -159,7 +162,7 @@ async def test_a_limited_reader(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert (result.exit_code, result.stderr) == (0, ""), verb
                 assert "secret" not in result.stdout
                 assert name.rpartition("/")[2] in result.stdout
-        for verb, count in {("partitions", "-o", "wide"): 5, ("stats",): 7}.items():  # fields that are not shown, and no zero
+        for verb, count in {("partitions", "-o", "wide"): 6, ("stats",): 8}.items():  # fields that are not shown, and no zero
             assert (await run(url, *verb)).stdout.count(" not shown") == count
         for verb in WHOLE:
             result = await run(url, *verb)
@@ -200,6 +203,29 @@ async def test_health() -> None:
         assert "node n1: allocated" in ill.stdout
         found = json.loads((await run(url, "health", "-o", "json")).stdout)
         assert (found["healthy"], {bool(check["problem"]) for check in found["checks"]}) == (False, {True, False})
+
+
+async def test_the_resource_manager() -> None:
+    """Whether the registered one has a session, and since when; one that is away is nothing wrong with the daemon."""
+    verbs = ("health", "stats", "partitions")
+
+    async def told() -> tuple[set[str], Any]:
+        texts = [(await run(url, verb)).stdout for verb in verbs]
+        documents = [json.loads((await run(url, verb, "-o", "json")).stdout) for verb in verbs]
+        found = [row["resourceManager"] for row in (*documents[:2], *documents[2])]
+        assert found == [found[0]] * 3
+        sentence = re.compile(r"(?:none is registered|rm-1, (?:connected|away) since (?=20))")
+        return {"".join(sentence.findall(text)) for text in texts}, found[0]
+
+    async with daemon_here() as (_, url):
+        assert await told() == ({"none is registered"}, None)
+        async with connect(url, rm_id="rm-1"):
+            texts, connected = await told()
+            assert (texts, connected["rmID"], connected["connected"]) == ({"rm-1, connected since "}, "rm-1", True)
+        texts, away = await told()
+        assert (texts, away["rmID"], away["connected"]) == ({"rm-1, away since "}, "rm-1", False)
+        assert connected["since"] < away["since"] <= system_ns()
+        assert (await run(url, "health")).exit_code == 0
 
 
 async def test_cycles() -> None:

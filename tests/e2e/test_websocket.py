@@ -522,6 +522,7 @@ async def test_snapshot_then_events():
                 "instance": snapshot["instance"],
                 "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
                 "cycles": {"default": {}, "gpu": {}},
+                "resourceManager": {"rmID": "rm-1", "connected": True, "since": 0},
             }
             await rm.ask({"type": "ApplicationRequest", "new": [APP]})
             events = await follower.receive()

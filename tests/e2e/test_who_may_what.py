@@ -232,9 +232,9 @@ def carried_out(monkeypatch: pytest.MonkeyPatch) -> list[type[Any]]:
     """The types of what operators have requested and may."""
     found: list[type[Any]] = []
 
-    async def carry_out(_: OperatorRequests, request: si.OperatorRequest) -> str:
+    async def carry_out(_: OperatorRequests, request: si.OperatorRequest) -> si.Ack:
         found.append(type(request))
-        return ""
+        return si.Ack(id=request.id)
 
     monkeypatch.setattr(OperatorRequests, "carry_out", carry_out)
     return found

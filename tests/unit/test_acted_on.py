@@ -2,12 +2,12 @@
 
 import pytest
 from gangs import gang, real, room, three
-from world import app, ask, cancel, hold, make_world, move, node, prioritise, queue, terminate, tree
+from world import app, ask, cancel, hold, make_world, move, node, prioritise, queue, release, terminate, tree
 
 from ykactor.core.messages.submissions import Administration, Operator
 from ykactor.core.objects.commands import GiveAway
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.server.acted_on import look, tasks_named
+from ykactor.surfaces.server.acted_on import is_releasing, look, tasks_named
 
 ACTS = [hold("app-1"), cancel("app-1", "t1"), prioritise("app-1", 5, "t1"), prioritise("app-1", 5), move("app-1", "root.b")]
 
@@ -29,6 +29,24 @@ def test_in_the_middle_of_a_turn_an_application_may_be_in_no_leaf(act: Administr
     registry = world.direct.core.registry
     registry.leaf_of("app-1").handle(GiveAway("app-1"))  # type: ignore[arg-type]
     assert look(registry, act) == ""
+    assert not is_releasing(registry, act)
+
+
+def test_what_waits_for_the_resource_manager() -> None:
+    """AP-128: an allocation that is cancelled, and an application that has one; not an ask, and nothing that has ended."""
+    text = tree(queue("a"), queue("b"))
+    world = make_world(text, [node("n1", vcore=1), app("app-1"), app("app-2")], confirms=False)
+    world.given(ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    registry = world.direct.core.registry
+    acts = [cancel("app-1", "t1"), cancel("app-1", "t2"), terminate("app-1"), terminate("app-2"), hold("app-1")]
+    assert not any(is_releasing(registry, act) for act in acts)
+    told = []
+    for act in acts[:4]:
+        world.administer(act)
+        told.append(is_releasing(registry, act))
+    assert told == [True, False, True, False]
+    world.given(release("t1"))
+    assert not any(is_releasing(registry, act) for act in acts)
 
 
 def test_tasks_are_found_by_their_keys() -> None:

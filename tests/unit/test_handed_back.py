@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import world as told
-from world import S_NS, World, ask, hand_back, make_world, node, queue, release, tree
+from world import S_NS, World, ask, hand_back, hold, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskRemoved, Preempted, Released
@@ -89,6 +89,23 @@ def test_why_it_waits() -> None:
     until = "n1 until 1970-01-01T00:00:40Z"
     assert world.why("t1") == f"there is no other node that it may use; back-off: it could not start on {until}"
     assert world.remarks() == ["Request 't1' could not start on node n1, which is left out for it until 1970-01-01T00:00:40Z"]
+
+
+def test_a_node_that_is_left_out_is_told_beside_what_else_keeps_the_ask_back() -> None:
+    """AP-150: also of a held application, and of an ask that has another node reserved; programs get node and time."""
+    world = made(node("n1", vcore=1))
+    world.given(hand_back("t1"), at=10)
+    world.administer(hold("app-1"))
+    left_out = "back-off: it could not start on n1 until 1970-01-01T00:00:40Z"
+    assert world.why("t1").startswith("held by ops since ")
+    assert world.why("t1").endswith(f"; {left_out}")
+    world.administer(hold("app-1", ends=True))
+    world.given(node("n2", vcore=1), told.app("app-2"), ask("u1", "app-2", vcore=1, on="n2"), at=11)
+    world.wait(14)
+    assert world.why("t1").startswith("node n2 is reserved for it; ")
+    assert left_out in world.why("t1")
+    (group,) = world.state()["applications"]["app-1"]["pending"]
+    assert group["leftOut"] == {"n1": 40 * S_NS}
 
 
 def test_only_its_own_ask_is_held_back() -> None:

@@ -142,7 +142,7 @@ SCENES: dict[PendingCode, tuple[Callable[[], World], str]] = {
     PendingCode.NOT_SELECTED: (selecting, "no node has the attributes that it selects"),
     PendingCode.LEFT_OUT: (
         handed_back,
-        "back-off: it could not start on the nodes that it may use",
+        "there is no other node that it may use; back-off: it could not start on n0 until 1970-01-01T00:00:30Z",
     ),
     PendingCode.TOO_LARGE: (lambda: waits(t1(9000)), "can never fit: no node is large enough, even if it is empty"),
     PendingCode.DRAINED: (
@@ -209,7 +209,7 @@ OF_OTHERS = [
 @pytest.mark.parametrize(("code", "place", "told"), OF_OTHERS)
 def test_a_place_out_of_view_is_named_without_numbers(code: PendingCode, place: Place, told: str) -> None:
     """SE-84: the name of what holds back; what others use of it is theirs."""
-    assert without_others(code, place, WANTED) == told
+    assert without_others(code, place, WANTED, {}) == told
 
 
 @pytest.mark.parametrize(

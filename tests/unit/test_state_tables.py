@@ -58,7 +58,8 @@ def small() -> si.Snapshot:
 
 
 def snapshot(*states: dict[str, Any]) -> si.Snapshot:
-    return si.Snapshot(sequence=7, instance="abc", partitions=list(states))
+    away = si.RegisteredResourceManager(rm_id="rm-1", connected=False, since=150 * 10**9)
+    return si.Snapshot(sequence=7, instance="abc", partitions=list(states), resource_manager=away)
 
 
 def rows_of(view: View, snapshot: si.Snapshot, order: str = "", **chosen: tuple[str, ...]) -> Printout:
@@ -113,9 +114,9 @@ s1       1  shop         root.prod.web       100        7         7          12 
 b2       3  batch        root.team             0        0         0           0  -                                -
 """,
     "partitions": """
-PARTITION  QUEUES  NODES  APPLICATIONS  RUNNING  PENDING  USED                CAPACITY
-default         4    1/2             3        2        4  vcore=2,memory=2Gi  vcore=8,memory=8Gi
-""",
+PARTITION  QUEUES  NODES  APPLICATIONS  RUNNING  PENDING  USED                CAPACITY            RESOURCE MANAGER
+default         4    1/2             3        2        4  vcore=2,memory=2Gi  vcore=8,memory=8Gi  rm-1, away since 1970-01-01T00:02:30.000Z
+""",  # noqa: E501
 }
 
 
@@ -167,7 +168,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
-SOMETIMES = {"held", "replacing", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
+SOMETIMES = {"held", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
 
 
 def test_rows_are_chosen(small: si.Snapshot) -> None:
@@ -335,7 +336,7 @@ def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
     """What there is of each kind by state, and the reasons for which most asks wait."""
     printout = stats.described(small)
     lines = printed(printout)
-    assert lines[0] == "Last event 7 of abc"
+    assert lines[:2] == ["Last event 7 of abc", "Resource manager rm-1, away since 1970-01-01T00:02:30.000Z"]
     assert "Applications   1 Accepted, 1 Rejected, 1 Running" in lines
     assert lines[-3:] == [
         "  ASKS  REASON",

@@ -9,6 +9,7 @@ from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.access.view import View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import facts, reasons
+from ykactor.core.messages.asks import Failure
 from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, PreemptionKind, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
@@ -195,6 +196,7 @@ BEGINNINGS = [
     (reasons.of_request("t1", reasons.over_quota("root.a", RES, {"vcore": 7})), "Request 't1' does not fit in queue 'root.a'"),
     (reasons.of_request("t1", reasons.over_limit(RES, {"vcore": 7})), "Request 't1' exceeds the available user quota"),
     (reasons.unschedulable("t1", {"secret": 3}), "Unschedulable request 't1'"),
+    (reasons.handed_back("t1", Failure("secret", 1, S)), "Request 't1' could not start"),
     (reasons.no_victim_on("t1", "n1"), "Unschedulable request 't1'"),
     ("Preempted by secret from application secret in root.secret", "Preempted"),
     ("Preempted by Quota change enforcement process in root.secret", "Preempted by Quota change enforcement process"),

@@ -39,6 +39,7 @@ ASK_TEXTS = (
     "Request '{key}' fits in the available user quota",
     "Request '{key}' may not preempt",
     "Request '{key}' preempts",
+    "Request '{key}' could not start",
     "Unschedulable request '{key}'",
     "Preempted by Quota change enforcement process",
     "Preempted",

@@ -49,7 +49,7 @@ APPLICATION_FIELDS = (
     "lostSeconds",
 )
 APPLICATION_TIMES = ("submissionTime", "startTime", "finishedTime")
-#: Without ``reason``, ``place`` and times, which are made anew.
+#: Without ``reason``, ``place``, ``leftOut`` and times, which are made anew.
 PENDING_FIELDS = ("code", "count", "priority", "resource", "allocationKeys")
 ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
 LIMIT_FIELDS = ("queue", "whose", "max", "allocated", "maxApplications", "applications")
@@ -124,12 +124,14 @@ def _of_hold(holder: _Entry) -> _Entry:
 
 def _of_pending(group: _Entry, shows_queue: ShowsQueue) -> _Entry:
     place = place_in_view(convert(group["place"], Place), shows_queue) if "place" in group else None
-    reason = without_others(PendingCode(group["code"]), place, group["resource"])
+    left_out = {node_id: _rough(until_ns) for node_id, until_ns in group.get("leftOut", {}).items()}
+    reason = without_others(PendingCode(group["code"]), place, group["resource"], left_out)
     attempts = {field: time and _rough(time) for field, time in _only(group, ATTEMPT_FIELDS).items()}
     return {
         "reason": reason,
         **_only(group, PENDING_FIELDS),
         **({} if place is None else {"place": to_builtins(place)}),
+        **({"leftOut": left_out} if left_out else {}),
         "creationTimes": [*map(_rough, group["creationTimes"])],
         **attempts,
     }

@@ -53,7 +53,7 @@ class View(Struct, frozen=True, dict=True):
     def reason(self, cause: PendingCause, wanted: Resource) -> str:
         """Why an ask is pending that wants so much, base units, as far as it is shown (SE-84)."""
         place = None if cause.place is None else place_in_view(cause.place, self.shows_queue)
-        return without_others(cause.code, place, wanted)
+        return without_others(cause.code, place, wanted, cause.left_out)
 
     def shows_partition(self, partition: str) -> bool:
         """Whether anything of the partition is shown."""

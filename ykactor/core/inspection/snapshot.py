@@ -301,8 +301,12 @@ def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
 
 def _why(cause: PendingCause) -> dict[str, Any]:
     """Why asks are pending, for people and for programs (AP-150)."""
-    why = {"reason": cause.text, "code": cause.code.value}
-    return why if cause.place is None else {**why, "place": to_builtins(cause.place)}
+    why: dict[str, Any] = {"reason": cause.text, "code": cause.code.value}
+    if cause.place is not None:
+        why["place"] = to_builtins(cause.place)
+    if cause.left_out:
+        why["leftOut"] = cause.left_out
+    return why
 
 
 def _same_cause(cause: PendingCause, asks: list[Ask]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -56,8 +57,10 @@ class PendingCause(Struct, frozen=True, gc=False):
 
     Attributes:
         text: for people, with present numbers and names of whatever keeps it back.
+        left_out: nodes where the ask could not start, and until which Unix nanosecond each is left out for it (AP-144).
     """
 
     code: PendingCode
     text: str
     place: Place | None = None
+    left_out: Mapping[NodeID, int] = {}

@@ -187,9 +187,9 @@ def handed_back(key: AllocationKey, failure: Failure) -> str:
     )
 
 
-def left_out(failures: Sequence[Failure]) -> str:
-    """Nodes are left out for the ask."""
-    nodes = [f"{failure.node_id} until {utc_text(failure.until_ns)}" for failure in failures]
+def left_out(until: Mapping[NodeID, int]) -> str:
+    """Nodes are left out for the ask, each until a Unix time in nanoseconds."""
+    nodes = [f"{node_id} until {utc_text(until_ns)}" for node_id, until_ns in until.items()]
     return f"back-off: it could not start on {some(nodes)}"
 
 
@@ -266,7 +266,7 @@ _WITHOUT_NAMES = {
     PendingCode.NO_NODE: NO_NODE,
     PendingCode.UNKNOWN_NODE: "the node that it requires is not registered",
     PendingCode.NOT_SELECTED: NONE_SELECTED,
-    PendingCode.LEFT_OUT: "back-off: it could not start on the nodes that it may use",
+    PendingCode.LEFT_OUT: NO_OTHER_NODE,
     PendingCode.TOO_LARGE: "can never fit: no node is large enough, even if it is empty",
     PendingCode.DRAINED: "every node that is large enough is drained",
     PendingCode.NODES: "no node has room for it at present",
@@ -275,13 +275,19 @@ _WITHOUT_NAMES = {
 }
 
 
-def without_others(code: PendingCode, place: Place | None, wanted: Resource) -> str:
+def without_others(code: PendingCode, place: Place | None, wanted: Resource, until: Mapping[NodeID, int]) -> str:
     """Why an ask is pending, for a reader that sees nothing of others.
 
     Args:
         place: with numbers only if its queue is in view.
         wanted: base units, of one ask.
+        until: as in ``left_out``.
     """
+    reason = _without_others(code, place, wanted)
+    return f"{reason}; {left_out(until)}" if until else reason
+
+
+def _without_others(code: PendingCode, place: Place | None, wanted: Resource) -> str:
     match code:
         case PendingCode.HELD:
             return f"held by {AN_OPERATOR}" + (f" with queue {place.queue_name}" if place is not None else "")

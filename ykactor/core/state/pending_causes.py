@@ -47,12 +47,11 @@ class PendingCauses:
 
     def of(self, application: PendingApplication, queue: AskQueue) -> PendingCause:
         """Why the asks of one queue of an application are pending, of those without a node."""
-        block = self._block(queue.shape)
+        block, ask = self._block(queue.shape), queue.first()
         hold = _hold(application)
         if hold is not None or queue.ask_class is None:
-            return _joined(hold or _kept_back(application), "" if block is None else block.text)
-        ask = queue.first()
-        return _joined(self._shortage(application, queue.shape, block), _left_out(ask), self._failure(ask))
+            return _with_left_out(_joined(hold or _kept_back(application), "" if block is None else block.text), ask)
+        return _joined(_with_left_out(self._shortage(application, queue.shape, block), ask), self._failure(ask))
 
     def of_reserved(self, reservation: Reservation) -> PendingCause:
         """Why an ask with a reservation is pending."""
@@ -62,7 +61,7 @@ class PendingCauses:
         if attempt is not None:
             left = list(attempt.waits_for)
             progress = reasons.waits_for_victims(attempt.victims_count - len(left), attempt.victims_count, left)
-            return _joined(PendingCause(PendingCode.PREEMPTING, text, place), progress)
+            return _with_left_out(_joined(PendingCause(PendingCode.PREEMPTING, text, place), progress), ask)
         short = application.slot_shortage() or application.shortage(reservation.shape)
         if short is None and reservation.is_pinned():  # not checked before the node is reserved (SC-43)
             short = queue_shortage(application.leaf.path_up, reservation.shape[0])
@@ -74,15 +73,15 @@ class PendingCauses:
             missing = reasons.NODE_DRAINED
         else:
             missing = self._missing_on(node, reservation.shape, "there").text
-        return _joined(PendingCause(PendingCode.RESERVED, text, place), missing, self._failure(ask))
+        cause = _with_left_out(_joined(PendingCause(PendingCode.RESERVED, text, place), missing), ask)
+        return _joined(cause, self._failure(ask))
 
     def of_held(self, application: PendingApplication, ask: Ask) -> PendingCause:
         """Why a real ask of a task group that has placeholders is pending."""
         waits = reasons.waits_for_placeholder(ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, ""))
         hold = _hold(application)
-        if hold is not None:
-            return _joined(hold, waits, _left_out(ask))
-        return _joined(PendingCause(PendingCode.PLACEHOLDER, waits), _left_out(ask))
+        cause = PendingCause(PendingCode.PLACEHOLDER, waits) if hold is None else _joined(hold, waits)
+        return _with_left_out(cause, ask)
 
     def _failure(self, ask: Ask) -> str:
         last = self._state.preemptions.last_attempt(ask)
@@ -235,10 +234,10 @@ def _hold(application: PendingApplication) -> PendingCause | None:
     return None
 
 
-def _left_out(ask: Ask) -> str:
-    """Which nodes are left out for the ask; "" if none is."""
-    failures = [failure for failure in ask.spec.failures if failure.until_ns]
-    return reasons.left_out(failures) if failures else ""
+def _with_left_out(cause: PendingCause, ask: Ask) -> PendingCause:
+    """The cause with the nodes that are left out for the ask."""
+    until = {failure.node_id: failure.until_ns for failure in ask.spec.failures if failure.until_ns}
+    return structs.replace(_joined(cause, reasons.left_out(until)), left_out=until) if until else cause
 
 
 def _kept_back(application: PendingApplication) -> PendingCause:

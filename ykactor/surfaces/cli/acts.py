@@ -31,11 +31,13 @@ class Act(NamedTuple):
     Attributes:
         name: as on the command line.
         done: what is printed behind it when the act is durable.
+        begun: the same while the resource manager has to confirm a release.
     """
 
     name: str
     done: str
     request: si.OperatorRequest
+    begun: str = ""
 
 
 def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
@@ -63,8 +65,8 @@ async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.E
                 raise click.ClickException(printable(f"nothing was done: {_sentence(refusal)}{how}")) from None
         for act in acts:
             try:
-                await operator.request(act.request)
-                click.echo(printable(f"{act.name} {act.done}"))
+                ack = await operator.request(act.request)
+                click.echo(printable(f"{act.name} {act.begun if ack.releasing else act.done}"))
             except RequestRefused as refusal:
                 refused += 1
                 click.echo(printable(f"{act.name} refused: {_sentence(refusal)}"), err=True)
@@ -153,9 +155,10 @@ def _set_node(node: str, action: str, partition: str) -> si.NodeRequest:
 def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str) -> None:
     """Cancel tasks and applications.
 
-    NAME is an application, APP/ASK, or with --app an ask or allocation of it. A pending ask is removed. An allocation runs until
-    the resource manager has confirmed its release. An application fails, with all that it has. Nothing is done if a task has the
-    name that is given for an application: --whole says that the application is meant.
+    NAME is an application, APP/ASK, or with --app an ask or allocation of it. A pending ask is removed. An allocation is being
+    released, and runs until the resource manager has confirmed that. An application fails, with all that it has, and is ending
+    while something of it runs. Nothing is done if a task has the name that is given for an application: --whole says that the
+    application is meant.
     """
     named = _named(names, app, whole)
     _carry_out(daemon, (_cancel(*each, partition) for each in named), _no_tasks(named, whole, partition))
@@ -163,9 +166,10 @@ def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, p
 
 def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
     if not key:
-        return Act(name, "is ending", si.TerminateApplication(application_id=application_id, partition_name=partition))
-    request = si.CancelAllocation(application_id=application_id, allocation_key=key, partition_name=partition)
-    return Act(name, "is cancelled", request)
+        whole = si.TerminateApplication(application_id=application_id, partition_name=partition)
+        return Act(name, "is cancelled", whole, begun="is ending")
+    task = si.CancelAllocation(application_id=application_id, allocation_key=key, partition_name=partition)
+    return Act(name, "is cancelled", task, begun="is being released")
 
 
 @_verb

@@ -31,10 +31,15 @@ def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
         headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
         yield f"now: queue {key} {queue['state']}{_held(queue)}, uses {_text(queue['allocated'])}, headroom {headroom}"
         yield from _pending_in(key, partition["applications"])
-    for node_id, node in nodes.items():
-        if key in node["allocations"]:
-            yield f"now: {key} runs on {node_id}"
+    yield from (f"now: {key} runs on {node_id}" for node_id in sorted(_nodes_of(key, nodes, partition["applications"])))
     yield from _user_or_group(key, partition)
+
+
+def _nodes_of(key: str, nodes: dict[str, Any], applications: dict[str, Any]) -> set[str]:
+    """Where a task runs: its application says so also where nodes are not shown, nodes also of foreign tasks."""
+    of_applications = (application.get("allocations", {}) for application in applications.values())
+    on_nodes = {node_id for node_id, node in nodes.items() if key in node["allocations"]}
+    return on_nodes | {allocations[key] for allocations in of_applications if key in allocations}
 
 
 def _application(key: str, applications: dict[str, Any], queues: dict[str, Any]) -> Iterator[str]:

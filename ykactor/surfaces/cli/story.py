@@ -27,6 +27,10 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
 
+_GONE = "now: the daemon has nothing of {} any more"
+#: To a reader that is limited to queues (SE-84): whether it is there is not known.
+_NOT_SHOWN = "now: {} is not shown, if it is there"
+
 
 @click.command()
 @click.argument("key")
@@ -50,9 +54,9 @@ def command(key: str, daemon: Destination, state_dir: Path | None, since: int) -
         click.echo(line)
         is_known = True
     if not is_known:
-        where = "the daemon" if state_dir is None else f"the journal in {state_dir}"
+        knows = "the daemon knows, or shows you," if state_dir is None else f"the journal in {state_dir} knows"
         raise click.ClickException(
-            f"{where} knows no application, ask, node, queue, user or group {key}, and has no event about it; "
+            f"{knows} no application, ask, node, queue, user or group {key}, and has no event about it; "
             "the refusal of an ask or node is no event, only its sender gets the reason"
         )
 
@@ -64,7 +68,7 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
             for line in journal_story.past(key, reader, since_ns):
                 has_past = True
                 yield line
-            yield from _now(key, list(journal_story.now(key, reader)), has_past=has_past)
+            yield from list(journal_story.now(key, reader)) or [_GONE.format(key)] * has_past
     except (JournalError, UnreadableRowError, DamagedStateError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -81,12 +85,9 @@ async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str
         snapshot = told.now
         assert isinstance(snapshot, si.Snapshot), "it confirms a subscription from a snapshot"
         events = [line async for line in _events_about(key, told, since_ns)]
-    found = chain.from_iterable(present(key, partition) for partition in snapshot.partitions)
-    return events + _now(key, list(found), has_past=bool(events))
-
-
-def _now(key: str, found: list[str], *, has_past: bool) -> list[str]:
-    return found or [f"now: the daemon has nothing of {key} any more"] * has_past
+    found = list(chain.from_iterable(present(key, partition) for partition in snapshot.partitions))
+    shows_all = all("nodes" in partition for partition in snapshot.partitions)
+    return events + (found or [(_GONE if shows_all else _NOT_SHOWN).format(key)] * bool(events))
 
 
 async def _events_about(key: str, told: past.Past, since_ns: int) -> AsyncIterator[str]:

@@ -39,7 +39,7 @@ function applicationActs(app, name) {
     const end = async () => {
         const text = "It fails, with all that it has. This cannot be undone.";
         const answer = await ask(`Cancel ${name}?`, text);
-        if (answer !== null) await carryOut(app, { type: "TerminateApplication", ...fields }, `${name} is ending`);
+        if (answer !== null) await carryOut(app, { type: "TerminateApplication", ...fields }, `${name} is cancelled`, `${name} is ending`);
     };
     const endAsk = async () => {
         const pending = application.pending.flatMap((group) => group.allocationKeys);
@@ -48,7 +48,8 @@ function applicationActs(app, name) {
         const input = { label: "Ask or task", value: choices[0] ?? "", choices: choices.slice(0, CHOICES_MAX) };
         const allocationKey = await ask(`Cancel one of ${name}?`, text, input);
         if (allocationKey === null) return;
-        await carryOut(app, { type: "CancelAllocation", ...fields, allocationKey }, `${allocationKey} is cancelled`);
+        const request = { type: "CancelAllocation", ...fields, allocationKey };
+        await carryOut(app, request, `${allocationKey} is cancelled`, `${allocationKey} is being released`);
     };
     const move = async () => {
         const leaves = [...app.partition.queues].filter(([, queue]) => queue.isLeaf).map(([path]) => path);
@@ -64,11 +65,11 @@ function applicationActs(app, name) {
     ];
 }
 
-/** Send a request, and tell what came of it. */
-async function carryOut(app, request, done) {
+/** Send a request, and tell what came of it: `begun` while the resource manager has to confirm a release. */
+async function carryOut(app, request, done, begun = done) {
     try {
-        await act(app.session, request);
-        announce(done);
+        const ack = await act(app.session, request);
+        announce(ack.releasing ? begun : done);
         app.notice("");
     } catch (error) {
         app.notice(`Refused: ${error.message}`);

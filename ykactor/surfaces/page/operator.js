@@ -4,7 +4,7 @@ import { openSocket } from "./session.js";
 
 const ANSWER_MS = 60_000;
 
-/** Send a request; returns when its effect is durable. Raises an Error that says why it was refused. */
+/** Send a request; returns its Ack when its effect is durable. Raises an Error that says why it was refused. */
 export function act(session, request) {
     return new Promise((resolve, reject) => {
         const socket = openSocket(session, "/v1/operator");
@@ -22,7 +22,7 @@ export function act(session, request) {
         socket.onmessage = (event) => {
             const answer = JSON.parse(event.data);
             if (answer.id !== id) return;
-            if (answer.type === "Ack") end(resolve);
+            if (answer.type === "Ack") end(resolve, answer);
             else end(reject, new Error(answer.message));
         };
     });

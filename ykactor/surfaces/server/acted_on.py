@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from ykactor.core.messages.submissions import Administration, CancelTask, HoldApplication, HoldQueue, Operator, SetPriority
+from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.submissions import (
+    Administration,
+    CancelTask,
+    HoldApplication,
+    HoldQueue,
+    Operator,
+    SetPriority,
+    TerminateApplication,
+)
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.operations import full_path, may_operate
-from ykactor.core.values.ids import AllocationKey
+from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import Pausing, in_parts
 
 
@@ -29,10 +38,7 @@ def look(registry: Registry, wanted: Administration) -> str:
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
         return "" if queue is None else "not held" if queue.hold is None else f"held by {queue.hold.by}"
-    if wanted.application_id not in registry.applications:
-        return ""
-    leaf = registry.leaf_of(wanted.application_id)
-    application = leaf.applications.get(wanted.application_id)
+    application = _application(registry, wanted.application_id)
     if application is None:
         return ""
     match wanted:
@@ -45,7 +51,24 @@ def look(registry: Registry, wanted: Administration) -> str:
             return f"priority {max(ask.spec.priority for ask in asks)}" if asks else ""
         case SetPriority(_, key) if key is not None:
             return f"priority {application.asks[key].spec.priority}" if key in application.asks else ""
-    return f"{application.state} in {leaf.path}"
+    return f"{application.state} in {application.queue}"
+
+
+def is_releasing(registry: Registry, wanted: Administration) -> bool:
+    """Whether what an operator has cancelled goes on until the resource manager has confirmed its release (AP-128)."""
+    match wanted:
+        case CancelTask(name, key):
+            application = _application(registry, name)
+            return application is not None and key in application.gang.released
+        case TerminateApplication(name):
+            application = _application(registry, name)
+            return application is not None and application.state is ApplicationState.FAILING
+    return False
+
+
+def _application(registry: Registry, name: ApplicationID) -> Application | None:
+    """None if it is not there, also while it moves."""
+    return registry.leaf_of(name).applications.get(name) if name in registry.applications else None
 
 
 def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) -> Pausing[list[str]]:

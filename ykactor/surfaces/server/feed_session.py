@@ -180,7 +180,8 @@ class FeedSession:
             case si.CheckHealth():
                 checks = await self._gateway.health.checks()
                 shown = [si.HealthCheck(check.name, check.description, check.problem) for check in checks]
-                return si.Health(healthy=not any(check.problem for check in checks), checks=shown)
+                is_healthy = not any(check.problem for check in checks)
+                return si.Health(healthy=is_healthy, checks=shown, resource_manager=self._resource_manager())
         return await read_usage(self._gateway, self._view, request, self.peer.encoding.encode)
 
     async def _subscribe(self, request: si.Subscribe) -> Subscription | None:
@@ -246,8 +247,18 @@ class FeedSession:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states = snapshot.partitions if view is None else await snapshot.seen_by(view)
         partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
-        cycles = snapshot.cycles if view is None else {}
-        return si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions, cycles=cycles)
+        shown = si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
+        if view is not None:
+            return shown
+        return structs.replace(shown, cycles=snapshot.cycles, resource_manager=self._resource_manager())
+
+    def _resource_manager(self) -> si.RegisteredResourceManager | None:
+        """Who is registered at present; None if nobody is."""
+        current = self._gateway.outboxes.current
+        if current is None:
+            return None
+        is_connected = current.reader is not None
+        return si.RegisteredResourceManager(rm_id=current.rm_id, connected=is_connected, since=current.since_ns)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
         return si.Bookmark(sequence=sequence, instance=self._instance)

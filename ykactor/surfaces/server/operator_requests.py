@@ -34,8 +34,8 @@ class OperatorRequests:
         self._caller = caller
         self._audit = audit
 
-    async def carry_out(self, request: si.OperatorRequest) -> str:
-        """Carry out a request that the caller may send. Returns the checksum of the configuration that it has changed, or "".
+    async def carry_out(self, request: si.OperatorRequest) -> si.Ack:
+        """Carry out a request that the caller may send. Returns its answer.
 
         Raises:
             ProtocolError: it is refused, and had no effect; with the code ``INTERRUPTED`` a part of it had.
@@ -44,20 +44,22 @@ class OperatorRequests:
             case si.NodeRequest():
                 await self._drain(request)
             case si.UpdateConfigurationRequest():
-                return await apply_update(self._gateway, self._audit, request, self._caller)
+                checksum = await apply_update(self._gateway, self._audit, request, self._caller)
+                return si.Ack(id=request.id, checksum=checksum)
             case si.ReloadConfiguration():
-                return await self._reload()
+                return si.Ack(id=request.id, checksum=await self._reload())
             case si.ReleaseResourceManager():
                 await self._release(request)
             case si.ExpectNoAllocations():
                 await self._expect_none(request)
             case _:
-                await self._act(request)
-        return ""
+                return si.Ack(id=request.id, releasing=await self._act(request))
+        return si.Ack(id=request.id)
 
     # ---- applications and queues
 
-    async def _act(self, request: si.OperatorAct) -> None:
+    async def _act(self, request: si.OperatorAct) -> bool:
+        """Returns whether what it cancels waits for the resource manager."""
         named, wanted = operation(request, self._operator())
         name = requests.running(named, self._gateway.partitions)
         act, target = act_of(request)[0], acted_on.name_of(wanted)
@@ -68,6 +70,7 @@ class OperatorRequests:
                 await self._gateway.partitions[name].put(Administer(wanted, pending.on_administered, failed=pending.on_failed))
             await _finished(pending)
             doing.after = self._look(name, wanted)
+        return name in self._gateway.partitions and acted_on.is_releasing(self._gateway.registry(name), wanted)
 
     async def _expect_none(self, request: si.ExpectNoAllocations) -> None:
         name = requests.running(requests.partition_named(request.partition_name), self._gateway.partitions)

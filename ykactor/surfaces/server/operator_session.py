@@ -83,12 +83,12 @@ class OperatorSession:
     async def _carry_out(self, request: si.OperatorRequest) -> si.Ack:
         try:
             await self._check(request)
-            checksum = await self._requests.carry_out(request)
+            ack = await self._requests.carry_out(request)
         except ProtocolError as error:
             self._audit.refused_message(self._caller, request, str(error))
             raise
         await self._audit.durable()
-        return si.Ack(id=request.id, checksum=checksum)
+        return ack
 
     async def _check(self, request: si.OperatorRequest) -> None:
         """Ask whether the caller may send the request, of a few of its nodes at a time: each is asked about."""

@@ -204,6 +204,7 @@ class ResourceManagerSession:
             raise
         if current is not None and after is not None:
             reader = current.attach(after)
+            current.since_ns = self._gateway.now_ns()  # before anything waits: followers may ask meanwhile
             await self._tell_connected(connected)
             await outboxes.requests.all_answered()  # SC-157
         else:
@@ -212,10 +213,11 @@ class ResourceManagerSession:
             await outboxes.requests.all_answered()
             outbox = outboxes.renew(request.rm_id, self.peer.encoding)
             reader = outbox.attach(outbox.sequence)
+            outbox.since_ns = self._gateway.now_ns()
         outboxes.raise_epoch(request.rm_id, request.epoch)
         self._connected = connected
         reader.notices = self._notices
-        reader.outbox.since_ns, reader.outbox.build_info = self._gateway.now_ns(), request.build_info
+        reader.outbox.build_info = request.build_info
         reader.outbox.post(si.RegisterResourceManagerResponse())
         if request.id:
             reader.outbox.post(si.Ack(id=request.id, checksum=checksum))

@@ -480,13 +480,16 @@ class SchedulingStateResponse(_Response, frozen=True, kw_only=True):
 
 
 class Ack(_Response, frozen=True, kw_only=True):
-    """The request ``id`` is carried out. ``checksum``: of the configuration now in force, if the request changed it.
+    """The request ``id`` is carried out. An operator gets it too, without a number.
 
-    An operator gets it too, without a number.
+    Attributes:
+        checksum: of the configuration now in force, if the request changed it.
+        releasing: what an operator has cancelled goes on until the resource manager has confirmed its release (OP-10).
     """
 
     id: str
     checksum: str = ""
+    releasing: bool = False
 
 
 class ErrorResponse(_Response, frozen=True, kw_only=True):
@@ -575,10 +578,26 @@ class ReadUsage(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage
 
 
+class RegisteredResourceManager(_Part, frozen=True):
+    """The resource manager that serves all partitions.
+
+    Attributes:
+        connected: whether it has a session.
+        since: the Unix time in ns at which this session began, or the last one ended; without a session since the daemon was
+            started, that of the start.
+    """
+
+    rm_id: str
+    connected: bool
+    since: int
+
+
 class Snapshot(_Message, frozen=True, kw_only=True):
     """The state after the event ``sequence``; ``instance`` and ``missing_queues`` as in ``Bookmark``.
 
-    ``cycles``: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
+    Attributes:
+        cycles: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
+        resource_manager: null if none is registered; left out for a limited reader.
     """
 
     sequence: int
@@ -586,6 +605,7 @@ class Snapshot(_Message, frozen=True, kw_only=True):
     missing_queues: list[str] = []
     partitions: list[dict[str, Any]]
     cycles: Mapping[str, Mapping[str, int | float]] = {}
+    resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
 
 
 class Events(_Message, frozen=True, kw_only=True):
@@ -626,10 +646,14 @@ class HealthCheck(_Part, frozen=True):
 
 
 class Health(_Message, frozen=True, kw_only=True):
-    """The checks of the last 30 s; the daemon is healthy if all have succeeded."""
+    """The checks of the last 30 s; the daemon is healthy if all have succeeded.
+
+    ``resource_manager`` is as in ``Snapshot``, and no check: the daemon is well while it is away.
+    """
 
     healthy: bool
     checks: list[HealthCheck]
+    resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
 
 
 class UsageRow(_Part, frozen=True):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views import resource_manager
 from ykactor.surfaces.cli.views.apps import pending_count
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.nodes import state_of
@@ -22,6 +23,7 @@ def rows(state: State, _now_ns: int) -> Iterator[Row]:
         "allocations": sum(len(application.get("allocations", ())) for application in applications),
         "pendingAsks": sum(pending_count(application.get("pending", [])) for application in applications),
         **_of_root(state),
+        **({"resourceManager": state["resourceManager"]} if "resourceManager" in state else {}),
     }
 
 
@@ -65,6 +67,7 @@ VIEW = View(
         Column("CAPACITY", shown("capacity", cells.resource)),
         Column("RESERVED", shown("reservations"), is_number=True, is_wide=True),
         Column("WANTED", shown("pending", cells.resource), is_wide=True),
+        resource_manager.column("RESOURCE MANAGER"),
     ),
     orders={"name": lambda row: row["partition"]},
 )
@@ -73,6 +76,7 @@ command = command_of(
     VIEW,
     """List the partitions with the numbers of their queues, nodes, applications and tasks, and what is used of their capacity.
 
-    NODES is how many are there; 3/4 if one of four is drained. RUNNING and PENDING are numbers of tasks.
+    NODES is how many are there; 3/4 if one of four is drained. RUNNING and PENDING are numbers of tasks. RESOURCE MANAGER is the
+    registered one, which serves all partitions, and since when it is connected or away.
     """,
 )

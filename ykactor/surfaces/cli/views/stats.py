@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 import click
 
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views import partitions
+from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.views import partitions, resource_manager
 from ykactor.surfaces.cli.views.description import Part, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, shown
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
@@ -61,6 +62,7 @@ _PREDICATES = (
 def command(showing: Showing) -> None:
     """Print numbers about the daemon: what it has, what waits and for what, preemptions, cycles, predicates, the last event.
 
+    They begin with the registered resource manager, and since when it is connected or away.
     Cycles are counted since the daemon was started, also those that found nothing to decide.
     """
     showing.run(described)
@@ -69,10 +71,12 @@ def command(showing: Showing) -> None:
 def described(snapshot: si.Snapshot) -> Printout:
     """The numbers of a snapshot."""
     rows = [_row(state, snapshot.cycles) for state in snapshot.partitions]
-    document = {"lastEvent": snapshot.sequence, "instance": snapshot.instance, "partitions": rows}
+    manager = resource_manager.row_of(snapshot)
+    document = {"lastEvent": snapshot.sequence, "instance": snapshot.instance, **manager, "partitions": rows}
 
     def lines(is_wide: bool) -> Iterator[str]:
         yield f"Last event {snapshot.sequence} of {snapshot.instance}"
+        yield printable(f"Resource manager {resource_manager.text_of(manager)}")
         for row in rows:
             yield ""
             parts = (Part("Pending, by reason", REASONS, row["reasons"]), Part("Predicates", _PREDICATES, row["predicates"]))

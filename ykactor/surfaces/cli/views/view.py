@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.views import resource_manager
 from ykactor.surfaces.cli.views.filters import FILTERS, Choice
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
@@ -18,6 +19,11 @@ from ykactor.wire.si import messages as si
 #: The state of a partition, as in a snapshot.
 State = dict[str, Any]
 PARTITION = Column("PARTITION", field("partition"))
+
+
+def states_of(snapshot: si.Snapshot) -> list[State]:
+    """The states of the partitions, each with the resource manager, which serves all of them, if it is shown."""
+    return [{**state, **resource_manager.row_of(snapshot)} for state in snapshot.partitions]
 
 
 class View(Struct, frozen=True):
@@ -43,7 +49,7 @@ class View(Struct, frozen=True):
 
     def of(self, snapshot: si.Snapshot, choice: Choice, order: str, now_ns: int) -> Printout:
         """The rows that are chosen, in an order; the partition is a column if there are several."""
-        found = [{"partition": state["name"], **row} for state in snapshot.partitions for row in self.rows(state, now_ns)]
+        found = [{"partition": state["name"], **row} for state in states_of(snapshot) for row in self.rows(state, now_ns)]
         rows = sorted(filter(choice.keeps, found), key=self.orders[order])
         is_missing = PARTITION not in self.columns
         columns = self.past if self.past and choice.is_past else self.columns
