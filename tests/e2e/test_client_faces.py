@@ -5,6 +5,7 @@ import inspect
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from functools import partial
 
@@ -299,6 +300,56 @@ async def test_an_error_of_what_is_called_reaches_who_has_given_it():
                 await run()
             assert raised.value.subgroup(ZeroDivisionError)
     await no_thread_is_left()
+
+
+ENDS = {
+    "the interpreter ends while a session is open": """
+        opening = keep_registered(url, rm_id="rm")
+        opening.__enter__()
+        opening.itself = opening
+    """,
+    "the process was forked": """
+        with keep_registered(url, rm_id="rm") as rm:
+            child = os.fork()
+            if child == 0:
+                try:
+                    rm.send(si.NodeRequest())
+                except Disconnected:
+                    sys.exit(7)
+            else:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    """,
+    "there are no descriptors for the thread": """
+        resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+        with suppress(OSError):
+            while True:
+                os.open("/dev/null", 0)
+        try:
+            with keep_registered(url, rm_id="rm"):
+                pass
+        except OSError:
+            pass
+    """,
+}
+ENDING = """
+import os, resource, sys
+from contextlib import suppress
+from ykactor.client import Disconnected
+from ykactor.client.sync import keep_registered
+from ykactor.wire.si import messages as si
+
+url = "ws://127.0.0.1:1"
+{}
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_plain_program_ends(how):
+    """Nothing waits for a thread that does not run."""
+    program = ENDING.format(textwrap.dedent(ENDS[how]))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
 INTERRUPTED = """

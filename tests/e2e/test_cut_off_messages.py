@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import trio
 from daemon import node
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MemorySendStream, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, serve_websocket
 
 from ykactor.client import Disconnected
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client.connection import MessageStream, _Whole, open_connection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -72,3 +72,16 @@ async def test_who_is_cancelled_before_sends_nothing():
             with trio.fail_after(60):
                 await received.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_ctrl_c_ends_the_connection():
+    """Who goes on after it must not send behind half of a message."""
+
+    async def interrupt():
+        raise KeyboardInterrupt
+
+    whole = _Whole(MemorySendStream(send_all_hook=interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        await whole.send_all(b"first")
+    with pytest.raises(trio.ClosedResourceError):
+        await whole.send_all(b"later")

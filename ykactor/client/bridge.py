@@ -4,6 +4,7 @@ The thread runs one context manager of the client, such as `connect(...)`. Calls
 future cancels the call. When the bridge is closed, or the thread fails, calls that wait end with `Disconnected`.
 """
 
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
@@ -34,6 +35,7 @@ class Bridge(Generic[S]):
         self.opened: Future[S] = Future()
         self.closed: Future[None] = Future()
         self._opening = opening
+        self._process = os.getpid()
         self._entering = trio.CancelScope()
         self._closing = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -60,12 +62,16 @@ class Bridge(Generic[S]):
         return error
 
     def close(self) -> "Future[None]":
-        """Leave the context manager, also if it is not entered yet; may be called again."""
+        """Leave the context manager, also if it is not entered yet; may be called again. Without effect in a forked process."""
+        if os.getpid() != self._process:
+            return _nothing()
         self.call_soon(self._on_close)
         return self.closed
 
     def call_soon(self, function: Callable[[], object]) -> bool:
-        """Call a function in the thread, after those before it; False if it has ended."""
+        """Call a function in the thread, after those before it; False if it has ended, or is one of the process before a fork."""
+        if os.getpid() != self._process:
+            return False
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
@@ -81,6 +87,7 @@ class Bridge(Generic[S]):
         except BaseException as error:
             failure = error if self._has_opened else None  # else who opens it is told
             _fail(self.opened, error)
+            _fail(self._running, error)  # else the thread could not even begin, such as without file descriptors
         _fail(self.opened, _closed())
         if failure is None:
             self.closed.set_result(None)
@@ -129,6 +136,12 @@ def _fail(future: "Future[T]", error: BaseException) -> None:
     """Without effect if the future is done."""
     with suppress(InvalidStateError):
         future.set_exception(error)
+
+
+def _nothing() -> "Future[None]":
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _closed() -> Disconnected:

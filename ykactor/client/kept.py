@@ -205,15 +205,20 @@ class KeptSession:
         """Deliver a message, and note its number when it is delivered."""
         match message:
             case si.Ack(id=request_id):  # also of registrations, which come again
-                self._unanswered.pop(request_id, None)
+                self._forget(request_id)
             case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
                 if code == _INTERRUPTED:
                     raise _Interrupted
                 await self._messages_in.send(Refusal(self._unanswered[request_id], message))
-                self._unanswered.pop(request_id, None)
+                self._forget(request_id)
             case _:
                 await self._messages_in.send(message)
         self._sequence = message.sequence or self._sequence
+
+    def _forget(self, request_id: str) -> None:
+        """It is answered; one that this connection has not sent yet need not be sent."""
+        self._unanswered.pop(request_id, None)
+        self._unsent.pop(request_id, None)
 
 
 @asynccontextmanager

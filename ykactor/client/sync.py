@@ -16,6 +16,7 @@ Examples
             print(message)
 """
 
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
@@ -195,7 +196,8 @@ def _bridged(
         try:
             yield face(bridge, bridge.opened.result())
         finally:
-            bridge.close().result()
+            if not sys.is_finalizing():  # the interpreter ends, and its thread does not run any more
+                bridge.close().result()
 
     return opened
 

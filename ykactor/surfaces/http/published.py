@@ -37,7 +37,7 @@ IDLE_SHARE = 0.2
 STALE_S = 20.0
 STALE_MAX_S = 60.0
 #: How much they may take at once when they have taken nothing for a while.
-BURST_S = 1.0
+BURST_S = 2.0
 #: Entries of what a resource manager has told of itself that are shown.
 _BUILD_MAX = 64
 NO_QUEUE = "Queue not found"
