@@ -39,7 +39,8 @@ function applicationActs(app, name) {
     const end = async () => {
         const text = "It fails, with all that it has. This cannot be undone.";
         const answer = await ask(`Cancel ${name}?`, text);
-        if (answer !== null) await carryOut(app, { type: "TerminateApplication", ...fields }, `${name} is cancelled`, `${name} is ending`);
+        const request = { type: "TerminateApplication", ...fields };
+        if (answer !== null) await carryOut(app, request, `${name} is cancelled`, `${name} is ending`);
     };
     const endAsk = async () => {
         const pending = application.pending.flatMap((group) => group.allocationKeys);
