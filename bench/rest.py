@@ -29,8 +29,10 @@ _LEAVES = 100
 #: Tasks of one message.
 _BATCH = 500
 _TASK: si.WireResource = {"vcore": 100, "memory": 2**20}
-#: Until the first phase, in which readers only begin: what they take at once then is not what they take all the time.
+#: Until the first phase.
 _BEGIN_S = 3.0
+#: Phases with readers that are not measured: what these take at once when they begin is not what they take all the time.
+_WARM = 3
 _PHASE_S = 5.0
 #: Of a phase; what is taken then is not measured.
 _SETTLE_S = 0.5
@@ -41,7 +43,7 @@ class Read(Struct, frozen=True):
 
     Attributes:
         rate: requests of readers in a second.
-        rounds: phases of each kind, beside the first two.
+        rounds: phases of each kind.
     """
 
     nodes: int
@@ -73,13 +75,13 @@ async def read(cluster: Read) -> Samples:
         await nursery.start(daemon.run, doors, Notifier(None))
         await _submit(daemon, cluster.setup())
         port, begin_s = doors[-1].listener.socket.getsockname()[1], perf_counter() + _BEGIN_S
-        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + 1)
+        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + _WARM)
         async with python_process("bench.rest_readers", *map(str, arguments), stdout=subprocess.PIPE) as reader:
-            phases = [await _placed(daemon, cluster, number, begin_s) for number in range(2 * cluster.rounds + 2)]
+            phases = [await _placed(daemon, cluster, number, begin_s) for number in range(2 * (cluster.rounds + _WARM))]
             assert reader.stdout is not None
             outcome = msgspec.json.decode(await read_line(reader.stdout), type=Outcome)
         nursery.cancel_scope.cancel()
-    read, alone = phases[2::2], phases[3::2]
+    read, alone = phases[2 * _WARM :: 2], phases[2 * _WARM + 1 :: 2]
     return {
         "per_second": [rate for rate, _ in alone],
         "read_per_second": [rate for rate, _ in read],

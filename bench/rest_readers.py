@@ -8,7 +8,7 @@ browsers and most libraries do. Prints one JSON object at the end.
 import sys
 from collections import deque
 from functools import partial
-from http.client import HTTPConnection
+from http.client import HTTPConnection, RemoteDisconnected
 from time import perf_counter
 
 import msgspec
@@ -81,6 +81,13 @@ def path_of(number: int) -> str:
 
 
 def _get(connection: HTTPConnection, path: str) -> int:
+    try:
+        return _asked(connection, path)
+    except RemoteDisconnected:  # it was idle for long
+        return _asked(connection, path)
+
+
+def _asked(connection: HTTPConnection, path: str) -> int:
     connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
     response = connection.getresponse()
     response.read()

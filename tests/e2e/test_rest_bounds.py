@@ -281,10 +281,26 @@ async def test_requests_are_answered_together(
         passed_s.append(trio.current_time())
 
     async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(request)
+            await trio.sleep(0.02)
+    assert len(set(passed_s)) == (10 if is_busy else 50)
+
+
+async def test_few_requests_are_answered_at_once(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More would hold the loop: they come a little later."""
+    monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
+    gate, passed_s = server._Gate(), list[float]()
+
+    async def request() -> None:
+        await gate.wait()
+        passed_s.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
         for _ in range(100):
             nursery.start_soon(request)
-            await trio.sleep(0.01)
-    assert len(set(passed_s)) == (1 / server.TOGETHER_S if is_busy else 100)
+    assert [passed_s.count(moment) for moment in sorted(set(passed_s))] == [server.GROUP_MAX] * 10
+    assert max(passed_s) < 2 * server.TOGETHER_S
 
 
 async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,9 @@ STOP_S = 2
 #: Requests in a second, of all connections; more have to wait. So many may come at once.
 REQUESTS_PER_S = 500
 BURST = 100
-#: How often requests are answered while the loop is busy.
-TOGETHER_S = 0.05
+#: How often requests are answered while the loop is busy, how many at once, and how much later the next ones.
+TOGETHER_S = 0.1
+GROUP_MAX, GROUP_S = 10, 0.005
 
 
 async def serve_http(
@@ -160,11 +161,17 @@ class _Gate:
 
     def __init__(self) -> None:
         self._load = Load()
+        self._opens_s = 0.0
+        self._waiting = 0
 
     async def wait(self) -> None:
         """Until it opens."""
         if self._load.is_busy():
-            await trio.sleep_until((trio.current_time() // TOGETHER_S + 1) * TOGETHER_S)
+            opens_s = (trio.current_time() // TOGETHER_S + 1) * TOGETHER_S
+            if opens_s != self._opens_s:
+                self._opens_s, self._waiting = opens_s, 0
+            group, self._waiting = self._waiting // GROUP_MAX, self._waiting + 1
+            await trio.sleep_until(opens_s + group * GROUP_S)
 
 
 class _Pacer:
