@@ -117,7 +117,7 @@ class _Whole(trio.abc.SendStream):
         await trio.lowlevel.checkpoint_if_cancelled()  # nothing of it is sent
         try:
             await self._stream.send_all(data)
-        except BaseException:  # also KeyboardInterrupt
+        except (trio.Cancelled, KeyboardInterrupt):
             await trio.aclose_forcefully(self._stream)
             raise
 
