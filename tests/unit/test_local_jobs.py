@@ -187,6 +187,26 @@ def test_a_gang_without_room_fails_as_a_whole(world):
     assert {(task.state, task.reason) for task in tasks} == {(State.FAILED, "there was no room for the whole gang in time")}
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("Terminated", "cancelled by an operator"),
+        ("PartitionRemoved", "its partition was removed from the queue file"),
+        ("Other", "its application has failed: Other"),
+    ],
+)
+def test_why_all_of_a_job_ends_is_said_in_words(world, message, reason):
+    """Of what waits, and of what runs, whatever its release says."""
+    _, effects = world.submit(last=1)
+    waits = effects.tasks["job-1", 1]
+    ((_, runs),) = world.allocate("job-1.0").starts
+    update = si.UpdatedApplication(application_id="job-1", state="Failing", state_transition_timestamp=0, message=message)
+    world.jobs.on_message(si.ApplicationResponse(updated=[update]))
+    world.release("job-1.0", "TIMEOUT")
+    world.end(runs, 143)
+    assert {(task.state, task.reason) for task in (waits, runs)} == {(State.CANCELLED, reason)}
+
+
 def test_gpus_are_given_once(world):
     """Each to one task at a time, and again when that has ended."""
     world.submit(resource={"gpu": 1}, last=2)

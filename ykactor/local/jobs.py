@@ -20,7 +20,9 @@ _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT
 #: How the end of a task is said to the daemon: as the confirmation of what it wanted, else as news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
 _FAILED_STATES = ("Failing", "Failed")
-_GANG_TIMEOUT, _TERMINATED = "ResourceReservationTimeout", "Terminated"
+_GANG_TIMEOUT = "ResourceReservationTimeout"
+#: Why an application of this machine fails, in words (AP-95).
+_WHY_FAILED = {"Terminated": "cancelled by an operator", "PartitionRemoved": "its partition was removed from the queue file"}
 
 
 class SubmitRefused(Exception):
@@ -277,7 +279,7 @@ class Jobs:
         if message == _GANG_TIMEOUT:
             self._end_pending(job, State.FAILED, "there was no room for the whole gang in time")
             return
-        why = "cancelled by an operator" if message == _TERMINATED else f"its application has failed: {message}"
+        why = _WHY_FAILED.get(message, f"its application has failed: {message}")
         if job in self._works:
             self._works[job].why = why
         self._end_pending(job, State.CANCELLED, why)
