@@ -74,6 +74,7 @@ async def test_the_tour(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
         states = [job.states for job in await listed(local)]
         tour.process.send_signal(signal.SIGINT)
+        await tour.until(f"\nThe jobs end, then the daemon. What has happened is kept in {tmp_path / 'state'}.\n")
         assert await tour.process.wait() == exit_codes.INTERRUPTED
     await processes.wait(task)
     assert left_over(local) == []

@@ -187,6 +187,26 @@ def test_a_gang_without_room_fails_as_a_whole(world):
     assert {(task.state, task.reason) for task in tasks} == {(State.FAILED, "there was no room for the whole gang in time")}
 
 
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("Terminated", "cancelled by an operator"),
+        ("PartitionRemoved", "its partition was removed from the queue file"),
+        ("Other", "its application has failed: Other"),
+    ],
+)
+def test_why_all_of_a_job_ends_is_said_in_words(world, message, reason):
+    """Of what waits, and of what runs, whatever its release says."""
+    _, effects = world.submit(last=1)
+    waits = effects.tasks["job-1", 1]
+    ((_, runs),) = world.allocate("job-1.0").starts
+    update = si.UpdatedApplication(application_id="job-1", state="Failing", state_transition_timestamp=0, message=message)
+    world.jobs.on_message(si.ApplicationResponse(updated=[update]))
+    world.release("job-1.0", "TIMEOUT")
+    world.end(runs, 143)
+    assert {(task.state, task.reason) for task in (waits, runs)} == {(State.CANCELLED, reason)}
+
+
 def test_gpus_are_given_once(world):
     """Each to one task at a time, and again when that has ended."""
     world.submit(resource={"gpu": 1}, last=2)
@@ -240,6 +260,8 @@ def test_there_is_a_bound(world):
     """Of what a machine takes: what is too large for it, and too many tasks."""
     with pytest.raises(SubmitRefused, match="found 400 of vcore, expected at most 4:"):
         world.submit(resource={"vcore": 400_000})
+    with pytest.raises(SubmitRefused, match="found 5 of vcore, expected at most 4:"):
+        world.submit(last=9, resource={"vcore": 5000})
     with pytest.raises(SubmitRefused, match="this machine has no foo"):
         world.submit(resource={"foo": 1})
     with pytest.raises(SubmitRefused, match="at least one"):
@@ -265,6 +287,15 @@ def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
         accepted = [si.AcceptedApplication(application_id="job-1", queue_name=leaf)]
         world.jobs.on_message(si.ApplicationResponse(accepted=accepted))
         assert [(job.queue, job.leaf) for job in world.jobs.take().jobs] == kept
+
+
+def test_a_job_that_was_moved_is_shown_in_its_new_queue(world):
+    """Kept once; a job that has ended, or is of somebody else, is no news."""
+    world.submit(queue="root.web")
+    for name, kept in ("job-1", ["root.batch"]), ("job-1", []), ("job-9", []):
+        moved = [si.MovedApplication(application_id=name, queue_name="root.batch")]
+        world.jobs.on_message(si.ApplicationResponse(moved=moved))
+        assert [job.leaf for job in world.jobs.take().jobs] == kept
 
 
 def test_a_kept_job_goes_on(world):

@@ -11,7 +11,7 @@ from world import World, app, ask, make_world, node, queue, tree
 
 T0 = 10.0
 DELAY = 30.0
-UNDER = "Preemption queue guarantees check failed"
+UNDER = "may not preempt: its queue has no guarantee left for it"
 
 
 def start(

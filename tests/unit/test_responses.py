@@ -78,6 +78,20 @@ def test_updated_entries():
     ]
 
 
+def test_moves_are_sent_in_their_order():
+    """AP-134, AP-96: the new leaf of an application comes before the states and allocations that follow from it."""
+    added = facts.ApplicationAdded(S, "app-1", "root.a", "alice")
+    moves = [facts.ApplicationMoved(S, "app-1", "root.a", "root.b"), facts.ApplicationMoved(S, "app-1", "root.b", "root.c")]
+    starting = facts.ApplicationChanged(S, "app-1", "root.b", ApplicationState.STARTING, ApplicationEvent.RUN)
+    told = responses([added, moves[0], starting, ALLOCATED, moves[1]], "default")
+    assert [type(message) for message in told] == [si.ApplicationResponse, si.AllocationResponse, si.ApplicationResponse]
+    assert [[(entry.application_id, entry.queue_name) for entry in told[n].moved] for n in (0, 2)] == [
+        [("app-1", "root.b")],
+        [("app-1", "root.c")],
+    ]
+    assert (len(told[0].accepted), len(told[0].updated)) == (1, 1)
+
+
 def test_released_entries():
     """AP-131: a release is sent with its type and message; one without a message confirms, and is not sent."""
     echo = "allocation remove as per RM request"

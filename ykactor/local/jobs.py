@@ -20,7 +20,9 @@ _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT
 #: How the end of a task is said to the daemon: as the confirmation of what it wanted, else as news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
 _FAILED_STATES = ("Failing", "Failed")
-_GANG_TIMEOUT, _TERMINATED = "ResourceReservationTimeout", "Terminated"
+_GANG_TIMEOUT = "ResourceReservationTimeout"
+#: Why an application of this machine fails, in words (AP-95).
+_WHY_FAILED = {"Terminated": "cancelled by an operator", "PartitionRemoved": "its partition was removed from the queue file"}
 
 
 class SubmitRefused(Exception):
@@ -147,9 +149,11 @@ class Jobs:
 
     def on_message(self, message: si.Response) -> None:
         match message:
-            case si.ApplicationResponse(accepted=accepted, rejected=rejected, updated=updated):
+            case si.ApplicationResponse(accepted=accepted, rejected=rejected, moved=moved, updated=updated):
                 for placed in accepted:
-                    self._on_accepted(placed)
+                    self._on_placed(placed.application_id, placed.queue_name)
+                for move in moved:
+                    self._on_placed(move.application_id, move.queue_name)
                 for entry in rejected:
                     self._end_pending(entry.application_id, State.REJECTED, entry.reason)
                 for state in updated:
@@ -264,18 +268,18 @@ class Jobs:
         if not was_complete:  # otherwise its task waits like any other one
             self._effects.requests += requests.in_requests([self._placeholder(work)])
 
-    def _on_accepted(self, placed: si.AcceptedApplication) -> None:
-        """Kept only if it is news: each is a commit."""
-        work = self._works.get(placed.application_id)
-        if work is not None and placed.queue_name not in ("", work.job.leaf):
-            work.job = structs.replace(work.job, placed_in=placed.queue_name)
+    def _on_placed(self, job: str, leaf: str) -> None:
+        """The daemon has placed it in a leaf, or moved it there. Kept only if it is news: each is a commit."""
+        work = self._works.get(job)
+        if work is not None and leaf not in ("", work.job.leaf):
+            work.job = structs.replace(work.job, placed_in=leaf)
             self._effects.jobs.append(work.job)
 
     def _on_failed(self, job: str, message: str) -> None:
         if message == _GANG_TIMEOUT:
             self._end_pending(job, State.FAILED, "there was no room for the whole gang in time")
             return
-        why = "cancelled by an operator" if message == _TERMINATED else f"its application has failed: {message}"
+        why = _WHY_FAILED.get(message, f"its application has failed: {message}")
         if job in self._works:
             self._works[job].why = why
         self._end_pending(job, State.CANCELLED, why)

@@ -46,7 +46,7 @@ class Job(Struct, frozen=True):
         is_gang: whether all tasks start together.
         time_limit_s: how long a task may run; 0 is as long as it likes.
         queue: that was asked for; empty leaves it to the placement rules.
-        placed_in: the leaf that the daemon has chosen, if it is another one.
+        placed_in: the leaf in which the daemon has placed it, or to which it was moved, if it is another one.
         retries: how often a task is started again.
     """
 

@@ -28,7 +28,7 @@ FITS = "it fits, and is tried in the next cycle"
 PREDICATE_UNKNOWN = "waits for the resource manager to say where it may run"
 NO_PREDICATE_SERVICE = "no resource manager is connected that says whether it may run"
 
-NOT_BELOW_GUARANTEE = "Preemption queue guarantees check failed"
+NOT_BELOW_GUARANTEE = "may not preempt: its queue has no guarantee left for it"
 NO_VICTIMS = "Preemption does not help"
 #: Followed by the queue.
 PREEMPTED_BY_QUOTA = "Preempted by Quota change enforcement process in "

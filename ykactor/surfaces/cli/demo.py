@@ -24,6 +24,7 @@ from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import DirectoryInUse, Settings, managing
 from ykactor.surfaces.cli import demo_tour, door_options, exit_codes
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
@@ -74,7 +75,8 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
     try:
         with kept_state(state_dir, settings) as state, _jobs_directory(state_dir) as directory:
             make = partial(make_daemon, load(demo_tour.QUEUES), settings, state)
-            was_interrupted = trio.run(_demonstrate, make, where, partial(_local_settings, directory, best_isolation(directory)))
+            local_of = partial(_local_settings, directory, best_isolation(directory))
+            was_interrupted = trio.run(_demonstrate, make, where, local_of, _what_is_kept(state_dir))
     except* JournalError as errors:
         raise exit_codes.FileProblem(str(first_of(errors))) from None
     except* DoorError as errors:
@@ -95,12 +97,20 @@ def _jobs_directory(state_dir: Path | None) -> Iterator[Path]:
         yield Path(directory)
 
 
-async def _demonstrate(make: Callable[[], server.Daemon], where: DoorSettings, local_of: Callable[[str], Settings]) -> bool:
+def _what_is_kept(state_dir: Path | None) -> str:
+    """For the last line, after Ctrl-C."""
+    return "Nothing is kept." if state_dir is None else f"What has happened is kept in {state_dir}."
+
+
+async def _demonstrate(
+    make: Callable[[], server.Daemon], where: DoorSettings, local_of: Callable[[str], Settings], kept: str
+) -> bool:
     """Until a signal; returns whether it was Ctrl-C. The jobs end first, while the daemon can be told so.
 
     Args:
         make: the daemon.
         local_of: the settings of the local resource manager, for the URL of the daemon.
+        kept: a sentence that says what is left of it.
     """
     with trio.open_signal_receiver(*end_signals()) as signals:
         async with running(make(), where) as (url, *others):
@@ -110,7 +120,8 @@ async def _demonstrate(make: Callable[[], server.Daemon], where: DoorSettings, l
                 nursery.start_soon(demo_tour.Tour(_program(), url, page, local).run)
                 number = await anext(signals)
                 nursery.cancel_scope.cancel()
-                click.echo("\nThe jobs end, then the daemon. What has happened stays in the state directory, if there is one.")
+                click.echo()
+                click.echo(printable(f"The jobs end, then the daemon. {kept}"))
     return number == signal.SIGINT
 
 

@@ -305,6 +305,8 @@ class _Play:
                 for unwanted in response.rejected:
                     self._unwanted_count += 1
                     yield f"application {unwanted.application_id} rejected: {unwanted.reason}"
+                for moved in response.moved:
+                    yield f"application {moved.application_id} moved to {moved.queue_name}"
                 for updated in response.updated:
                     yield f"application {updated.application_id} {updated.state}"
             case si.AllocationResponse():

@@ -155,6 +155,13 @@ class RejectedApplication(_Part, frozen=True):
     code: str = ""
 
 
+class MovedApplication(_Part, frozen=True):
+    """``queue_name`` is the leaf to which the application was moved (AP-136)."""
+
+    application_id: str
+    queue_name: str
+
+
 class UpdatedApplication(_Part, frozen=True):
     """``state`` is an ``ApplicationState``."""
 
@@ -456,6 +463,7 @@ class NodeResponse(_Response, frozen=True, kw_only=True):
 class ApplicationResponse(_Response, frozen=True, kw_only=True):
     accepted: Sequence[AcceptedApplication] = []
     rejected: Sequence[RejectedApplication] = []
+    moved: Sequence[MovedApplication] = []
     updated: Sequence[UpdatedApplication] = []
 
 

@@ -15,6 +15,7 @@ from ykactor.core.messages.facts import (
     AllocationRejected,
     ApplicationAdded,
     ApplicationChanged,
+    ApplicationMoved,
     ApplicationRejected,
     Fact,
     NodeAdded,
@@ -223,13 +224,19 @@ _TARGETS: dict[type, _Target] = {
         "rejected",
         lambda fact, _: si.RejectedApplication(application_id=fact.application_id, reason=fact.reason, code=fact.code),
     ),
-    ApplicationChanged: _Target(si.ApplicationResponse, 2, "updated", _updated),
-    Allocated: _Target(si.AllocationResponse, 3, "new", _new),
-    Released: _Target(si.AllocationResponse, 4, "released", _released),
-    ReleaseStarted: _Target(si.AllocationResponse, 4, "released", _released),
+    ApplicationMoved: _Target(
+        si.ApplicationResponse,
+        2,
+        "moved",
+        lambda fact, _: si.MovedApplication(application_id=fact.application_id, queue_name=fact.to_queue),
+    ),
+    ApplicationChanged: _Target(si.ApplicationResponse, 3, "updated", _updated),
+    Allocated: _Target(si.AllocationResponse, 4, "new", _new),
+    Released: _Target(si.AllocationResponse, 5, "released", _released),
+    ReleaseStarted: _Target(si.AllocationResponse, 5, "released", _released),
     AllocationRejected: _Target(
         si.AllocationResponse,
-        5,
+        6,
         "rejected_allocations",
         lambda fact, _: si.RejectedAllocation(
             allocation_key=fact.allocation_key, application_id=fact.application_id, reason=fact.reason, code=fact.code
