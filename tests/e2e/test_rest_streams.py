@@ -17,7 +17,7 @@ from restdaemon import Rest, node, rest_daemon
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
-from ykactor.surfaces.http import connections, events
+from ykactor.surfaces.http import events, exchange
 from ykactor.surfaces.http.history import SAMPLE_S, SAMPLES_MAX, History, Sample
 from ykactor.surfaces.http.published import Published
 
@@ -140,7 +140,7 @@ async def room_for_one(rest: Rest) -> None:
 
 async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection ends when it has not taken a part for some time, and its place is free again."""
-    monkeypatch.setattr(connections, "SEND_S", 0.2)
+    monkeypatch.setattr(exchange, "SEND_S", 0.2)
     monkeypatch.setattr(events, "STREAMS_EACH_MAX", 1)
     async with rest_daemon() as rest, streaming(rest) as stream:
         await stream.head()

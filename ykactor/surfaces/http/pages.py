@@ -86,8 +86,8 @@ class Page(Struct, eq=False):
 
 def _zipped(parts: list[bytes]) -> tuple[list[bytes], float]:
     since_s, compressor = worked_s(), zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WBITS)
-    zipped = [*map(compressor.compress, parts), compressor.flush()]
-    return zipped, worked_s() - since_s
+    zipped = b"".join([*map(compressor.compress, parts), compressor.flush()])  # as few pieces as it can be sent in
+    return [zipped], worked_s() - since_s
 
 
 class Pages:

@@ -36,6 +36,8 @@ IDLE_SHARE = 0.2
 #: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
 STALE_S = 20.0
 STALE_MAX_S = 60.0
+#: How often that is reckoned.
+REVIEW_S = 1.0
 #: How much they may take at once when they have taken nothing for a while.
 BURST_S = 2.0
 #: Entries of what a resource manager has told of itself that are shown.
@@ -159,7 +161,7 @@ class Published:
     def _stale_s(self, partition: PartitionName) -> float:
         """How old a page may be; from all that are asked for, so not computed for each request."""
         allowance = self._allowance(partition)
-        if trio.current_time() >= allowance.reviewed_s + FRESH_S:
+        if trio.current_time() >= allowance.reviewed_s + REVIEW_S:
             taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
             allowance.review(taken_s)
         return allowance.stale_s

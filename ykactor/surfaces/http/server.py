@@ -15,7 +15,8 @@ from starlette.types import Scope
 from ykactor.access.model import Role
 from ykactor.surfaces.http.admission import RequestAdmission
 from ykactor.surfaces.http.connection_places import ConnectionPlace, ConnectionPlaces
-from ykactor.surfaces.http.connections import SEND_S, Application, Connection, Receive, Send, linger
+from ykactor.surfaces.http.connections import Application, Connection, Receive, Send, linger
+from ykactor.surfaces.http.exchange import SEND_S
 from ykactor.surfaces.http.load import Load
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
@@ -36,7 +37,9 @@ REQUESTS_PER_S = 500
 BURST = 100
 #: How often requests are answered while the loop is busy, how many at once, and how much later the next ones.
 TOGETHER_S = 0.1
-GROUP_MAX, GROUP_S = 10, 0.005
+GROUP_MAX, GROUP_S = 5, 0.005
+#: How often connections are looked at that have taken too long.
+LATE_S = 1.0
 
 
 async def serve_http(
@@ -52,16 +55,19 @@ async def serve_http(
     Error handling: an error in a connection ends that connection only, and is logged.
     """
     server = _Server(app, admission, stopping)
-    async with trio.open_nursery() as connections:
-        async with trio.open_nursery() as accepting:
-            for door in doors:
-                serve = partial(trio.serve_listeners, partial(server.on_connection, door), [door.listener])
-                accepting.start_soon(partial(serve, handler_nursery=connections))
-            task_status.started()
-            await stopping.wait()
-            accepting.cancel_scope.cancel()
-        connections.cancel_scope.deadline = trio.current_time() + STOP_S
-        server.stop_waiting()
+    async with trio.open_nursery() as minding:
+        minding.start_soon(server.mind)
+        async with trio.open_nursery() as connections:
+            async with trio.open_nursery() as accepting:
+                for door in doors:
+                    serve = partial(trio.serve_listeners, partial(server.on_connection, door), [door.listener])
+                    accepting.start_soon(partial(serve, handler_nursery=connections))
+                task_status.started()
+                await stopping.wait()
+                accepting.cancel_scope.cancel()
+            connections.cancel_scope.deadline = trio.current_time() + STOP_S
+            server.stop_waiting()
+        minding.cancel_scope.cancel()
 
 
 class _Server:
@@ -79,6 +85,16 @@ class _Server:
         self._requests_log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
         self._no_place_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._failed_log = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
+
+    async def mind(self) -> None:
+        """Open the gate when it is time, and end connections that take too long; until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._gate.run)
+            while True:
+                await trio.sleep(LATE_S)
+                now_s = trio.current_time()
+                for connection in self._connections:
+                    connection.end_if_late(now_s)
 
     def stop_waiting(self) -> None:
         """End the connections that wait for a request."""
@@ -161,17 +177,24 @@ class _Gate:
 
     def __init__(self) -> None:
         self._load = Load()
-        self._opens_s = 0.0
-        self._waiting = 0
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._has_come = trio.Event()
 
     async def wait(self) -> None:
         """Until it opens."""
         if self._load.is_busy():
-            opens_s = (trio.current_time() // TOGETHER_S + 1) * TOGETHER_S
-            if opens_s != self._opens_s:
-                self._opens_s, self._waiting = opens_s, 0
-            group, self._waiting = self._waiting // GROUP_MAX, self._waiting + 1
-            await trio.sleep_until(opens_s + group * GROUP_S)
+            self._has_come.set()
+            await self._waiting.park()
+
+    async def run(self) -> None:
+        """Open it for those that wait; until cancelled."""
+        while True:
+            await self._has_come.wait()
+            self._has_come = trio.Event()
+            await trio.sleep_until((trio.current_time() // TOGETHER_S + 1) * TOGETHER_S)
+            for _ in range(0, len(self._waiting), GROUP_MAX):
+                self._waiting.unpark(count=GROUP_MAX)
+                await trio.sleep(GROUP_S)
 
 
 class _Pacer:

@@ -1,0 +1,178 @@
+"""A request of HTTP/1.1 and its answer, as an ASGI application receives and sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from math import inf
+
+import trio
+from starlette.types import Message
+
+from ykactor.actors.clock import system_ns
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
+from ykactor.surfaces.server.transports import Transport
+
+#: How long a connection may take a part of what is sent.
+SEND_S = 10
+_READ_BYTES = 2**16
+#: Parts of an answer that have no more bytes together are sent in one piece.
+_JOINED_BYTES = 2**16
+_GO_ON = b"HTTP/1.1 100 \r\n\r\n"
+_CHUNKED = b"transfer-encoding", b"chunked"
+CLOSE = b"connection", b"close"
+_NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Line:
+    """The bytes of a connection.
+
+    Attributes:
+        due_s: when it has taken too long for what it is doing, of trio's clock. It is looked at now and then: a deadline of trio
+            for each step costs more than the step.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.due_s = inf
+        self.transport = transport
+
+    async def receive(self, reader: RequestReader) -> bool:
+        """Whether something has come. Raises ``trio.BrokenResourceError``."""
+        data = await self.transport.receive_some(_READ_BYTES)
+        reader.receive(data)
+        return bool(data)
+
+    async def send(self, data: bytes | memoryview) -> None:
+        """Send it in time. Raises ``trio.BrokenResourceError``."""
+        self.due_s = trio.current_time() + SEND_S
+        await self.transport.send_all(data)
+        self.due_s = inf
+
+
+class Exchange:
+    """Answers one request.
+
+    Attributes:
+        keeps_alive: whether another request may follow; until something else is sent.
+    """
+
+    def __init__(self, reader: RequestReader, line: Line, head: Head) -> None:
+        self.keeps_alive = head.keeps_alive
+        self._reader = reader
+        self._line = line
+        self._request = head
+        self._awaits_100 = head.awaits_100
+        self._is_received = False
+        self._is_begun = self._is_sent = False
+        #: What is sent with the next part of the body.
+        self._head = b""
+        self._has_body = True
+        self._is_chunked = False
+        #: Of what ``Content-Length`` says.
+        self._left_bytes: int | None = None
+
+    # ---- what is received
+
+    async def receive(self) -> Message:
+        """The next part of the body, and after the last one the end of the connection."""
+        if self._is_received:
+            await self._disconnected()
+            return {"type": "http.disconnect"}
+        with suppress(ProtocolError, trio.BrokenResourceError):
+            part = await self._part()
+            if part is not None:
+                self._is_received = not part
+                return {"type": "http.request", "body": part, "more_body": bool(part)}
+        self._is_received, self.keeps_alive = True, False
+        return {"type": "http.disconnect"}
+
+    async def _part(self) -> bytes | None:
+        """The next one of the body, after the last one b""; None: it does not come."""
+        while (part := self._reader.next()) is None:
+            if self._awaits_100:
+                self._awaits_100 = False
+                await self._line.send(_GO_ON)
+            if not await self._line.receive(self._reader):
+                return None
+        assert isinstance(part, bytes)
+        return part
+
+    async def _disconnected(self) -> None:
+        """Until the peer has gone. What it sends meanwhile is the next request, of which no more than a head is taken."""
+        with suppress(trio.BrokenResourceError):
+            while await self._line.receive(self._reader):
+                if self._reader.left_bytes > HEAD_BYTES_MAX:
+                    await trio.sleep_forever()
+
+    def is_over(self) -> bool:
+        """Whether the next request may be read: a body that nobody has read, and that has not come or is wrong, is in its way."""
+        if not (self.keeps_alive and self._is_sent):
+            return False
+        with suppress(ProtocolError):
+            while not self._is_received and (part := self._reader.next()) is not None:
+                self._is_received = not part
+        return self._is_received
+
+    # ---- what is sent
+
+    async def send(self, message: Message) -> None:
+        """A head, or a part of a body. A head is sent with the first part."""
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message["headers"])
+            return
+        body, is_last = message.get("body", b"") if self._has_body else b"", not message.get("more_body", False)
+        parts, self._head = [self._head, *self._framed(body, is_last=is_last)], b""
+        if sum(len(part) for part in parts) <= _JOINED_BYTES:
+            parts = [b"".join(parts)]
+        for part in parts:
+            if part:
+                await self._line.send(part)
+        self._is_sent = is_last and not self._left_bytes
+
+    def _begin(self, status: int, headers: Headers) -> None:
+        self._is_begun = True
+        self._has_body = self._request.method != "HEAD" and status not in _NO_BODY
+        length = dict(headers).get(b"content-length")
+        if self._has_body and length is not None:
+            self._left_bytes = int(length)
+        self._is_chunked = self._has_body and length is None and self._request.version == "1.1"
+        is_framed = not self._has_body or length is not None or self._is_chunked
+        self.keeps_alive &= is_framed and CLOSE not in headers
+        framing = [*([_CHUNKED] if self._is_chunked else []), *([] if self.keeps_alive or CLOSE in headers else [CLOSE])]
+        self._head = head_of(status, [*headers, *framing])
+
+    def _framed(self, body: bytes | memoryview, *, is_last: bool) -> list[bytes | memoryview]:
+        if self._left_bytes is not None:
+            self._left_bytes -= len(body)
+            if self._left_bytes < 0:
+                raise ValueError(f"found {-self._left_bytes} bytes more than Content-Length says")
+        if not self._is_chunked:
+            return [body]
+        chunk = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+        return [*chunk, b"0\r\n\r\n"] if is_last else chunk
+
+    async def end(self) -> None:
+        """Nothing follows; an application that has failed has sent nothing, or not all."""
+        if not self._is_begun:
+            await self.send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0")]})
+            await self.send({"type": "http.response.body"})
+
+
+def head_of(status: int, headers: Headers) -> bytes:
+    """The head of an answer, with its date."""
+    lines = [b"HTTP/1.1 %d \r\n" % status, *(b"%b: %b\r\n" % header for header in headers), _date(system_ns() // S_NS)]
+    head = b"".join(lines)
+    if not head.count(b"\r") == head.count(b"\n") == len(lines):  # it would be another header, or the body
+        raise ValueError("found the end of a line in a header")
+    return head + b"\r\n"
+
+
+@lru_cache(maxsize=1)
+def _date(now_s: int) -> bytes:
+    return b"date: %b\r\n" % formatdate(now_s, usegmt=True).encode()
