@@ -46,7 +46,7 @@ async def slow_peers(abused: Target, count: int) -> str:
         nursery.cancel_scope.cancel()
     await returns(abused.descriptors, descriptors)
     # The allocator keeps some of what so many needed at once; how much is left of each is seen by ``many_connections``.
-    await returns(abused.memory, memory + KEPT_BYTES + count * PEER_BYTES)
+    await returns(abused.memory, memory + KEPT_BYTES + 2 * count * PEER_BYTES)
     return f"{3 * count} slow peers cost {cost >> 20} MiB; a calm follower waits {1e3 * latencies[50]:.1f} ms"
 
 

@@ -358,6 +358,7 @@ async def test_what_is_followed_is_said(options, expected):
 async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
     """However often the connection is cut, the follower sees every event once."""
     monkeypatch.setattr("ykactor.client.backoff.BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr("ykactor.client.follower.LASTING_S", 0)
     told = []
     async with running_daemon() as daemon:
         async with cutting_proxy(address_of(daemon)) as proxy, connect(daemon.url, rm_id="rm-1") as rm:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from functools import partial
+from math import inf
 
 import pytest
 import trio
@@ -194,6 +195,9 @@ async def test_plain_resource_manager():
                     receive_all(rm, timeout)
             rm.request(asks("t2"))
             while keys(rm.receive(180)) != ["t2"]:
+                pass
+            rm.request(asks("t3"))
+            while keys(rm.receive(inf)) != ["t3"]:
                 pass
 
     async with daemon_here() as (_, url):

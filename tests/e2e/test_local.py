@@ -276,7 +276,16 @@ async def test_without_a_daemon_run_says_what_to_start(directory: Path) -> None:
 async def test_memory_without_a_unit_is_refused(tmp_path: Path) -> None:
     """One byte was not meant."""
     _, errors = await run_command("run", "--local-dir", tmp_path, "--memory", "1", "--", "true", expect=exit_codes.USAGE)
-    assert "found --memory of 1 bytes, expected at least 1Mi" in errors
+    assert "found --memory of 1 bytes, expected at least 1Mi, or 0: 1Gi are gibibytes" in errors
+
+
+@pytest.mark.parametrize("name", ["vcore", "memory", "gpu"])
+async def test_a_resource_has_one_option(tmp_path: Path, name: str) -> None:
+    """The other one would be silently without effect."""
+    _, errors = await run_command(
+        "run", "--local-dir", tmp_path, "--resource", f"{name}=1", "--", "true", expect=exit_codes.USAGE
+    )
+    assert f"found --resource {name}, expected --{name}" in errors
 
 
 async def test_without_a_local_resource_manager_run_says_what_to_start(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ import pytest
 from world import World, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages import reasons
+from ykactor.core.messages.pending_causes import Place
 from ykactor.core.messages.submissions import Submission
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource
 
 GIB = 2**30
 
@@ -46,6 +49,22 @@ def test_three_names_and_how_many_more() -> None:
 
 
 # ---- can never fit, not now
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (Place(QueuePath("root.a"), "", "vcore", 0, 1000), "can never fit: wants 2, may have at most 1 vcore in queue root.a"),
+        (
+            Place(QueuePath("root"), "user bob", "vcore", 0, 1000),
+            "can never fit: wants 2, may have at most 1 vcore in the limit of user bob in queue root",
+        ),
+        (Place(QueuePath("root"), "", "vcore", 0, 1000), "wants 2, has 1 of 1 vcore in the cluster"),
+    ],
+)
+def test_what_is_above_a_quota_can_never_fit(place: Place, text: str) -> None:
+    """The cluster is no quota: a larger node may come."""
+    assert reasons.no_room(place, Resource({"vcore": 2000})) == text
 
 
 def test_what_can_never_fit_is_told_from_what_does_not_fit_now() -> None:

@@ -5,6 +5,9 @@ import random
 #: The first and the longest pause before the next attempt; the actual pause is random, at least half of it.
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 10.0
+#: After a session that has lasted so long, the next attempt to connect is like the first one. Whatever ends sessions at once,
+#: such as a daemon that dies of what it is told, is tried less and less often.
+LASTING_S = 10.0
 
 
 def pause_s(attempt: int, rng: random.Random) -> float:

@@ -4,12 +4,13 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 from typing import Unpack
 
 import trio
 from msgspec import structs
 
-from ykactor.client.backoff import pause_s
+from ykactor.client.backoff import LASTING_S, pause_s
 from ykactor.client.connection import MessageStream, encoding_named, is_refused, open_connection
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
@@ -76,9 +77,10 @@ class Follower:
         patient_until = trio.current_time() + self._wait_s
         try:
             while True:
-                began_from = self._subscribe.from_
+                since_s = inf
                 try:
                     async with self._open() as connection:
+                        since_s = trio.current_time()
                         await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
                     if self.begun.is_set():
@@ -92,9 +94,10 @@ class Follower:
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
                         raise
                     self._resume_from("snapshot")
-                has_moved = self._subscribe.from_ != began_from
-                attempt = 0 if has_moved or not self.begun.is_set() else attempt + 1
+                if trio.current_time() - since_s >= LASTING_S:
+                    attempt = 0
                 await trio.sleep(pause_s(attempt, self._rng))
+                attempt += self.begun.is_set()
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
             self.begun.set()

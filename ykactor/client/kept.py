@@ -10,7 +10,7 @@ from typing import NamedTuple, Unpack
 import trio
 from msgspec import structs
 
-from ykactor.client.backoff import pause_s
+from ykactor.client.backoff import LASTING_S, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
@@ -20,11 +20,6 @@ from ykactor.wire.si.codec import ProtocolError
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"
-
-
-#: After a session that has lasted so long, the next attempt to connect is like the first one. Whatever ends sessions at once,
-#: such as a daemon that dies of what it is told, is tried less and less often.
-LASTING_S = 10.0
 
 
 class Refusal(NamedTuple):

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -113,7 +114,7 @@ class Received(Messages[T]):
         TimeoutError
         Disconnected
         """
-        return self._take(timeout)
+        return self._take(None if timeout == inf else timeout)
 
 
 @mirrors(client.ResourceManager)

@@ -73,7 +73,7 @@ def no_room(place: Place, wanted: Resource) -> str:
         where = "in the cluster" if place.queue_name == "root" else f"in {queue}"
     amount = wanted.get(place.resource, 0)
     if place.used is not None and place.max is not None:
-        if amount > place.max and place.queue_name != "root":
+        if amount > place.max and (place.whose or place.queue_name != "root"):
             size, unit = _unit(place.resource, amount)
             most = _shown(place.max, size)
             return f"can never fit: wants {_shown(amount, size, rounds_up=True)}, may have at most {most} {unit} {where}"

@@ -26,6 +26,8 @@ GANG_MAX = 1_000
 RETRIES_MAX = 100
 #: No process needs less: who wants less has forgotten the unit.
 MEMORY_MIN = 2**20
+#: Resources that have an option of their own.
+_OWN_OPTIONS = ("vcore", "memory", "gpu")
 _ARRAY = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
@@ -115,9 +117,12 @@ def command(
     if gang is not None and (array is not None or retries):
         raise click.UsageError("found --gang with --array or --retries, expected it without")
     first, last = array or (0, (gang or 1) - 1)
+    for resource, _ in others:
+        if resource in _OWN_OPTIONS:
+            raise click.UsageError(f"found --resource {resource}, expected --{resource}")
     amounts = {"gpu": gpu} | dict(others) | dict([vcore, memory])
-    if 0 < amounts["memory"] < MEMORY_MIN:
-        raise click.UsageError(f"found --memory of {amounts['memory']} bytes, expected at least 1Mi, or 0: 4Gi are 4 gibibytes")
+    if 0 < (found := amounts["memory"]) < MEMORY_MIN:
+        raise click.UsageError(f"found --memory of {found} bytes, expected at least 1Mi, or 0: {found}Gi are gibibytes")
     job = Job(
         id="",
         token=secrets.token_hex(16),

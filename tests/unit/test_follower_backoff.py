@@ -1,0 +1,49 @@
+"""When a follower connects again (``client.follower``)."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from ykactor.client import Disconnected
+from ykactor.client.backoff import BACKOFF_MAX_S, LASTING_S
+from ykactor.client.connection import encoding_named
+from ykactor.client.follower import Follower, silently
+from ykactor.client.login import Login
+from ykactor.wire.si import messages as si
+
+
+class Cut(Follower):
+    """Whose sessions are cut after some time, though each has brought events."""
+
+    def __init__(self, lasting_s: float) -> None:
+        super().__init__("", Login(), encoding_named("json"), si.Subscribe(), random.Random(1), silently, 0)
+        self.sessions_s: list[float] = []
+        self._lasting_s = lasting_s
+        self._open: Any = self._opened
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[None]:
+        self.sessions_s.append(trio.current_time())
+        yield
+
+    async def _listen(self, _: object) -> None:
+        self.begun.set()
+        self._resume_from(len(self.sessions_s))
+        await trio.sleep(self._lasting_s)
+        raise Disconnected("cut")
+
+
+@pytest.mark.parametrize(("lasting_s", "pause_s"), [(0.0, BACKOFF_MAX_S), (LASTING_S, 0.2)])
+async def test_the_pause_grows_unless_a_session_lasts(
+    autojump_clock: trio.testing.MockClock, lasting_s: float, pause_s: float
+) -> None:
+    """A daemon that dies of every follower is left alone for a while; one that is restarted now and then is not."""
+    follower = Cut(lasting_s)
+    with trio.move_on_after(20 * (lasting_s + BACKOFF_MAX_S)):
+        await follower.run()
+    *_, last, end = follower.sessions_s
+    assert pause_s / 2 <= end - last - lasting_s <= pause_s
