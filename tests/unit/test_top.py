@@ -43,6 +43,15 @@ def test_a_small_tree() -> None:
     assert lines[6:8] == ["ASKS  REASON", "   2  can never fit: wants 1, may have at most 0.1 vcore in queue root.y"]
 
 
+def test_a_resource_manager_that_is_away() -> None:
+    """Nothing ends or comes while it is, so that is said first."""
+    for is_connected in (True, False):
+        manager = si.RegisteredResourceManager("rm-1", connected=is_connected, since=1_000_000_000_000_000_000)
+        first, *_ = frame(structs.replace(small(2), resource_manager=manager), 20)
+        away = "Resource manager rm-1, away since 2001-09-09T01:46:40.000Z"
+        assert click.unstyle(first).startswith("default: " if is_connected else away)
+
+
 def test_the_last_cycle() -> None:
     """A live daemon tells how long it took."""
     cycles = {"count": 3, "lastSeconds": 0.00123, "meanSeconds": 0.001, "maxSeconds": 0.002}

@@ -27,6 +27,12 @@ def text_of(row: Row) -> str:
     return f"{known['rmID']}, {'connected' if known['connected'] else 'away'} since {time_text(known['since'])}"
 
 
+def absence_of(answer: si.Snapshot) -> str:
+    """``Resource manager rm-1, away since 2026-07-31T09:30:00.000Z``; "" if it is there, or is not shown."""
+    row = row_of(answer)
+    return f"Resource manager {text_of(row)}" if _is_away(row.get("resourceManager")) else ""
+
+
 def column(header: str) -> Column:
     """Red if it is away."""
     return Column(header, text_of, colour=lambda row: "red" if _is_away(row.get("resourceManager")) else None)

@@ -19,10 +19,11 @@ from rich.text import Text
 
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views import partitions, queues, stats
+from ykactor.surfaces.cli.views import partitions, queues, resource_manager, stats
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 from ykactor.surfaces.cli.views.showing import Take, answers, take_snapshot, taking
 from ykactor.surfaces.cli.views.view import State
@@ -52,7 +53,8 @@ def command(daemon: Destination) -> None:
     """Show queues with their usage and what waits for what on the whole terminal, until q or Ctrl-C.
 
     The bar of a queue shows how much it uses of its quota, or of the cluster if it has none, and where its guarantee is; of the
-    resource of which it uses the largest part. If there are more queues than lines, the busiest are shown.
+    resource of which it uses the largest part. If there are more queues than lines, the busiest are shown. A first line says if
+    the resource manager is away.
     """
     if not has_terminal():
         raise Refused("found no terminal, expected one; ykactor queues --watch can be used without")
@@ -110,8 +112,11 @@ async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
 
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     """What is shown of a state on so many lines; each partition gets as many as the others."""
-    share = height // max(1, len(snapshot.partitions))
-    return [line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share)][:height]
+    away = resource_manager.absence_of(snapshot)
+    notices = [click.style(printable(away), fg="red")] if away else []
+    share = (height - len(notices)) // max(1, len(snapshot.partitions))
+    parts = (line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share))
+    return [*notices, *parts][:height]
 
 
 def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:
