@@ -190,3 +190,11 @@ def test_many_nodes_against_sorting(kind: str, seed: int) -> None:
             name = chance.choice(names)
             world.given(node(name, "DRAIN_TO_SCHEDULABLE" if name in cordoned else "DRAIN_NODE"))
             cordoned ^= {name}
+
+
+def test_scores_of_amounts_that_no_float_has() -> None:
+    """AP-138: the invariants compute them to the last bit as the index does, also above 2**53 (they are checked at each step)."""
+    rng = random.Random(1)
+    capacities = {f"n{number}": rng.randrange(2**53, 2**63) for number in range(100)}
+    nodes = {name: ({"memory": capacity}, {"memory": rng.randrange(capacity)}) for name, capacity in capacities.items()}
+    assert len(order_of_nodes(with_usage("fair", nodes), 100)) == 100

@@ -43,7 +43,7 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
     for name in sorted(core.capacity):
         weight = policy.resource_weights.get(name, 0.0)
         if weight > 0 and core.capacity[name]:
-            used += weight * (1.0 - core.available.get(name, 0) / core.capacity[name])
+            used += weight * (1.0 - core.available.get(name, 0) / float(core.capacity[name]))  # as the index, to the last bit
             weights += weight
     utilisation = used / weights if weights else 0.0
     return utilisation if policy.type == "fair" else 1.0 - utilisation
