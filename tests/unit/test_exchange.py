@@ -4,6 +4,7 @@ from functools import partial
 
 import h11
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ class Wire(Transport):
     def __init__(self) -> None:
         self.sent = b""
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+    async def answer(self, data: bytes | memoryview) -> None:
         self.sent += data
 
 
@@ -115,3 +116,20 @@ def test_a_header_has_one_line(value: bytes) -> None:
     """Whatever gets into it: there is no way to write a second header, or a body."""
     with pytest.raises(ValueError, match="end of a line"):
         head_of(200, [(b"location", value)])
+
+
+async def test_others_run_between_the_parts_of_an_answer() -> None:
+    """Also if the peer takes each at once: an answer of many megabytes holds up nobody."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        await answer(exchange_of(Wire()), [b"part"] * 10, headers=((b"content-length", b"40"),))
+        assert turns >= 5
+        nursery.cancel_scope.cancel()

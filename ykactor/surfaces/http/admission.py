@@ -10,6 +10,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.held_limits import exceeded
 from ykactor.surfaces.http.connection_places import ConnectionPlace
+from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.replies import RefusedError
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.server import refusals
@@ -71,13 +72,13 @@ class RequestAdmission:
             raise RefusedError(refused.status.value, refused.reason, _HEADERS.get(refused.status, {})) from None
 
     def _check(self, request: Request, route: Route | None) -> None:
-        headers, path = request.headers, request.scope["path"]
-        refuse_twice(headers.keys())
+        path = request.scope["path"]
+        refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
         if not self._admission.needs_proof and self._door.kind is not DoorKind.UNIX:
-            host = headers.get("host")
-            self._admission.check_page(None if host is None else host_of(host), headers.get("origin"))
+            host = value_of(request, b"host")
+            self._admission.check_page(None if host is None else host_of(host), value_of(request, b"origin"))
         role = Role.READER if route is None or route.role is None else route.role
-        bearer = bearer_of(headers.get("authorization"))
+        bearer = bearer_of(value_of(request, b"authorization"))
         caller = self._admission.caller(role, self._door, self._origin, self._shown, bearer, path)
         request.scope["caller"] = caller
         if not self._place.claim(caller.identity):

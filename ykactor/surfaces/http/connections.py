@@ -86,10 +86,13 @@ class Connection:
     async def _next_head(self) -> Head | None:
         """Of the next request; None: the peer sends no more."""
         self._line.due_s, self._is_idle = trio.current_time() + IDLE_S, True
-        while (head := self._reader.next()) is None:
+        if head := self._reader.next():
+            await trio.lowlevel.checkpoint()  # it has come with others, which must not all be answered at once
+        while head is None:
             if not await self._line.receive(self._reader):
                 return None
             await self._gate()
+            head = self._reader.next()
         self._line.due_s, self._is_idle = inf, False
         assert isinstance(head, Head)
         return head

@@ -44,14 +44,14 @@ class Line:
 
     async def receive(self, reader: RequestReader) -> bool:
         """Whether something has come. Raises ``trio.BrokenResourceError``."""
-        data = await self.transport.receive_some(_READ_BYTES)
+        data = await self.transport.receive_next(_READ_BYTES)
         reader.receive(data)
         return bool(data)
 
     async def send(self, data: bytes | memoryview) -> None:
         """Send it in time. Raises ``trio.BrokenResourceError``."""
         self.due_s = trio.current_time() + SEND_S
-        await self.transport.send_all(data)
+        await self.transport.answer(data)
         self.due_s = inf
 
 
@@ -133,6 +133,8 @@ class Exchange:
         for part in parts:
             if part:
                 await self._line.send(part)
+        if not is_last:
+            await trio.lowlevel.checkpoint()  # an answer may have many parts, and its peer may take each at once
         self._is_sent = is_last and not self._left_bytes
 
     def _begin(self, status: int, headers: Headers) -> None:

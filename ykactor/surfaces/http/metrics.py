@@ -16,8 +16,9 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http.effort import Effort
+from ykactor.surfaces.http.headers import accepts_gzip, encoded
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.replies import InParts, RefusedError, accepts_gzip
+from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, RefusedError
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
 from ykactor.surfaces.metrics.scrape import scrape
@@ -48,10 +49,10 @@ class Metrics:
         if identity.queues is not None or not identity.partitions.is_any:
             raise RefusedError(403, f"{identity.name} does not see all queues and partitions, of which metrics are (SE-27)")
         page = await self.page()
-        headers = {"Content-Type": MEDIA_TYPE, "Vary": "Accept-Encoding"}
-        if not accepts_gzip(request.headers):
-            return InParts(page.parts, 200, headers)
-        return InParts(await page.zipped(), 200, headers | {"Content-Encoding": "gzip"})
+        media_type = "Content-Type", MEDIA_TYPE
+        if not accepts_gzip(request):
+            return InParts(page.parts, 200, encoded(media_type, *PLAIN))
+        return InParts(await page.zipped(), 200, encoded(media_type, *ZIPPED))
 
     async def page(self) -> Page:
         """The last scrape, or a new one if that is too old."""

@@ -6,16 +6,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 import trio
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ykactor.surfaces.http.headers import Headers, accepts_gzip, encoded
 from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
 JSON = "application/json; charset=UTF-8"
+#: Headers of an answer that is short, of one that could be compressed, and of one that is.
+_SHORT: tuple[tuple[str, str], ...] = ()
+PLAIN = (("Vary", "Accept-Encoding"),)
+ZIPPED = (*PLAIN, ("Content-Encoding", "gzip"))
 _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
 #: Sends a part of a body.
 Write = Callable[[bytes | memoryview], Awaitable[None]]
@@ -45,10 +49,15 @@ def error_page(status: int, message: str) -> Page:
 
 
 class InParts(Response):
-    """A response whose body is sent in parts, so that a large one holds up nobody."""
+    """A response whose body is sent in parts, so that a large one holds up nobody.
 
-    def __init__(self, parts: list[bytes], status: int, headers: dict[str, str]) -> None:
-        super().__init__(status_code=status, headers={**headers, "Content-Length": str(sum(map(len, parts)))})
+    Args:
+        headers: as they are sent: the base would make them anew for each answer.
+    """
+
+    def __init__(self, parts: list[bytes], status: int, headers: Headers) -> None:
+        self.status_code = status
+        self.raw_headers = [*headers, (b"content-length", b"%d" % sum(map(len, parts)))]
         self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,28 +122,13 @@ async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:
 
 async def reply(request: Request, page: Page, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
     """A page as an answer, compressed if the client takes it so."""
-    shown = {"Content-Type": media_type, **cors(allowed_methods(request)), **(headers or {})}
-    parts = page.parts
+    parts, encoding = page.parts, _SHORT
     if page.length >= GZIP_BYTES_MIN:
-        shown["Vary"] = "Accept-Encoding"
-        if accepts_gzip(request.headers):
-            parts = await page.zipped()
-            shown["Content-Encoding"] = "gzip"
-    return InParts(parts, page.status, shown)
-
-
-def accepts_gzip(headers: Headers) -> bool:
-    """Whether ``Accept-Encoding`` lists ``gzip``, and not with the weight 0."""
-    for item in ",".join(headers.getlist("accept-encoding")).split(","):
-        name, *parameters = (part.strip().lower() for part in item.split(";"))
-        if name == "gzip":
-            return not any(_is_zero(parameter) for parameter in parameters)
-    return False
-
-
-def _is_zero(parameter: str) -> bool:
-    name, _, value = parameter.partition("=")
-    return name.strip() == "q" and value.strip().strip("0") in ("", ".")
+        encoding = PLAIN
+        if accepts_gzip(request):
+            parts, encoding = await page.zipped(), ZIPPED
+    shown = {**cors(allowed_methods(request)), **(headers or {})}
+    return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))
 
 
 def allowed_methods(request: Request) -> str:

@@ -49,7 +49,9 @@ class Head(Struct, eq=False):
     @property
     def awaits_100(self) -> bool:
         """Whether the body comes when it is wanted."""
-        return any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers)
+        return self.version == "1.1" and any(
+            name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
+        )
 
 
 class RequestReader:

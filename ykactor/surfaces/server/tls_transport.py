@@ -129,6 +129,10 @@ class TlsTransport(Transport):
                 self._tls.write(memoryview(data)[start : start + CHUNK_BYTES])
             await self._drained()
 
+    async def answer(self, data: bytes | memoryview) -> None:
+        """As of the base."""
+        await self.send_all(data)
+
     async def _drained(self) -> None:
         """Wait until the socket has taken all that is encrypted."""
         await trio.lowlevel.checkpoint()
@@ -148,6 +152,10 @@ class TlsTransport(Transport):
             else:
                 self._incoming.write_eof()
         return data
+
+    async def receive_next(self, max_bytes: int) -> bytes | bytearray:
+        """As of the base."""
+        return await self.receive_some(max_bytes)
 
     def _decrypted(self, max_bytes: int) -> bytes | None:
         """What can be read of what has come; None if that is nothing, b"" at the end."""

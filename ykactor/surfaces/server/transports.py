@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import trio
 
 from ykactor.access.credentials import Credentials
@@ -47,6 +49,32 @@ class Transport(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """As of trio."""
         return await self._stream.receive_some(max_bytes)
+
+    # ---- for a peer that sends something, waits for the answer, and only then sends more
+
+    async def receive_next(self, max_bytes: int) -> bytes | bytearray:
+        """As ``receive_some``, but it waits before it looks, as nothing is there yet."""
+        while True:
+            await trio.lowlevel.wait_readable(self.socket)
+            try:
+                return os.read(self.socket.fileno(), max_bytes)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise trio.BrokenResourceError(str(error)) from error
+
+    async def answer(self, data: bytes | memoryview) -> None:
+        """As ``send_all``, but it waits only while the socket takes nothing: an answer has been waited for already."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(self.socket.fileno(), left) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self.socket)
+            except OSError as error:
+                raise trio.BrokenResourceError(str(error)) from error
+
+    # ---- the end
 
     async def send_eof(self) -> None:
         """As of trio."""

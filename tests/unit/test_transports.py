@@ -1,0 +1,74 @@
+"""How bytes go over a socket to a peer that is slow, or has gone."""
+
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from ykactor.surfaces.server.transports import Transport
+
+Pair = tuple[Transport, trio.SocketStream]
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    """Both ends; the first has little room for what is sent."""
+    here, there = trio.socket.socketpair()
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    transport, peer = Transport(trio.SocketStream(here)), trio.SocketStream(there)
+    async with transport, peer:
+        yield transport, peer
+
+
+async def test_an_answer_waits_for_a_peer_that_reads_slowly(pair: Pair) -> None:
+    """All of it comes, in its order."""
+    transport, peer = pair
+    data, received = bytes(range(256)) * 2**10, bytearray()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(transport.answer, data)
+        while len(received) < len(data):
+            received += await peer.receive_some(1000)
+            await trio.lowlevel.checkpoint()
+    assert received == data
+
+
+async def test_an_answer_to_a_peer_that_has_gone_fails(pair: Pair) -> None:
+    """Also if it has gone in the middle."""
+    transport, peer = pair
+    with pytest.RaisesGroup(trio.BrokenResourceError):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport.answer, bytes(2**20))
+            await peer.receive_some(1000)
+            await peer.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        await transport.answer(b"more")
+
+
+async def test_the_next_bytes_are_waited_for(pair: Pair) -> None:
+    """Then they are what has come, and b"" at the end."""
+    transport, peer = pair
+    received: list[bytes | bytearray] = []
+
+    async def receive() -> None:
+        while data := await transport.receive_next(100):
+            received.append(data)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        for part in b"one", b"two":
+            await trio.testing.wait_all_tasks_blocked()
+            await peer.send_all(part)
+        await trio.testing.wait_all_tasks_blocked()
+        assert received == [b"one", b"two"]
+        await peer.send_eof()
+
+
+async def test_the_next_bytes_of_a_peer_that_has_gone_fail(pair: Pair) -> None:
+    """It has not read what was sent: that is no end."""
+    transport, peer = pair
+    await transport.answer(b"unread")
+    await peer.aclose()
+    with pytest.raises(trio.BrokenResourceError):
+        await transport.receive_next(100)
