@@ -12,6 +12,7 @@ from ykactor.core.values.resources import (
     min_union,
     pruned,
     saturated,
+    saturated_and_pruned,
     strictly_positive,
     subtract_from,
     subtracted,
@@ -26,6 +27,7 @@ from ykactor.core.values.resources import (
 def test_quantities_saturate(value: int, expected: int) -> None:
     """What leaves the core saturates at -2**63 and 2**63 - 1 instead of wrapping (QU-1)."""
     assert saturated({"a": value}) == {"a": expected}
+    assert saturated_and_pruned({"a": value, "b": 0}) == pruned({"a": expected})
 
 
 @pytest.mark.parametrize(

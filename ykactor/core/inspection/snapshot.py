@@ -32,16 +32,12 @@ from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource, min_union, pruned, saturated
+from ykactor.core.values.resources import Resource, min_union, saturated, saturated_and_pruned
 
 #: An entry of pending asks takes as long as so many items: 10 us.
 _ENTRY_ITEMS = 5
 #: One of an application that has ended: 7 us.
 _ENDED_ITEMS = 3
-
-
-def _shown(resource: Resource) -> Resource:
-    return saturated(pruned(resource))
 
 
 def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
@@ -62,10 +58,10 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict
     nodes = {}
     for node_id, node in sorted(partition.registry.nodes.items()):
         nodes[node_id] = {
-            "allocated": _shown(node.allocated),
+            "allocated": saturated_and_pruned(node.allocated),
             "allocations": sorted([key for _, key in node.allocations] + list(node.foreign)),
             "schedulable": node.schedulable,
-            "occupied": _shown(node.occupied),
+            "occupied": saturated_and_pruned(node.occupied),
         }
         if pace.is_due(1 + len(node.allocations)):
             yield ()
@@ -83,8 +79,8 @@ def _state_of(ended: EndedApplication) -> dict[str, Any]:
 
 def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
     return {
-        "allocated": _shown(queue.allocated),
-        "pending": _shown(queue.pending),
+        "allocated": saturated_and_pruned(queue.allocated),
+        "pending": saturated_and_pruned(queue.pending),
         "priority": PRIORITY_MIN if queue.priority is None else queue.priority,
         "state": partition.registry.queues[queue.path].state.value,
     }
@@ -149,7 +145,7 @@ def _application_state(state: SchedulerState, waiting: PendingApplication, cause
         "groups": list(waiting.who.groups),
         "submissionTime": waiting.submission_ns,
         "priority": PRIORITY_MIN if highest is None else highest,
-        "allocated": _shown(waiting.allocated),
+        "allocated": saturated_and_pruned(waiting.allocated),
         "pending": _pending(state, waiting, causes),
         **_held(waiting.hold),
     }
@@ -227,7 +223,7 @@ def _preemption_state(state: SchedulerState) -> dict[str, Any]:
         "evictions": preemptions.counts.evictions,
         "inVain": preemptions.counts.in_vain,
         "refused": preemptions.counts.refused,
-        "workLost": _shown(preemptions.counts.work_lost),
+        "workLost": saturated_and_pruned(preemptions.counts.work_lost),
         "preemptors": len(preemptions.by_ask),
         "victims": len(preemptions.victims),
     }
@@ -238,7 +234,7 @@ def _limit_state(tracker: Tracker) -> dict[str, Any]:
         "queue": tracker.path,
         "whose": str(tracker.whose),
         "max": tracker.limit,
-        "allocated": _shown(tracker.allocated),
+        "allocated": saturated_and_pruned(tracker.allocated),
         "maxApplications": tracker.max_applications,
         "applications": sorted(tracker.applications),
     }

@@ -21,6 +21,15 @@ def saturated(resource: Resource) -> Resource:
     }
 
 
+def saturated_and_pruned(resource: Resource) -> Resource:
+    """As ``saturated``, without the types whose value is 0."""
+    return {
+        name: quantity if QUANTITY_MIN <= quantity <= QUANTITY_MAX else (QUANTITY_MAX if quantity > 0 else QUANTITY_MIN)
+        for name, quantity in resource.items()
+        if quantity
+    }
+
+
 def add_to(target: Resource, delta: Resource) -> None:
     """Add ``delta`` to ``target`` in place; an absent type is 0."""
     for name, quantity in delta.items():

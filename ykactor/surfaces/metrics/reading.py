@@ -14,7 +14,7 @@ from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource, add_to, pruned, saturated
+from ykactor.core.values.resources import Resource, add_to, saturated, saturated_and_pruned
 from ykactor.surfaces.metrics.waiting import by_reason
 
 #: Apache YuniKorn has no longer the state Starting, in which an application runs already.
@@ -104,9 +104,9 @@ def _queue(queue: QueueNode) -> QueueFigures:
         {
             "guaranteed": saturated(queue.config.guaranteed or {}),
             "max": saturated(queue.max or {}),
-            "allocated": saturated(pruned(queue.allocated)),
-            "pending": saturated(pruned(queue.pending)),
-            "preempting": saturated(pruned(queue.preempting)),
+            "allocated": saturated_and_pruned(queue.allocated),
+            "pending": saturated_and_pruned(queue.pending),
+            "preempting": saturated_and_pruned(queue.preempting),
         },
     )
 

@@ -12,7 +12,7 @@ from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.pending_causes import PendingCauses
-from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import Resource, add_to, most
 from ykactor.core.values.times import MS_NS
@@ -29,6 +29,7 @@ _SHOWN = {state: state.value for state in ApplicationState} | {ApplicationState.
 #: An application, and each ask and allocation, takes as long as so many other items: 20 us.
 _ENTRY_ITEMS = 10
 _SMALL_MAX = 20
+_NO_HISTORY = types.ResourceHistory()
 
 
 def are_small(found: Iterable[Application]) -> bool:
@@ -92,8 +93,8 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
 
 def _live_application(look: Look, application: Application, causes: PendingCauses, pace: Pace) -> Pausing[bytes]:
     pending, total = look.state.applications[application.application_id], dict[str, int]()
-    asks = yield from _requests(look, pending, causes, total, pace)
-    tasks = yield from _allocations(look, application, pace)
+    asks = (yield from _requests(look, pending, causes, total, pace)) if pending.asks else []
+    tasks = (yield from _allocations(look, application, pace)) if application.allocations else []
     highest = pending.priorities.highest
     shown = types.Application(
         application_id=application.application_id,
@@ -133,8 +134,6 @@ def _requests(
     """The pending asks by their arrival, encoded; what they want is added to ``total``."""
     known: dict[AskQueue, PendingCause] = {}
     found: list[bytes] = []
-    if not pending.asks:
-        return found
     for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in pending.asks.items())):
         ask, queue = pending.asks[key]
         add_to(total, ask.spec.resource)
@@ -152,8 +151,11 @@ def _requests(
 
 def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[list[bytes]]:
     """What runs by its arrival, encoded."""
-    running, found = application.allocations, []
-    for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())):
+    running, found = application.allocations, list[bytes]()
+    keys: Iterable[AllocationKey] = running
+    if len(running) > 1:
+        keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))
+    for key in keys:
         found.append(encode_part(allocation(look, application, key)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
@@ -197,6 +199,8 @@ def _start_ms(past: Past) -> int:
 
 
 def _history(look: Look, past: Past) -> types.ResourceHistory:
+    if not (past.used or past.preempted or past.placeholders):
+        return _NO_HISTORY
     return types.ResourceHistory(
         resource_usage=_by_type(look, past.used),
         preempted_resource=_by_type(look, past.preempted),

@@ -8,7 +8,7 @@ from ykactor.access.view import View
 from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.resources import Resource, pruned, saturated
+from ykactor.core.values.resources import Resource, saturated, saturated_and_pruned
 from ykactor.core.values.times import MS_NS
 from ykactor.wire.rest.types import Percent
 
@@ -43,7 +43,7 @@ class Look(Struct, frozen=True, gc=False):
 
 def used(resource: Resource) -> Resource:
     """An amount that is used: types that are not used are left out."""
-    return saturated(pruned(resource))
+    return saturated_and_pruned(resource)
 
 
 def limit(resource: Resource | None) -> Resource:

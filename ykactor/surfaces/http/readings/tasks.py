@@ -33,14 +33,14 @@ def request(look: Look, ask: Ask, reason: str) -> types.Request:
 def allocation(look: Look, application: Application, key: AllocationKey) -> types.Allocation:
     """An allocation of an application."""
     ask, node_id = application.allocations[key]
-    spec, began_ns = ask.spec, application.began_ns[key]
-    requested_ns = application.replaced_ns.get(key, ask.created_ns)
+    spec, began_ns = ask.spec, look.time(application.began_ns[key])
+    requested_ns = look.time(application.replaced_ns.get(key, ask.created_ns))
     return types.Allocation(
         allocation_key=spec.allocation_key,
         allocation_tags=spec.tags,
-        request_time=look.time(requested_ns),
-        allocation_time=look.time(began_ns),
-        allocation_delay=max(0, look.time(began_ns) - look.time(requested_ns)),
+        request_time=requested_ns,
+        allocation_time=began_ns,
+        allocation_delay=max(0, began_ns - requested_ns),
         resource=limit(spec.resource),
         priority=str(spec.priority),
         node_id=node_id,
