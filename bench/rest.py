@@ -1,10 +1,12 @@
 """Readers of the REST API while asks are placed: what they cost the scheduler, and how long they hold the event loop.
 
-The daemon is in this process with its sockets, the readers are in another one. They ask every other phase of a few
-seconds, so that what the machine does beside falls on both kinds alike.
+The daemon is in this process with its sockets, the readers are in another one. They ask in three phases of a few seconds,
+and then pause for one, so that what the machine does beside falls on both kinds alike. They ask in most phases because what
+they may take while nobody asks is saved up for them.
 """
 
 import subprocess
+from statistics import mean
 from time import perf_counter, process_time
 
 import msgspec
@@ -13,7 +15,7 @@ from msgspec import Struct
 
 from bench.daemon import python_process, read_line
 from bench.measures import Samples, watched
-from bench.rest_readers import Outcome
+from bench.rest_readers import ROUND, Outcome, is_read
 from bench.workloads import in_requests, new_applications, nodes, queue_file
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
@@ -31,11 +33,12 @@ _BATCH = 500
 _TASK: si.WireResource = {"vcore": 100, "memory": 2**20}
 #: Until the first phase.
 _BEGIN_S = 3.0
-#: Phases with readers that are not measured: what these take at once when they begin is not what they take all the time.
-_WARM = 3
 _PHASE_S = 5.0
 #: Of a phase; what is taken then is not measured.
 _SETTLE_S = 0.5
+
+#: The tasks that were placed in a second of CPU time, and the longest hold in ms.
+Phase = tuple[float, float]
 
 
 class Read(Struct, frozen=True):
@@ -43,7 +46,8 @@ class Read(Struct, frozen=True):
 
     Attributes:
         rate: requests of readers in a second.
-        rounds: phases of each kind.
+        rounds: of ``ROUND`` phases. Another one before is not measured: what readers take at once when they begin is not what
+            they take all the time.
     """
 
     nodes: int
@@ -75,25 +79,31 @@ async def read(cluster: Read) -> Samples:
         await nursery.start(daemon.run, doors, Notifier(None))
         await _submit(daemon, cluster.setup())
         port, begin_s = doors[-1].listener.socket.getsockname()[1], perf_counter() + _BEGIN_S
-        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + _WARM)
+        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + 1)
         async with python_process("bench.rest_readers", *map(str, arguments), stdout=subprocess.PIPE) as reader:
-            phases = [await _placed(daemon, cluster, number, begin_s) for number in range(2 * (cluster.rounds + _WARM))]
+            phases = [await _placed(daemon, cluster, number, begin_s) for number in range(ROUND * (cluster.rounds + 1))]
             assert reader.stdout is not None
             outcome = msgspec.json.decode(await read_line(reader.stdout), type=Outcome)
         nursery.cancel_scope.cancel()
-    read, alone = phases[2 * _WARM :: 2], phases[2 * _WARM + 1 :: 2]
+    read = [phase for number, phase in enumerate(phases) if is_read(number)][ROUND - 1 :]
+    alone = [phase for number, phase in enumerate(phases) if not is_read(number)]
     return {
-        "per_second": [rate for rate, _ in alone],
+        "per_second": [rate for rate, _ in alone[1:]],
         "read_per_second": [rate for rate, _ in read],
-        "cost_percent": [100 * (1 - with_readers / rate) for (with_readers, _), (rate, _) in zip(read, alone, strict=True)],
-        "hold_ms": [hold_ms for _, hold_ms in alone],
+        "cost_percent": [_cost_percent(read[(ROUND - 1) * i :][: ROUND - 1], alone[i:][:2]) for i in range(cluster.rounds)],
+        "hold_ms": [hold_ms for _, hold_ms in alone[1:]],
         "read_hold_ms": [hold_ms for _, hold_ms in read],
         "slowest_ms": [outcome.slowest_ms],
         "refused": [float(outcome.refused)],
     }
 
 
-async def _placed(daemon: Daemon, cluster: Read, phase: int, begin_s: float) -> tuple[float, float]:
+def _cost_percent(read: list[Phase], alone: list[Phase]) -> float:
+    """Of the phases of a round with readers, beside those before and after them without."""
+    return 100 * (1 - mean(rate for rate, _ in read) / mean(rate for rate, _ in alone))
+
+
+async def _placed(daemon: Daemon, cluster: Read, phase: int, begin_s: float) -> Phase:
     """Place and release tasks in a phase: how many in a second of CPU time that is not idle, and the longest hold."""
     placed, end_s = 0, begin_s + (phase + 1) * _PHASE_S
     await trio.sleep(end_s - _PHASE_S + _SETTLE_S - perf_counter())

@@ -1,4 +1,4 @@
-"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE BEGIN PHASE PHASES``
+"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE BEGIN PHASE ROUNDS``
 (``bench.rest``).
 
 They ask what dashboards and scripts ask, evenly, on connections that stay open, and take answers that are compressed, as
@@ -9,6 +9,7 @@ import sys
 from collections import deque
 from functools import partial
 from http.client import HTTPConnection, RemoteDisconnected
+from itertools import count
 from time import perf_counter
 
 import msgspec
@@ -31,6 +32,8 @@ PATHS = (
 )
 LARGE = (f"{_P}/queues", f"{_P}/nodes", f"{_P}/applications/active", "/ws/v1/scheduler/node-utilizations")
 _CONNECTIONS = 32
+#: Phases of a round; in the last one nobody asks.
+ROUND = 4
 #: Queues, and the first nodes and applications that are asked for.
 _NUMBERS = 100
 
@@ -43,12 +46,17 @@ class Outcome(Struct, frozen=True):
     slowest_ms: float
 
 
-async def read(port: int, rate: int, begin_s: float, phase_s: float, phases: int) -> Outcome:
-    """Ask ``rate`` times a second, every other phase.
+def is_read(phase: int) -> bool:
+    """Whether it is asked in this phase."""
+    return (phase + 1) % ROUND != 0
+
+
+async def read(port: int, rate: int, begin_s: float, phase_s: float, rounds: int) -> Outcome:
+    """Ask ``rate`` times a second.
 
     Args:
         begin_s: when the first phase begins, of the system's monotonic clock, which all processes have.
-        phases: in which it asks.
+        rounds: of ``ROUND`` phases.
     """
     took_ms: list[float] = []
     refused = 0
@@ -67,10 +75,11 @@ async def read(port: int, rate: int, begin_s: float, phase_s: float, phases: int
 
     async with trio.open_nursery() as nursery:
         since_s = trio.current_time() + begin_s - perf_counter()
-        for number in range(int(rate * phase_s) * phases):
-            phase, place = divmod(number, int(rate * phase_s))
-            await trio.sleep_until(since_s + 2 * phase * phase_s + place / rate)
-            nursery.start_soon(ask, path_of(number))
+        numbers = count()
+        for phase in filter(is_read, range(ROUND * rounds)):
+            for place in range(int(rate * phase_s)):
+                await trio.sleep_until(since_s + phase * phase_s + place / rate)
+                nursery.start_soon(ask, path_of(next(numbers)))
     return Outcome(len(took_ms), refused, max(took_ms))
 
 
@@ -95,6 +104,6 @@ def _asked(connection: HTTPConnection, path: str) -> int:
 
 
 if __name__ == "__main__":
-    port, rate, begin_s, phase_s, phases = sys.argv[1:]
-    outcome = trio.run(read, int(port), int(rate), float(begin_s), float(phase_s), int(phases))
+    port, rate, begin_s, phase_s, rounds = sys.argv[1:]
+    outcome = trio.run(read, int(port), int(rate), float(begin_s), float(phase_s), int(rounds))
     print(msgspec.json.encode(outcome).decode(), flush=True)

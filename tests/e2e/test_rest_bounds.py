@@ -278,42 +278,6 @@ async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> N
     assert 9.9 <= trio.current_time() - since_s <= 10.3
 
 
-@pytest.mark.parametrize("is_busy", [True, False])
-async def test_requests_are_answered_together(
-    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, is_busy: bool
-) -> None:
-    """SE-96: while the loop is busy; else at once."""
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: is_busy)
-    passed_s = await moments_of_passing(requests=50, every_s=0.021)
-    assert len(set(passed_s)) == (11 if is_busy else 50)
-
-
-async def test_few_requests_are_answered_at_once(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More would hold the loop: they come a little later."""
-    monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
-    passed_s = await moments_of_passing(requests=100, every_s=0)
-    assert [passed_s.count(moment) for moment in sorted(set(passed_s))] == [server.GROUP_MAX] * (100 // server.GROUP_MAX)
-    assert max(passed_s) < 2 * server.TOGETHER_S
-
-
-async def moments_of_passing(requests: int, every_s: float) -> list[float]:
-    """When requests that come one after the other pass the gate."""
-    gate, passed_s = server._Gate(), list[float]()
-
-    async def request() -> None:
-        await gate.wait()
-        passed_s.append(trio.current_time())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(gate.run)
-        async with trio.open_nursery() as asking:
-            for _ in range(requests):
-                asking.start_soon(request)
-                await trio.sleep(every_s)
-        nursery.cancel_scope.cancel()
-    return passed_s
-
-
 async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the last time that was long enough: more than half of it."""
     worked_s = 0.0

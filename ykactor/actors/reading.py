@@ -42,7 +42,8 @@ async def read_partition(
         answered.set()
 
     try:
-        await inbox.put(Read(while_awaited, done))
+        if not inbox.offer(Read(while_awaited, done)):
+            await inbox.put(Read(while_awaited, done))
         await answered.wait()
     finally:
         is_awaited = False

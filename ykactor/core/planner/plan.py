@@ -10,9 +10,9 @@ from ykactor.core.state.state import SchedulerState
 
 #: Work units of trying one candidate; 1 unit is a look at a node (about 10 us against 0.2 us).
 TRY_WORK = 50
-#: Work between two pauses of a plan: that of 128 candidates, of 15 to 100 us each. More pauses cost
+#: Work between two pauses of a plan: that of 96 candidates, of 15 to 100 us each. More pauses cost
 #: throughput: each lets tasks run that have little to do yet.
-PAUSE_WORK = 128 * TRY_WORK
+PAUSE_WORK = 96 * TRY_WORK
 
 
 class Budget(Struct, frozen=True):

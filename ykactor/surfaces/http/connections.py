@@ -13,7 +13,7 @@ from starlette.types import Message, Scope
 
 from ykactor.surfaces.http.exchange import CLOSE, Exchange, Line, head_of
 from ykactor.surfaces.http.request_reader import Head, ProtocolError, RequestReader
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.server.transports import Readable, Transport
 
 #: How long a connection may wait for a request, and may take for the head of one.
 IDLE_S = 10
@@ -30,7 +30,7 @@ class Connection:
 
     Args:
         state: what the scope of each request has of the connection.
-        gate: waited for before a request is looked at.
+        arrival: waits until the socket can be read, before a request.
         stopping: no request is answered after it.
     """
 
@@ -40,7 +40,7 @@ class Connection:
         app: Application,
         scheme: str,
         state: dict[str, Any],
-        gate: Callable[[], Awaitable[None]],
+        arrival: Readable,
         stopping: trio.Event,
     ) -> None:
         self._line = Line(transport)
@@ -48,7 +48,7 @@ class Connection:
         self._app = app
         self._scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.1"}, "scheme": scheme, "root_path": ""}
         self._state = state
-        self._gate = gate
+        self._arrival = arrival
         self._stopping = stopping
         self._is_idle = False
         self._serving = trio.CancelScope()
@@ -89,9 +89,8 @@ class Connection:
         if head := self._reader.next():
             await trio.lowlevel.checkpoint()  # it has come with others, which must not all be answered at once
         while head is None:
-            if not await self._line.receive(self._reader):
+            if not await self._line.receive(self._reader, self._arrival):
                 return None
-            await self._gate()
             head = self._reader.next()
         self._line.due_s, self._is_idle = inf, False
         assert isinstance(head, Head)

@@ -15,7 +15,7 @@ from starlette.types import Message
 from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.server.transports import Readable, Transport
 
 #: How long a connection may take a part of what is sent.
 SEND_S = 10
@@ -42,9 +42,9 @@ class Line:
         self.due_s = inf
         self.transport = transport
 
-    async def receive(self, reader: RequestReader) -> bool:
+    async def receive(self, reader: RequestReader, readable: Readable = trio.lowlevel.wait_readable) -> bool:
         """Whether something has come. Raises ``trio.BrokenResourceError``."""
-        data = await self.transport.receive_next(_READ_BYTES)
+        data = await self.transport.receive_next(_READ_BYTES, readable)
         reader.receive(data)
         return bool(data)
 

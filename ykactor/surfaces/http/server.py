@@ -14,10 +14,10 @@ from starlette.types import Scope
 
 from ykactor.access.model import Role
 from ykactor.surfaces.http.admission import RequestAdmission
+from ykactor.surfaces.http.arrivals import Arrivals
 from ykactor.surfaces.http.connection_places import ConnectionPlace, ConnectionPlaces
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send, linger
 from ykactor.surfaces.http.exchange import SEND_S
-from ykactor.surfaces.http.load import Load
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
@@ -35,9 +35,6 @@ STOP_S = 2
 #: Requests in a second, of all connections; more have to wait. So many may come at once.
 REQUESTS_PER_S = 500
 BURST = 100
-#: How often requests are answered while the loop is busy, how many at once, and how much later the next ones.
-TOGETHER_S = 0.1
-GROUP_MAX, GROUP_S = 5, 0.005
 #: How often connections are looked at that have taken too long.
 LATE_S = 1.0
 
@@ -76,7 +73,7 @@ class _Server:
     def __init__(self, app: Application, admission: Admission, stopping: trio.Event) -> None:
         self._app = app
         self._pacer = _Pacer()
-        self._gate = _Gate()
+        self._arrivals = Arrivals()
         self._admission = admission
         self._stopping = stopping
         self._places = ConnectionPlaces()
@@ -87,9 +84,9 @@ class _Server:
         self._failed_log = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
 
     async def mind(self) -> None:
-        """Open the gate when it is time, and end connections that take too long; until cancelled."""
+        """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._gate.run)
+            nursery.start_soon(self._arrivals.run)
             while True:
                 await trio.sleep(LATE_S)
                 now_s = trio.current_time()
@@ -161,40 +158,12 @@ class _Server:
     async def _serve(self, door: Door, origin: Origin, transport: Transport, place: ConnectionPlace) -> None:
         admission = RequestAdmission(self._admission, self._requests_log, door, origin, transport.credentials, place)
         scheme = "http" if door.tls is None else "https"
-        connection = Connection(transport, self._call, scheme, {"admission": admission}, self._gate.wait, self._stopping)
+        connection = Connection(transport, self._call, scheme, {"admission": admission}, self._arrivals.wait, self._stopping)
         self._connections.add(connection)
         try:
             await connection.serve()
         finally:
             self._connections.discard(connection)
-
-
-class _Gate:
-    """Lets requests through together while the loop is busy: one alone finds nothing of what it needs in the processor's caches.
-
-    Then it takes three times as long, and the scheduler afterwards finds less of its own.
-    """
-
-    def __init__(self) -> None:
-        self._load = Load()
-        self._waiting = trio.lowlevel.ParkingLot()
-        self._has_come = trio.Event()
-
-    async def wait(self) -> None:
-        """Until it opens."""
-        if self._load.is_busy():
-            self._has_come.set()
-            await self._waiting.park()
-
-    async def run(self) -> None:
-        """Open it for those that wait; until cancelled."""
-        while True:
-            await self._has_come.wait()
-            self._has_come = trio.Event()
-            await trio.sleep_until((trio.current_time() // TOGETHER_S + 1) * TOGETHER_S)
-            for _ in range(0, len(self._waiting), GROUP_MAX):
-                self._waiting.unpark(count=GROUP_MAX)
-                await trio.sleep(GROUP_S)
 
 
 class _Pacer:

@@ -17,7 +17,7 @@ import trio
 from ykactor.access.certificates import shown_by
 from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.frames import Frames
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.server.transports import Readable, Transport
 
 #: What is encrypted at once: four records. No more is kept of what the socket does not take.
 CHUNK_BYTES = 2**16
@@ -146,16 +146,20 @@ class TlsTransport(Transport):
         """As of the base. The end of the connection is an end, also without word of it."""
         await trio.lowlevel.checkpoint()
         while (data := self._decrypted(max_bytes or RECEIVED_BYTES)) is None:
-            received = await self._stream.receive_some(RECEIVED_BYTES)
-            if received:
-                self._incoming.write(received)
-            else:
-                self._incoming.write_eof()
+            self._encrypted(await super().receive_some(RECEIVED_BYTES))
         return data
 
-    async def receive_next(self, max_bytes: int) -> bytes | bytearray:
-        """As of the base."""
-        return await self.receive_some(max_bytes)
+    async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
+        """As of the base, but it looks first: what has come may have had more than was asked for."""
+        while (data := self._decrypted(max_bytes)) is None:
+            self._encrypted(await super().receive_next(RECEIVED_BYTES, readable))
+        return data
+
+    def _encrypted(self, received: bytes | bytearray) -> None:
+        if received:
+            self._incoming.write(received)
+        else:
+            self._incoming.write_eof()
 
     def _decrypted(self, max_bytes: int) -> bytes | None:
         """What can be read of what has come; None if that is nothing, b"" at the end."""

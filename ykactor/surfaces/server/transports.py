@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 
 import trio
 
 from ykactor.access.credentials import Credentials
 from ykactor.surfaces.server.frames import Frames
+
+#: Waits until a socket can be read.
+Readable = Callable[[trio.socket.SocketType], Awaitable[None]]
 
 
 class Transport(trio.abc.HalfCloseableStream):
@@ -52,10 +56,10 @@ class Transport(trio.abc.HalfCloseableStream):
 
     # ---- for a peer that sends something, waits for the answer, and only then sends more
 
-    async def receive_next(self, max_bytes: int) -> bytes | bytearray:
+    async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
         """As ``receive_some``, but it waits before it looks, as nothing is there yet."""
         while True:
-            await trio.lowlevel.wait_readable(self.socket)
+            await readable(self.socket)
             try:
                 return os.read(self.socket.fileno(), max_bytes)
             except BlockingIOError:
