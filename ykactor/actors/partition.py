@@ -32,7 +32,7 @@ from ykactor.actors.commands import (
     TurnRecord,
 )
 from ykactor.actors.connected import NOBODY
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.driving import checkpoint, drive, pause
 from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
@@ -377,7 +377,7 @@ class PartitionActor:
     async def read(self, command: Read) -> Any:
         """What the command reads, between two turns. It changes nothing, so its failure harms only who asked, and is returned."""
         try:
-            return await drive(command.read(self.core, self.scheduler_core.state, self._clock.now_ns()), pause)
+            return await drive(command.read(self.core, self.scheduler_core.state, self._clock.now_ns()), checkpoint)
         except Exception as failure:
             return failure
 

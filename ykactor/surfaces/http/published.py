@@ -31,11 +31,11 @@ from ykactor.wire.rest.codec import PART_BYTES, encode, list_parts
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
 #: What all readers together may take for answers about all that is in a partition, of the time, and while the loop is not busy.
-READ_SHARE = 0.02
+READ_SHARE = 0.015
 IDLE_SHARE = 0.2
 #: How old an answer may be that is shown meanwhile: so much, or up to so much where all that are asked for take longer to make.
 STALE_S = 20.0
-STALE_MAX_S = 60.0
+STALE_MAX_S = 120.0
 #: How often that is reckoned.
 REVIEW_S = 1.0
 #: How much they may take at once when they have taken nothing for a while.
