@@ -10,6 +10,9 @@ from starlette.requests import Request
 
 from ykactor.actors.commands import Read
 from ykactor.actors.reading import read_partition
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http import (
     app,
     configuration,
@@ -23,10 +26,10 @@ from ykactor.surfaces.http import (
 )
 from ykactor.surfaces.http.history import count
 from ykactor.surfaces.http.published import Allowance, Published
-from ykactor.surfaces.http.readings import nodes
+from ykactor.surfaces.http.readings import applications, nodes
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import pieces
-from ykactor.wire.rest.codec import PART_BYTES
+from ykactor.wire.rest.codec import PART_BYTES, Pieces
 from ykactor.wire.si import messages as si
 
 GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
@@ -224,6 +227,34 @@ async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
         assert steps[0] >= 40
 
 
+async def test_an_application_with_thousands_of_asks_is_read_in_pieces() -> None:
+    """None of an answer about it is larger than others, alone and among all."""
+    async with rest_daemon('partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]') as rest:
+        await rest.submit(application("app", "root.a"), application("small", "root.a"), asks("app", 5000), asks("small", 1))
+        alone = await rest.ask("/ws/v1/partition/default/application/app")
+        assert len(alone.body) > PART_BYTES
+        among_all, small = await rest.read("partition/default/queue/root.a/applications")
+        for found in alone.content, among_all:
+            assert sorted(ask["allocationKey"] for ask in found["requests"]) == sorted(f"app-{i}" for i in range(5000))
+        assert small["applicationID"] == "small"
+        steps = list[object]()
+
+        def read(core: PartitionCore, state: SchedulerState, now_ns: int) -> Pausing[None]:
+            found = applications.one(Look(core, state, now_ns, None), "app")
+            while True:
+                try:
+                    steps.append(next(found))
+                except StopIteration as end:
+                    steps.append(end.value)
+                    return
+                yield ()
+
+        await read_partition(rest.daemon.partitions["default"], read)
+        *_, item = steps
+        assert isinstance(item, Pieces)
+        assert max(map(len, item.pieces)) < PART_BYTES
+
+
 async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: nobody waits for what was made before, and nobody makes it too often."""
     async with rest_daemon() as rest:
@@ -248,7 +279,7 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
 async def test_nobody_waits_for_pages_that_were_made_before(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SE-96: pages of which all together take longer than readers may are older, up to a minute, and in turn made again."""
+    """SE-96: pages of which all together take longer than readers may are older, up to two minutes, and in turn made again."""
     monkeypatch.setattr(published, "view_for", lambda _: None)
     monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
 

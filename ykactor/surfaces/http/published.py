@@ -26,7 +26,7 @@ from ykactor.surfaces.http.pages import FRESH_S, Key, Page, Pages
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.surfaces.server.caller import Caller
-from ykactor.wire.rest.codec import PART_BYTES, encode, list_parts
+from ykactor.wire.rest.codec import PART_BYTES, Item, Pieces, encode, list_parts
 
 #: A partition that waits for the disk answers nothing.
 ANSWER_S = 30
@@ -261,7 +261,9 @@ async def _encoded(found: Any) -> list[bytes]:
     """The body of an answer; a reading has encoded what takes long, whole or each item of a list."""
     if isinstance(found, bytes):
         return [found + b"\n"] if len(found) < PART_BYTES else [found, b"\n"]
-    if not (isinstance(found, list) and all(type(item) is bytes for item in found)):
+    if isinstance(found, Pieces):
+        return [*found.pieces, b"\n"]
+    if not (isinstance(found, list) and all(isinstance(item, Item) for item in found)):
         return [encode(found)]
     parts = []
     for part in list_parts(found):

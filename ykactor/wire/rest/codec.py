@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+
+from ykactor.core.values.parts import PART_MAX, Pausing
 
 #: A large body is made and sent in parts of this size.
 PART_BYTES = 2**20
@@ -13,6 +16,16 @@ PART_BYTES = 2**20
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 #: Written so that a browser never takes an answer for a page. These characters are in texts only.
 _ESCAPED = ((b"<", rb"\u003c"), (b">", rb"\u003e"), (b"&", rb"\u0026"))
+
+
+class Pieces(Struct, frozen=True, gc=False):
+    """One object that is encoded, which may be too large to be put together at once."""
+
+    pieces: list[bytes]
+
+
+#: An object that is encoded.
+Item = bytes | Pieces
 
 
 def encode(payload: Any) -> bytes:
@@ -25,25 +38,33 @@ def encode_part(payload: Any) -> bytes:
     return escaped(_ENCODER.encode(payload))
 
 
-def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> bytes:
+def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> Pausing[Item]:
     """An object, which has a field of its own, with further ones before it: lists of such items, those that are not empty."""
-    parts = [b"{"]
+    pieces, count = [b"{"], 0
     for name, items in lists.items():
         if items:
-            parts += (f'"{name}":['.encode(), b",".join(items), b"],")
-    return b"".join((*parts, encode_part(payload)[1:]))
+            pieces += (f'"{name}":['.encode(), b",".join(items[:PART_MAX]))
+            for start in range(PART_MAX, len(items), PART_MAX):
+                yield ()
+                pieces += (b",", b",".join(items[start : start + PART_MAX]))
+            pieces.append(b"],")
+            count += len(items)
+    pieces.append(encode_part(payload)[1:])
+    return b"".join(pieces) if count <= PART_MAX else Pieces(pieces)
 
 
-def list_parts(items: Iterable[bytes]) -> Iterator[bytes]:
+def list_parts(items: Iterable[Item]) -> Iterator[bytes]:
     """One answer from the items of a list, in parts of about ``PART_BYTES``; each takes less than 1 ms."""
     part, size, separator = [b"["], 0, b""
     for item in items:
-        part += (separator, item)
-        size += len(item)
+        for piece in (item,) if isinstance(item, bytes) else item.pieces:
+            part += (separator, piece)
+            size += len(piece)
+            separator = b""
+            if size >= PART_BYTES:
+                yield b"".join(part)
+                part, size = [], 0
         separator = b","
-        if size >= PART_BYTES:
-            yield b"".join(part)
-            part, size = [], 0
     part.append(b"]\n")
     yield b"".join(part)
 

@@ -20,7 +20,7 @@ from ykactor.surfaces.http.readings.look import Look, limit, used
 from ykactor.surfaces.http.readings.tasks import allocation, request
 from ykactor.surfaces.http.times import rfc3339
 from ykactor.wire.rest import types
-from ykactor.wire.rest.codec import encode_part, encode_with
+from ykactor.wire.rest.codec import Item, encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.
 LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
@@ -42,7 +42,7 @@ def are_small(found: Iterable[Application]) -> bool:
     return True
 
 
-def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[bytes]]:
+def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[Item]]:
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
     causes, pace = PendingCauses(look.state), Pace()
     found = []
@@ -82,7 +82,7 @@ def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list
     return found
 
 
-def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Pausing[bytes | None]:
+def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Pausing[Item | None]:
     """A live application, also only if it is in a queue, encoded; None if there is none."""
     found = look.core.registry.applications.get(application_id)
     if found is None or queue not in (None, found) or not look.shows(found):
@@ -91,7 +91,7 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
     return (yield from _live_application(look, application, PendingCauses(look.state), Pace()))
 
 
-def _live_application(look: Look, application: Application, causes: PendingCauses, pace: Pace) -> Pausing[bytes]:
+def _live_application(look: Look, application: Application, causes: PendingCauses, pace: Pace) -> Pausing[Item]:
     pending, total = look.state.applications[application.application_id], dict[str, int]()
     asks = (yield from _requests(look, pending, causes, total, pace)) if pending.asks else []
     tasks = (yield from _allocations(look, application, pace)) if application.allocations else []
@@ -125,7 +125,7 @@ def _live_application(look: Look, application: Application, causes: PendingCause
         resource_history=_history(look, application.past),
         backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
     )
-    return encode_with(shown, {"requests": asks, "allocations": tasks})
+    return (yield from encode_with(shown, {"requests": asks, "allocations": tasks}))
 
 
 def _requests(
