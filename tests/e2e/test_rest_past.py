@@ -24,6 +24,7 @@ from ykactor.core.values.parts import finished
 from ykactor.surfaces.http.readings import applications
 from ykactor.surfaces.http.readings.accounting import resource_seconds
 from ykactor.surfaces.http.readings.look import Look
+from ykactor.wire.rest.codec import Pieces
 from ykactor.wire.si import messages as si
 
 NEVER = -62_135_596_800_000
@@ -65,7 +66,8 @@ def test_a_large_application_is_read_in_parts() -> None:
         for _ in range(1000 // 50):
             next(reading)
         shown = finished(reading)
-    shown = json.loads(shown)
+    assert isinstance(shown, Pieces)
+    shown = json.loads(b"".join(shown.pieces))
     arrived = [int(entry["allocationKey"][1:]) for name in ("allocations", "requests") for entry in shown[name]]
     assert (arrived, len(shown["allocations"])) == (list(range(1000)), 400)
     assert shown["pendingResource"] == {"vcore": 600}

@@ -263,7 +263,7 @@ async def _encoded(found: Any) -> list[bytes]:
         return [found + b"\n"] if len(found) < PART_BYTES else [found, b"\n"]
     if isinstance(found, Pieces):
         return [*found.pieces, b"\n"]
-    if not (isinstance(found, list) and all(isinstance(item, Item) for item in found)):
+    if not (isinstance(found, list) and found and isinstance(found[0], Item)):
         return [encode(found)]
     parts = []
     for part in list_parts(found):
