@@ -233,10 +233,10 @@ def test_a_failed_shape_is_tried_once_for_all_applications() -> None:
 
 
 def first_placement(
-    *applications: str, sizes: tuple[int, ...]
+    *applications: str, sizes: tuple[int, ...], **limits: int
 ) -> tuple[list[EquivalenceClass[Any]], list[EquivalenceClass[Any]]]:
-    """The classes of a leaf before and after the first placement; each application has an ask of each size."""
-    world = make_world(tree(queue("a")), [node("n1", vcore=10)], placements_max=1)
+    """The classes of a leaf with these limits before and after the first placement; each application has an ask of each size."""
+    world = make_world(tree(queue("a", **limits)), [node("n1", vcore=10)], placements_max=1)
     asks = [ask(f"{name}{size}", name, vcore=size) for name in applications for size in sizes]
     world.direct.ingest(world.now_ns, [*(app(name, "root.a") for name in applications), *asks])
     leaf = world.direct.scheduler.state.tree.nodes[QueuePath("root.a")].applications
@@ -250,19 +250,25 @@ def first_placement(
 
 def test_a_class_without_other_members_is_kept() -> None:
     """An application with asks of hundreds of shapes would otherwise leave and make as many classes in one step."""
-    before, after = first_placement("x", sizes=(1, 2, 3))
+    before, after = first_placement("x", sizes=(1, 2, 3), maxapplications=9)
     assert after == before[1:]
 
 
 def test_a_class_with_other_members_is_left() -> None:
-    before, after = first_placement("x", "y", sizes=(1, 2))
+    before, after = first_placement("x", "y", sizes=(1, 2), maxapplications=9)
     assert after[:2] == before
     assert len(after) == 3
 
 
+def test_a_class_is_kept_where_nothing_limits_running_applications() -> None:
+    """An application that has started is no different from one that has not."""
+    before, after = first_placement("x", "y", sizes=(1, 2))
+    assert after == before
+
+
 def test_a_class_that_was_found_short_is_left() -> None:
     """Its result does not hold for the new key."""
-    before, after = first_placement("x", sizes=(20, 1, 2))
+    before, after = first_placement("x", sizes=(20, 1, 2), maxapplications=9)
     assert before[0] not in after
     assert before[2] in after
     assert len(after) == 2

@@ -105,6 +105,15 @@ def test_a_plan_pauses_after_some_candidates(room, monkeypatch):
     assert list(planner.plan(0, Budget(100, PLENTY))) == [[]] * 3
 
 
+def test_a_plan_pauses_within_a_leaf(monkeypatch):
+    """30 asks of 30 sizes in one queue, none of which fits."""
+    monkeypatch.setattr(plan, "PAUSE_WORK", 10 * TRY_WORK)
+    world = make_world(tree(queue("a")), [node("n1", vcore=1)], reserves=False)
+    asks = [ask(f"t{size}", "app-1", vcore=size) for size in range(2, 32)]
+    world.direct.ingest(world.now_ns, [app("app-1", "root.a"), *asks])
+    assert list(world.direct.scheduler.planner.plan(0, Budget(100, PLENTY))) == [[]] * 3
+
+
 def test_pauses_change_no_plan(monkeypatch):
     told = []
     for work in (PLENTY, TRY_WORK):

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from msgspec import structs
 from world import app, ask, foreign, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig
@@ -114,6 +115,48 @@ def test_ask_queue_against_sorting() -> None:
         assert asks.pop() is min(present, key=order_of)
         present.remove(min(present, key=order_of))
     assert not asks
+
+
+class Chances:
+    """Asks may from some age on; some of them were tried, and may again at a later time."""
+
+    delay_ns = 5
+
+    def __init__(self) -> None:
+        self.again_ns: dict[str, int] = {}
+
+    def at_ns(self, ask: Ask) -> int:
+        return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.spec.allocation_key, 0))
+
+
+@pytest.mark.parametrize("created", [1, 8], ids=["by age", "in any order"])
+@pytest.mark.parametrize("priorities", [1, 3])
+def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorities: int) -> None:
+    """The time that is said without one is not after that of any ask."""
+    chance = random.Random(created * priorities)
+    asks, present = AskQueue((shape_of(waiting("t", 0).spec), RESERVES), 1, SchedulingQueue()), list[Ask]()
+    chances, counts = Chances(), {True: 0, False: 0}
+    for now_ns in range(1, 3000):
+        if chance.random() < 0.5:
+            since_ns = now_ns - chance.randrange(created)
+            some = waiting(f"t{now_ns}", now_ns, chance.randrange(priorities), since_ns)
+            present.append(structs.replace(some, since_ns=since_ns))
+            asks.add(order_of(some), present[-1])
+        elif present:
+            gone = chance.choice(present)
+            present.remove(gone)
+            asks.remove(order_of(gone))
+        found, at_ns = asks.first_eligible(now_ns, chances)
+        expected = [ask for ask in sorted(present, key=order_of) if chances.at_ns(ask) <= now_ns]
+        assert found is (expected[0] if expected else None)
+        assert at_ns == chances.at_ns(found) if found else now_ns < at_ns <= min(map(chances.at_ns, present), default=at_ns)
+        if found:
+            chances.again_ns[found.spec.allocation_key] = now_ns + chance.randrange(1, 9)
+        if present:
+            assert asks.oldest_ns() == min(ask.since_ns for ask in present)
+            counts[asks.is_by_age] += 1
+    assert bool(counts[False]) is (created > 1 or priorities > 1)
+    assert counts[True] > 20
 
 
 def test_application_knows_its_highest_priority() -> None:

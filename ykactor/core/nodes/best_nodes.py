@@ -21,12 +21,16 @@ ENTRIES_MAX = 500_000
 SPARE = 64
 
 
+#: A node that suits a shape: its position for the shape, the lowest is the best; its version; the node.
+Entry = tuple[SortKey, int, IndexedNode]
+
+
 class _Heap:
     """The nodes that suit one shape; entries whose version is no longer the node's are stale."""
 
     __slots__ = ("entries", "log_end", "made_with", "readmissions")
 
-    def __init__(self, entries: list[tuple[SortKey, int, IndexedNode]], log_end: int, readmissions: int) -> None:
+    def __init__(self, entries: list[Entry], log_end: int, readmissions: int) -> None:
         self.entries = entries
         #: The number of entries when the heap was built.
         self.made_with = len(entries)
@@ -42,7 +46,7 @@ class BestNodes:
     Args:
         nodes: all nodes; read only.
         pool: all nodes that may suit a shape, and possibly others.
-        rank: the position of an offered node for a shape, the lowest is the best; None if the node does not suit the shape.
+        rank: those of some offered nodes that suit a shape.
         predicates: nodes that are refused for the shape's predicate class are skipped.
 
     Attributes:
@@ -53,7 +57,7 @@ class BestNodes:
         self,
         nodes: dict[NodeID, IndexedNode],
         pool: Callable[[Shape], Iterable[IndexedNode]],
-        rank: Callable[[Shape, IndexedNode], SortKey | None],
+        rank: Callable[[Shape, list[IndexedNode]], list[Entry]],
         predicates: Predicates,
     ) -> None:
         self._nodes = nodes
@@ -108,21 +112,16 @@ class BestNodes:
         if changed:
             heap.log_end += len(changed)
             self.visited += len(changed)
-            for node in dict.fromkeys(changed) if len(changed) > 1 else changed:
-                rank = self._rank(shape, node) if node.offered else None
-                if rank is not None:
-                    heapq.heappush(heap.entries, (rank, node.version, node))
+            for entry in self._rank(shape, [node for node in dict.fromkeys(changed) if node.offered]):
+                heapq.heappush(heap.entries, entry)
         return heap
 
     def _build(self, shape: Shape) -> _Heap:
         if shape in self._heaps:
             self._drop(shape)
-        entries = []
-        for node in self._pool(shape):
-            self.visited += 1
-            rank = self._rank(shape, node) if node.offered else None
-            if rank is not None:
-                entries.append((rank, node.version, node))
+        pool = [node for node in self._pool(shape) if node.offered]
+        self.visited += len(pool)
+        entries = self._rank(shape, pool)
         heapq.heapify(entries)
         heap = _Heap(entries, self._log_start + len(self._log), self._predicates.readmissions)
         self._heaps[shape] = heap

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape
 from ykactor.core.messages.changed import Changed
-from ykactor.core.nodes.best_nodes import BestNodes
+from ykactor.core.nodes.best_nodes import BestNodes, Entry
 from ykactor.core.nodes.changed_nodes import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.labels import Labels
@@ -23,8 +23,8 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.selector import NODE_ID
-from ykactor.core.values.sorted_list import SortedList, SortKey
+from ykactor.core.values.selector import NODE_ID, selects
+from ykactor.core.values.sorted_list import SortedList
 
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
 SCAN_MAX = 64
@@ -44,8 +44,8 @@ class NodeIndex:
         #: Offered nodes that have changed since the order was last needed, and are not in ``_sorted``.
         self._unsorted: dict[NodeID, IndexedNode] = {}
         self._labels = Labels(self.nodes)
-        self._fitting = BestNodes(self.nodes, self._pool, _place_if_fits, self.predicates)
-        self._reservable = BestNodes(self.nodes, self._pool, _shortfall, self.predicates)
+        self._fitting = BestNodes(self.nodes, self._pool, _by_place, self.predicates)
+        self._reservable = BestNodes(self.nodes, self._pool, _by_shortfall, self.predicates)
         #: All changes of nodes, also of those that only have less available or were reserved.
         self.changed = ChangedNodes()
         self._versions = 0
@@ -252,14 +252,31 @@ class NodeIndex:
         self._reservable.note(node)
 
 
-def _place_if_fits(shape: Shape, node: IndexedNode) -> SortKey | None:
-    return node.place if node.fits(shape[0], shape[2]) else None
+def _by_place(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:
+    """The nodes on which the ask fits, by their order."""
+    items, _, selector, _ = shape
+    for name, quantity in items:
+        if quantity > 0:
+            nodes = [node for node in nodes if node.available.get(name, 0) >= quantity]
+    if selector:
+        nodes = [node for node in nodes if selects(selector, node.attributes)]
+    return [(node.place, node.version, node) for node in nodes]
 
 
-def _shortfall(shape: Shape, node: IndexedNode) -> SortKey | None:
-    """The sum over the ask's types of the part that is missing (SC-51); nodes with equal sums are in order."""
-    items, available = shape[0], node.available
-    if not node.could_fit(items, shape[2]):
-        return None
-    parts = (max(0, quantity - max(0, available.get(name, 0))) / quantity for name, quantity in items if quantity > 0)
-    return sum(parts), node.place
+def _by_shortfall(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:
+    """The nodes that are large enough, by the sum over the types of the part that is missing (SC-51), then by their order."""
+    items, _, selector, _ = shape
+    needs = [(name, quantity) for name, quantity in items if quantity > 0]
+    for name, quantity in needs:
+        nodes = [node for node in nodes if node.capacity.get(name, 0) >= quantity]
+    if selector:
+        nodes = [node for node in nodes if selects(selector, node.attributes)]
+    entries: list[Entry] = []
+    for node in nodes:
+        available, missing = node.available, 0.0
+        for name, quantity in needs:
+            left = available.get(name, 0)
+            if left < quantity:
+                missing += (quantity - left) / quantity if left > 0 else 1.0
+        entries.append(((missing, node.place), node.version, node))
+    return entries

@@ -111,10 +111,11 @@ class Planner:
         self._unschedulable.begin_pass()
         while True:
             if queue.is_leaf:
-                if self._try_leaf(plan, queue):
-                    return True
-                if plan.is_pause_due():
-                    yield []
+                while (application := queue.applications.first(self._state.generation, self._state.nodes.opened)) is not None:
+                    if self._try(plan, queue, application):
+                        return True
+                    if plan.is_pause_due():
+                        yield []
             else:
                 child = queue.children.first(self._state.generation)
                 if child is not None:
@@ -135,38 +136,36 @@ class Planner:
             plan.spend(TRY_WORK * (len(plan) - count) + SCAN_WORK * self._reserved.scanned)
         return is_served
 
-    def _try_leaf(self, plan: Plan, leaf: QueueNode) -> bool:
-        """Try the classes of a leaf in order; returns whether anything was decided (SC-21 to SC-24, SC-148)."""
-        state, order = self._state, leaf.applications
-        backs_off = leaf.config.properties.backoff_count > 0
-        while (application := order.first(state.generation, state.nodes.opened)) is not None:
-            plan.try_candidate()
-            if backs_off and self._backs_off(plan, leaf, application):
-                continue
-            queue = application.ask_queues.first()
-            assert queue is not None
-            ask_class = queue.ask_class
-            assert ask_class is not None
-            short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
-            if short is not None:
-                if queue.key[1] == RESERVES or not short[1] or isinstance(short[0], Tracker):  # PE-73
-                    state.park(leaf, ask_class)
-                elif self._unschedulable.run(plan, application, queue, is_without_node=False):
-                    return True
-            elif queue.required_node is not None:
-                if self._try_required(plan, leaf, application, queue):
-                    return True
-                state.park(leaf, ask_class)
-            elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
-                self._report_refusals(plan, leaf, queue)
-                if self._unschedulable.run(plan, application, queue, is_without_node=True):
-                    return True
-                self._backs_off(plan, leaf, application)
-            elif queue.predicate and self._is_held_up(plan, leaf, queue, node):
-                state.park(leaf, ask_class)
-            else:
-                self._place(plan, leaf, application, queue, node)
+    def _try(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
+        """Try the first class of a leaf, whose head is the application; returns whether anything was decided.
+
+        If nothing was, the class is parked, or has another position (SC-21 to SC-24, SC-148).
+        """
+        state = self._state
+        plan.try_candidate()
+        if leaf.config.properties.backoff_count and self._backs_off(plan, leaf, application):
+            return False
+        queue = application.ask_queues.first()
+        assert queue is not None
+        ask_class = queue.ask_class
+        assert ask_class is not None
+        short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
+        if short is not None:
+            if queue.key[1] != RESERVES and short[1] and not isinstance(short[0], Tracker):  # PE-73
+                return self._unschedulable.run(plan, application, queue, is_without_node=False)
+        elif queue.required_node is not None:
+            if self._try_required(plan, leaf, application, queue):
                 return True
+        elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
+            self._report_refusals(plan, leaf, queue)
+            if self._unschedulable.run(plan, application, queue, is_without_node=True):
+                return True
+            self._backs_off(plan, leaf, application)
+            return False
+        elif not queue.predicate or not self._is_held_up(plan, leaf, queue, node):
+            self._place(plan, leaf, application, queue, node)
+            return True
+        state.park(leaf, ask_class)
         return False
 
     def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:

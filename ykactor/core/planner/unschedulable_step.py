@@ -6,7 +6,7 @@ the representative's first is eligible, the class moves to the position of that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from msgspec import Struct
 
 from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask, order_of, shape_of
@@ -15,6 +15,7 @@ from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
 from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
@@ -27,6 +28,30 @@ from ykactor.core.values.times import MS_NS, NEVER
 ATTEMPTS_MAX = 10
 #: When the asks beyond that may try, after the pass.
 PASS_NS = 100 * MS_NS
+
+
+class _Turns(Struct):
+    """When the asks of one class may reserve or preempt.
+
+    Attributes:
+        reserves_ns: how long an ask must have been pending to reserve; NEVER if none may.
+        preempts_ns: the same to preempt.
+        attempts_from_ns: no ask may preempt before this time.
+        delay_ns: the shorter of the two.
+    """
+
+    reserves_ns: int
+    preempts_ns: int
+    attempts_from_ns: int
+    preemptions: PreemptionAttempts
+    delay_ns: int
+
+    def at_ns(self, ask: Ask) -> int:
+        """The Unix time from which an ask may."""
+        if self.preempts_ns == NEVER:
+            return ask.since_ns + self.reserves_ns
+        attempt_ns = max(ask.since_ns + self.preempts_ns, self.preemptions.next_attempt_ns(ask), self.attempts_from_ns)
+        return min(ask.since_ns + self.reserves_ns, attempt_ns)
 
 
 class UnschedulableStep:
@@ -71,8 +96,8 @@ class UnschedulableStep:
         leaf, ask_class = self._state.leaf_of(application), queue.ask_class
         order, now_ns = leaf.applications, plan.now_ns
         assert ask_class is not None
-        eligible_ns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
-        if eligible_ns is None:
+        turns = self._turns(plan, leaf, queue, ask_class, is_without_node=is_without_node)
+        if turns is None:
             if is_without_node and self._waits_for_node(leaf, queue, ask_class, now_ns):
                 self._state.wait(leaf, ask_class)
             else:
@@ -80,9 +105,9 @@ class UnschedulableStep:
             return False
         order.mark_stuck(ask_class)
         self._state.note_eligible()
-        ask, _ = queue.first_eligible(now_ns, eligible_ns)
+        ask, _ = queue.first_eligible(now_ns, turns)
         if ask is None:
-            at_ns = order.hand_over(ask_class, now_ns, eligible_ns)
+            at_ns = order.hand_over(ask_class, now_ns, turns)
             if at_ns > now_ns:
                 self._state.park(leaf, ask_class)
                 self._state.note_eligible(at_ns)
@@ -115,11 +140,8 @@ class UnschedulableStep:
 
     def _turns(
         self, plan: Plan, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, *, is_without_node: bool
-    ) -> Callable[[Ask], int] | None:
-        """The function from an ask of the class to the time when it may reserve or preempt.
-
-        None if no ask may before capacity grows or time passes.
-        """
+    ) -> _Turns | None:
+        """When the asks of the class may reserve or preempt; None if none may before capacity grows or time passes."""
         state, kind, now_ns = self._state, queue.key[1], plan.now_ns
         may_reserve = is_without_node and kind != HAS_NODE and state.reserves
         may_preempt = kind != RESERVES and state.preempts()
@@ -134,20 +156,11 @@ class UnschedulableStep:
             may_reserve = self._node is not None
         if not may_reserve and not may_preempt:
             return None
-        return self._turn_of(now_ns, leaf, RESERVATION_DELAY_NS if may_reserve else NEVER, delay_ns)
-
-    def _turn_of(self, now_ns: int, leaf: QueueNode, reserves_ns: int, preempts_ns: int) -> Callable[[Ask], int]:
-        preemptions = self._state.preemptions
+        reserves_ns = RESERVATION_DELAY_NS if may_reserve else NEVER
         is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
-        attempts_from_ns = now_ns + PASS_NS if is_exhausted else 0
-
-        def eligible_ns(ask: Ask) -> int:
-            if preempts_ns == NEVER:
-                return ask.since_ns + reserves_ns
-            attempt_ns = max(ask.since_ns + preempts_ns, preemptions.next_attempt_ns(ask), attempts_from_ns)
-            return min(ask.since_ns + reserves_ns, attempt_ns)
-
-        return eligible_ns
+        return _Turns(
+            reserves_ns, delay_ns, now_ns + PASS_NS if is_exhausted else 0, state.preemptions, min(reserves_ns, delay_ns)
+        )
 
     def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
         """The node to reserve (SC-51), if the predicate lets the asks run there (SC-53)."""

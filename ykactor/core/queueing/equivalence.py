@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape
@@ -18,6 +17,20 @@ from ykactor.core.values.times import NEVER
 RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
+class Turns(Protocol):
+    """When asks of a class that found no room may reserve or preempt.
+
+    Attributes:
+        delay_ns: how long every ask must have been pending before it may.
+    """
+
+    delay_ns: int
+
+    def at_ns(self, ask: Ask) -> int:
+        """The Unix time from which an ask may."""
+        ...
+
+
 #: What the asks of one ``AskQueue`` have in common: their shape, and one of the three numbers above.
 QueueKey = tuple[Shape, int]
 
@@ -27,6 +40,7 @@ class AskQueue(SortedList[Ask]):
 
     __slots__ = (
         "ask_class",
+        "is_by_age",
         "key",
         "needs",
         "notified",
@@ -55,18 +69,35 @@ class AskQueue(SortedList[Ask]):
         self.ask_class: EquivalenceClass[Any] | None = None
         #: What was last reported of these asks; None while nothing was.
         self.notified: NotifiedAsks | None = None
+        #: Whether no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
+        self.is_by_age = True
 
-    def first_eligible(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> tuple[Ask | None, int]:
+    def add(self, key: SortKey, item: Ask) -> None:
+        """Insert an ask at ``key``, its order."""
+        if not self:
+            self.is_by_age = True
+        elif self.is_by_age:
+            last_key, last = self._entries[-1]
+            self.is_by_age = last_key < key and last.since_ns <= item.since_ns
+        super().add(key, item)
+
+    def oldest_ns(self) -> int:
+        """The time since which the oldest ask has been pending; there must be one."""
+        return self.first().since_ns if self.is_by_age else min(ask.since_ns for ask in self)
+
+    def first_eligible(self, now_ns: int, turns: Turns) -> tuple[Ask | None, int]:
         """Find the first ask that may reserve or preempt by ``now_ns``.
 
-        Returns: the ask and the time from which it may; else None and the earliest time from which one of the asks may.
+        Returns: the ask and the time from which it may; else None and a later time, before which no ask may.
         """
         soonest_ns = NEVER
         for ask in self:
-            at_ns = eligible_ns(ask)
+            at_ns = turns.at_ns(ask)
             if at_ns <= now_ns:
                 return ask, at_ns
             soonest_ns = min(soonest_ns, at_ns)
+            if self.is_by_age and ask.since_ns + turns.delay_ns > now_ns:  # those behind it are no older
+                return None, min(soonest_ns, ask.since_ns + turns.delay_ns)
         return None, soonest_ns
 
 
@@ -171,20 +202,20 @@ class EquivalenceClass(Generic[M]):
         """The asks of ``queue`` joined the class. The age of one ask is noted; that of several is computed when it is needed."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
-    def find_representative(self, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
+    def find_representative(self, now_ns: int, turns: Turns) -> int:
         """Make the first application that has an ask which may reserve or preempt by ``now_ns`` the representative.
 
-        Returns: the time from which that ask may; without one, the earliest time from which an ask of the class may.
+        Returns: the time from which that ask may; without one, a later time, before which no ask of the class may.
         """
         soonest_ns, oldest_ns = NEVER, NEVER
         for application in self._order:
             queue = application.queues[self.key[0]]
-            ask, at_ns = queue.first_eligible(now_ns, eligible_ns)
+            ask, at_ns = queue.first_eligible(now_ns, turns)
             if ask is not None:
                 self.representative = application
                 return at_ns
             soonest_ns = min(soonest_ns, at_ns)
-            oldest_ns = min(oldest_ns, *(ask.since_ns for ask in queue))
+            oldest_ns = min(oldest_ns, queue.oldest_ns())
         self.oldest_ns = oldest_ns
         return soonest_ns
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass
+from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, Turns
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
@@ -161,12 +159,12 @@ class LeafOrder:
             ask_class.stuck = True
             self._stuck.append(ask_class)
 
-    def hand_over(self, ask_class: AskClass, now_ns: int, eligible_ns: Callable[[Ask], int]) -> int:
+    def hand_over(self, ask_class: AskClass, now_ns: int, turns: Turns) -> int:
         """Give the class the position of its first application with an ask that may reserve or preempt by now, if there is one.
 
-        Returns: the time from which that ask may; without one, the earliest time from which an ask of the class may.
+        Returns: the time from which that ask may; without one, a later time, before which no ask of the class may.
         """
-        at_ns = ask_class.find_representative(now_ns, eligible_ns)
+        at_ns = ask_class.find_representative(now_ns, turns)
         if at_ns <= now_ns:
             self._reorder(ask_class)
         return at_ns

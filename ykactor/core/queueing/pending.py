@@ -159,15 +159,15 @@ class PendingApplication:
     def _enqueue(self, ask: Ask, *, has_node: bool = False) -> None:
         shape = shape_of(ask.spec)
         may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
-        key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
+        key, order = (shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES), order_of(ask)
         queue = self.queues.get(key)
         if queue is None:
             self._queues_made += 1
             queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues)
             self.opened.append(queue)
-            self.ask_queues.put(queue, order_of(ask))
+            self.ask_queues.put(queue, order)
             self.ask_queues.park(queue)
-        queue.add(order_of(ask), ask)
+        queue.add(order, ask)
         self.unreported[queue] = None
         if queue.notified is not None:
             queue.notified.add(ask)
@@ -318,7 +318,7 @@ class PendingApplication:
 
     def slots_needed(self) -> int:
         """The running slots that it must find before it may start: ``QUEUE_SLOT`` (QU-51) and ``USER_SLOT`` (QU-73), or 0."""
-        if self.state is not ApplicationState.ACCEPTED:
+        if self.state is not ApplicationState.ACCEPTED or not headroom.limits_slots(self.leaf.path_up, self.trackers):
             return 0
         return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted_as_running else USER_SLOT)
 

@@ -31,7 +31,10 @@ def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> 
 
 def limits_slots(path_up: Iterable[QueueUsage], trackers: TrackerTuple) -> bool:
     """Whether a queue or tracker limits the number of running applications."""
-    return any(queue.config.max_applications for queue in path_up) or any(tracker.max_applications for tracker in trackers)
+    for queue in path_up:
+        if queue.config.max_applications:
+            return True
+    return any(tracker.max_applications for tracker in trackers) if trackers else False
 
 
 def slot_shortage(

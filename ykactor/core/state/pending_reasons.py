@@ -243,7 +243,7 @@ def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
-    return bool(slots_needed) and answer & _HELD != _HELD and headroom.limits_slots(leaf.path_up, trackers)
+    return bool(slots_needed) and answer & _HELD != _HELD
 
 
 def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
