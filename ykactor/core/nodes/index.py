@@ -23,7 +23,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.selector import NODE_ID, selects
+from ykactor.core.values.selector import NODE_ID, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
 
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
@@ -172,9 +172,11 @@ class NodeIndex:
     def _first_of(self, shape: Shape, nodes: list[IndexedNode]) -> IndexedNode | None:
         items, _, selector, predicate = shape
         self._visited += len(nodes)
-        fitting = [node for node in nodes if node.offered and node.fits(items, selector)]
-        admitted = [node for node in fitting if self.predicates.admits(predicate, node.node_id)]
-        return min(admitted, key=lambda node: node.place, default=None)
+        rest = selector if len(selector) > 1 else ()  # a single requirement is met by all of these
+        found = _with_room([node for node in nodes if node.offered], items, rest)
+        if predicate:
+            found = [node for node in found if self.predicates.admits(predicate, node.node_id)]
+        return min(found, key=lambda node: node.place, default=None)
 
     def best_to_reserve(self, shape: Shape) -> IndexedNode | None:
         """The offered node that lacks the least of what the ask needs, of those that are large enough (SC-51).
@@ -254,13 +256,15 @@ class NodeIndex:
 
 def _by_place(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:
     """The nodes on which the ask fits, by their order."""
-    items, _, selector, _ = shape
+    return [(node.place, node.version, node) for node in _with_room(nodes, shape[0], shape[2])]
+
+
+def _with_room(nodes: list[IndexedNode], items: tuple[tuple[str, int], ...], selector: Selector) -> list[IndexedNode]:
+    """As ``IndexedNode.fits``, for many nodes."""
     for name, quantity in items:
         if quantity > 0:
             nodes = [node for node in nodes if node.available.get(name, 0) >= quantity]
-    if selector:
-        nodes = [node for node in nodes if selects(selector, node.attributes)]
-    return [(node.place, node.version, node) for node in nodes]
+    return [node for node in nodes if selects(selector, node.attributes)] if selector else nodes
 
 
 def _by_shortfall(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:

@@ -58,6 +58,9 @@ class QuotaPreemptionStep:
                 victims += choose(leaf, some, rest, spared)
                 if pace.is_due(len(some)):
                     yield []
+            while sorted_parts:  # freeing all at once takes long
+                if pace.is_due(len(sorted_parts.pop())):
+                    yield []
         if count:
             yield from _evict(plan, queue, victims, amount, count)
 

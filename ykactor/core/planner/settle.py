@@ -16,7 +16,7 @@ from ykactor.core.planner.orders import Placement
 from ykactor.core.planner.plan import Plan
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import PART_MAX, in_parts
+from ykactor.core.values.parts import PART_MAX, Pace, in_parts
 
 
 def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Fact]]:
@@ -33,6 +33,8 @@ def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exch
     changes: dict[int, list[Fact]] = {}
     for reply in replies:
         changes.update(reply)
+    if len(replies) > 1:
+        yield []
     facts = yield from _in_plan_order(plan, refused, changes)
     for number, part in enumerate(in_parts(facts)):
         if number:
@@ -57,13 +59,15 @@ def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
 
 def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> Exchange[list[Fact]]:
     """The reported facts and the facts that orders led to, merged in the order of the plan."""
-    facts: list[Fact] = []
+    facts, pace = list[Fact](), Pace()
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
     at, fact = next(reported)
     for position, order in enumerate(plan.orders):
         while at <= position and fact is not None:
             facts.append(fact)
             at, fact = next(reported)
+            if pace.is_due():
+                yield []
         caused = changes.get(position)
         if type(order) is not Placement:
             facts += caused or []
@@ -71,7 +75,7 @@ def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, lis
             facts += with_state_changes(caused, order.planned)
         elif order.node not in refused:
             facts.append(order.planned)
-        if (position + 1) % PART_MAX == 0:
+        if pace.is_due():
             yield []
     while fact is not None:
         facts.append(fact)

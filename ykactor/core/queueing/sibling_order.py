@@ -132,6 +132,7 @@ class _Group(Generic[Q]):
         return min((bucket.ahead_count, *bucket.ready[0]) for bucket in self.buckets.values() if bucket.ready)[3]
 
     def _divide(self) -> None:
+        self._effort.spent += 5 * len(self.members)
         for child in self.members:
             bucket = self._put_in_bucket(child)
             if not child.parked:
