@@ -219,7 +219,10 @@ class FeedSession:
     async def _send_in_parts(self, message: Struct) -> None:
         """Send a message that can be large."""
         encoding = self.peer.encoding
-        for frames in FrameStore().put_in_parts(encoding.encode(message), is_text=encoding is JSON):
+        await trio.lowlevel.checkpoint()
+        data = encoding.encode(message)
+        await trio.lowlevel.checkpoint()
+        for frames in FrameStore().put_in_parts(data, is_text=encoding is JSON):
             await self.peer.send_packed(frames)
 
     async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
