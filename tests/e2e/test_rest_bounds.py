@@ -102,7 +102,8 @@ async def test_an_error_of_the_daemon_ends_one_connection(
         with monkeypatch.context() as failing:
             failing.setattr(app, "_let_in", fail)
             for _ in range(3):
-                assert (await rest.send(GET + b"X: secret\r\n\r\n")).startswith(b"HTTP/1.1 500")
+                with trio.fail_after(5):
+                    assert (await rest.send(GET + b"X: secret\r\n\r\n")).startswith(b"HTTP/1.1 500")
         assert await is_well(rest)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["connection_failed"]
     assert "secret" not in repr([vars(record) for record in caplog.records])

@@ -162,7 +162,7 @@ class Exchange:
     async def end(self) -> None:
         """Nothing follows; an application that has failed has sent nothing, or not all."""
         if not self._is_begun:
-            await self.send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0")]})
+            await self.send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"0"), CLOSE]})
             await self.send({"type": "http.response.body"})
 
 
