@@ -21,6 +21,7 @@ from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.server.caller import Caller
+from ykactor.wire.si.codec import JSON
 
 CONFIG = """
 partitions:
@@ -244,6 +245,13 @@ async def test_pages_are_not_mixed_up() -> None:
         found = [await rest.ask("/ws/v1/partition/default/queues", **bearer(name)) for name in (*READERS, *READERS)]
         children = [len(answer.content["childNames"]) for answer in found]
         assert children == [2, 1, 2] * 2
+        for path in "partitions", "scheduler/node-utilizations":
+            rest.daemon.outboxes.renew("rm-of-all", JSON)
+            asked = [await rest.ask(f"/ws/v1/{path}", **bearer(name)) for name in ("of-partitions", "reader", "of-partitions")]
+            ids = [{each["clusterId"] for each in answer.content} for answer in asked]
+            assert ids == [{""}, {"rm-of-all"}, {""}]
+            rest.daemon.outboxes.renew("another", JSON)
+            assert {each["clusterId"] for each in (await rest.ask(f"/ws/v1/{path}", **bearer("reader"))).content} == {"another"}
 
 
 @pytest.mark.parametrize(("headers", "status"), [

@@ -1,6 +1,9 @@
 """What the REST API endures (SE-96): too much, too slow, too large, too many, and nonsense."""
 
+import itertools
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -8,27 +11,31 @@ from doubles import FakeDaemon, accept_all
 from restdaemon import Rest, application, asks, node, rest_daemon
 from starlette.requests import Request
 
+from ykactor.access.model import Identity
 from ykactor.actors.commands import Read
 from ykactor.actors.reading import read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http import (
+    allowance,
     app,
     configuration,
     connection_places,
     connections,
+    exchange,
     load,
     pages,
     published,
     request_reader,
     server,
 )
+from ykactor.surfaces.http.allowance import Allowance
 from ykactor.surfaces.http.history import count
-from ykactor.surfaces.http.published import Allowance, Published
-from ykactor.surfaces.http.readings import applications, nodes
+from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.http.readings import applications, nodes, users
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import pieces
+from ykactor.surfaces.http.replies import RefusedError, pieces
 from ykactor.wire.rest.codec import PART_BYTES, Pieces
 from ykactor.wire.si import messages as si
 
@@ -194,21 +201,20 @@ def test_large_bodies_are_sent_in_pieces() -> None:
 
 async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock) -> None:
     """SE-96: after a burst, what was taken is made up for before more is; one reads at a time."""
-    allowance, since_s = Allowance(), trio.current_time()
+    of_all, since_s = Allowance(), trio.current_time()
 
     async def read_much() -> None:
         for _ in range(10):
-            async with allowance.turn():
-                assert not allowance.may_renew(0)
+            async with of_all.turn():
                 await trio.sleep(0.5)
-                allowance.charge(0.5, published.READ_SHARE)
+                of_all.charge(0.5, allowance.READ_SHARE)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_much)
         nursery.start_soon(read_much)
     taken_s = trio.current_time() - since_s
-    assert 10 - published.BURST_S - 0.5 <= taken_s * published.READ_SHARE <= 10
-    assert not allowance.may_renew(0)
+    assert 10 - allowance.BURST_S - 0.5 <= taken_s * allowance.READ_SHARE <= 10
+    assert not of_all.may_renew(0, "reader")
 
 
 async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
@@ -269,7 +275,7 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
         await trio.sleep(1)
         shown = await rest.ask("/ws/v1/partition/default/nodes")
         assert (len(shown.content), int(shown.headers["age"]) >= 1) == (1, True)
-        monkeypatch.setattr(published, "STALE_S", 0)
+        monkeypatch.setattr(allowance, "STALE_S", 0)
         with trio.fail_after(30):
             while len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1:
                 pass
@@ -281,12 +287,12 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SE-96: pages of which all together take longer than readers may are older, up to two minutes, and in turn made again."""
-    monkeypatch.setattr(published, "view_for", lambda _: None)
     monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
 
     class Slow(Published):
-        async def _read(self, *_: object) -> pages.Page:
+        async def _read(self, *given: Any) -> pages.Page:
             await trio.sleep(0.2)
+            given[-1].seconds = 0.2
             return pages.Page(200, [b"x"], 0.2)
 
     of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
@@ -294,12 +300,118 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     for second in range(400):
         for number in range(4):
             since_s = trio.current_time()
-            page = await of_daemon.page(Request({"type": "http"}), "default", (number,), count)
+            page = await of_daemon.page(request_of("reader"), "default", (number,), count)
             waits_s.append(trio.current_time() - since_s)
             ages_s.append(page.age_s)
         await trio.sleep_until(second)
-    assert 20 < max(ages_s) <= published.STALE_MAX_S
+    assert 20 < max(ages_s) <= allowance.STALE_MAX_S
     assert max(waits_s[200:]) < 1
+
+
+def request_of(name: str) -> Request:
+    """A request of this identity, that was let in."""
+    identity = Identity(name=name, roles=frozenset())
+    return Request({"type": "http", "caller": SimpleNamespace(identity=identity)})
+
+
+async def test_identities_take_turns(autojump_clock: trio.testing.MockClock) -> None:
+    """SE-96: a client that asks all the time for what nobody else wants takes nothing of others, also if it asks for the same."""
+
+    class Slow(Published):
+        async def _read(self, *given: Any) -> pages.Page:
+            await trio.sleep(0.05)
+            given[-1].seconds = 0.05
+            return pages.Page(200, [b"x"], 0.05)
+
+    of_daemon, ages_s, refused = Slow(FakeDaemon(("default",), accept_all, 10, manual=False)), list[float](), list[int]()
+
+    async def ask_for_everything(number: int) -> None:
+        for key in itertools.count():
+            try:
+                await of_daemon.page(request_of("greedy"), "default", ("users" if key % 5 == 0 else (number, key),), count)
+            except RefusedError as error:
+                refused.append(error.status)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(200):
+            nursery.start_soon(ask_for_everything, number)
+        for _ in range(300):
+            with trio.fail_after(2):
+                ages_s.append((await of_daemon.page(request_of("reader"), "default", ("users",), count)).age_s)
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert max(ages_s) <= allowance.STALE_MAX_S
+    assert set(refused) == {503}
+
+
+async def test_what_was_cut_off_is_charged(autojump_clock: trio.testing.MockClock) -> None:
+    """SE-96: a reading that takes too long has taken what it took."""
+
+    class Slow(Published):
+        async def _read(self, *given: Any) -> pages.Page:
+            given[-1].seconds = 50
+            await trio.sleep(published.ANSWER_S + 1)
+            raise AssertionError
+
+    of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
+    with pytest.raises(RefusedError, match="has not answered"):
+        await of_daemon.page(request_of("reader"), "default", ("users",), count)
+    assert not of_daemon._allowance("default").may_renew(1, "reader")
+
+
+async def test_a_defect_of_a_reading_is_no_missing_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-93: it is an error of the daemon."""
+
+    def defect(_: object) -> object:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(users, "users", defect)
+    async with rest_daemon() as rest:
+        assert (await rest.ask("/ws/v1/partition/default/usage/users")).status == 500
+        assert (await rest.ask("/ws/v1/partition/other/usage/users")).status == 404
+
+
+async def test_a_configuration_that_cannot_be_read_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process reads it, and takes too long: nothing is wrong with this one."""
+
+    async def late(*_: object) -> bytes:
+        raise trio.TooSlowError
+
+    monkeypatch.setattr(configuration, "written_config", late)
+    async with rest_daemon() as rest:
+        assert (await rest.ask("/ws/v1/config")).status == 503
+
+
+async def test_large_answers_are_taken_fast_enough(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """SE-96: one is in memory until the last has taken it; who is slow for a while only is served."""
+
+    class Slowly:
+        seconds = 0.0
+
+        async def answer(self, _: bytes) -> None:
+            await trio.sleep(self.seconds)
+
+    transport = Slowly()
+    line = exchange.Line(transport)  # type: ignore[arg-type]
+    part, due_s, began_s = bytes(exchange.BYTES_PER_S_MIN), list[float](), trio.current_time()
+
+    async def look() -> None:
+        while True:
+            await trio.sleep(0.5)
+            due_s.append(line.due_s - trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        for transport.seconds in (8, *[0] * 10, 8, *[2] * 2):  # type: ignore[misc]
+            await line.send(part)
+        assert min(due_s) > 0
+        for transport.seconds in [2] * 4:  # type: ignore[misc]
+            await line.send(part)
+        assert min(due_s) < 0
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() < began_s + 60
 
 
 async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:

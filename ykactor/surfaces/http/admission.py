@@ -17,7 +17,7 @@ from ykactor.surfaces.server import refusals
 from ykactor.surfaces.server.admission import Admission
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
-from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
 from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
 
 #: Of the answers that must have some. Others may have the place of a connection that shows no identity that may have it.
@@ -32,6 +32,7 @@ class RequestAdmission:
 
     Args:
         log: gets what is refused.
+        failed_log: gets errors of the daemon.
         shown: what the connection has shown.
         place: that the connection has.
     """
@@ -40,6 +41,7 @@ class RequestAdmission:
         self,
         admission: Admission,
         log: LimitedLog,
+        failed_log: LimitedLog,
         door: Door,
         origin: Origin,
         shown: Credentials,
@@ -47,15 +49,15 @@ class RequestAdmission:
     ) -> None:
         self._admission = admission
         self._log = log
+        self._failed_log = failed_log
         self._door = door
         self._origin = origin
         self._shown = shown
         self._place = place
 
-    @property
-    def peer(self) -> str:
-        """Where the connection comes from, for the log."""
-        return self._origin.text
+    def failed(self, errors: BaseException) -> None:
+        """Tell the log that a request met an error of the daemon, not as often as a client likes."""
+        self._failed_log.log(peer=self._origin.text, reason=raised_at(errors))
 
     def admit(self, request: Request, route: Route | None) -> None:
         """Let the request in; its scope then has the ``caller``, also one that is refused afterwards.

@@ -13,10 +13,11 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
-from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading, check_sees_nodes, view_for
+from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading
 from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, queues, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
+from ykactor.surfaces.http.views import check_sees_nodes, view_for
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
@@ -62,13 +63,14 @@ class Api:
     async def partitions(self, request: Request) -> Response:
         """``/ws/v1/partitions``."""
         rm_id = self._rm_id(request)
-        return await self._published.answer_of_each(request, "summary", partial(partitions.summary, cluster_id=rm_id))
+        return await self._published.answer_of_each(request, ("summary", rm_id), partial(partitions.summary, cluster_id=rm_id))
 
     async def node_utilizations(self, request: Request) -> Response:
         """``/ws/v1/scheduler/node-utilizations``."""
         check_sees_nodes(request)
         rm_id = self._rm_id(request)
-        return await self._published.answer_of_each(request, "utilizations", partial(nodes.utilizations, cluster_id=rm_id))
+        read = partial(nodes.utilizations, cluster_id=rm_id)
+        return await self._published.answer_of_each(request, ("utilizations", rm_id), read)
 
     async def placement_rules(self, request: Request) -> Response:
         """``P/placementrules``."""

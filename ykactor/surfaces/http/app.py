@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -15,12 +14,10 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.connections import Application
-from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import RefusedError, cors, reply
 from ykactor.surfaces.http.route import Endpoint, Route
 from ykactor.surfaces.http.route_tree import RouteTree
-
-logger = logging.getLogger(__name__)
+from ykactor.surfaces.http.views import caller_of
 
 #: In a path; of a decoded one everything else is encoded again.
 _PLAIN = "/:@!$&'()*+,;=~"
@@ -73,9 +70,9 @@ async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Re
         return await _answered(request, answer)
     except RefusedError as error:
         refused = error
-    except Exception:
-        logger.exception("request_failed")
-        refused = RefusedError(500, "an error of the daemon ended the request, its log has the details")
+    except Exception as error:
+        request.state.admission.failed(error)
+        refused = RefusedError(500, "an error of the daemon ended the request, its log has the details", {"Connection": "close"})
     return await reply(request, refused.page(), headers=refused.headers)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
 
 import trio
@@ -15,8 +15,9 @@ from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.http.config_writer import written_config
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.published import Published, check_sees_all
+from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, RefusedError, reply
+from ykactor.surfaces.http.views import check_sees_all
 from ykactor.surfaces.server.config_loader import load_config
 from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import checks
@@ -72,16 +73,27 @@ class Configuration:
 
     async def _verdict(self, body: bytes) -> checks.Verdict:
         try:
-            checksum = (await load_config(body.decode(), _SOURCE)).checksum
+            with _other_process():
+                checksum = (await load_config(body.decode(), _SOURCE)).checksum
         except (ConfigError, UnicodeDecodeError) as error:
             return checks.Verdict(allowed=False, reason=str(error))
-        except (trio.TooSlowError, OSError, ValueError, subprocess.CalledProcessError) as error:
-            raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
         return checks.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
 
 
 async def _page(config: SchedulerConfig, form: str) -> Page:
-    return Page(200, [await written_config(config.text, config.checksum, form)])
+    with _other_process():
+        return Page(200, [await written_config(config.text, config.checksum, form)])
+
+
+@contextmanager
+def _other_process() -> Iterator[None]:
+    """What keeps another process from reading a configuration is no error of this one."""
+    try:
+        yield
+    except (ConfigError, UnicodeDecodeError):
+        raise
+    except (trio.TooSlowError, OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
 
 
 async def _body(request: Request) -> bytes:

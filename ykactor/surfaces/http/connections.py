@@ -75,7 +75,7 @@ class Connection:
                     exchange = Exchange(self._reader, self._line, head)
                     await self._app(self._scope_of(head), exchange.receive, exchange.send)
                     await exchange.end()
-                    if not exchange.is_over():
+                    if not exchange.may_go_on():
                         break
             except ProtocolError as error:
                 await self._refuse(error)
@@ -97,7 +97,11 @@ class Connection:
         return head
 
     def _scope_of(self, head: Head) -> Scope:
-        path, _, query = head.target.partition(b"?")
+        target, headers = head.target, head.headers
+        if not target.startswith(b"/") and b"://" in target:  # as to a proxy; it names the host then
+            host, slash, rest = target.partition(b"://")[2].partition(b"/")
+            target, headers = slash + rest or b"/", [(b"host", host), *(each for each in headers if each[0] != b"host")]
+        path, _, query = target.partition(b"?")
         return {
             **self._scope,
             "http_version": head.version,
@@ -105,7 +109,7 @@ class Connection:
             "path": unquote(path.decode()),
             "raw_path": path,
             "query_string": query,
-            "headers": head.headers,
+            "headers": headers,
             "state": dict(self._state),
         }
 

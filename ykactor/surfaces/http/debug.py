@@ -17,9 +17,10 @@ from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.published import Published, Reading, check_sees_all
+from ykactor.surfaces.http.published import Published, Reading
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
 from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, pieces, reply
+from ykactor.surfaces.http.views import check_sees_all
 from ykactor.wire.rest.codec import encode
 
 
@@ -67,8 +68,9 @@ class Debug:
     async def _members(self, request: Request) -> AsyncIterator[tuple[str, list[bytes]]]:
         """The members of the dump, each with its JSON in parts: it may have many megabytes."""
         yield "timestamp", [encode(self._published.gateway.now_ns())]
-        summary = partial(partitions.summary, cluster_id=self._published.cluster_id)
-        yield "partitions", _list(await self._bodies(request, ("summary",), summary))
+        rm_id = self._published.cluster_id
+        summary = partial(partitions.summary, cluster_id=rm_id)
+        yield "partitions", _list(await self._bodies(request, ("summary", rm_id), summary))
         live = await self._bodies(request, ("live", ""), partial(applications.live, status=""))
         completed = await self._bodies(request, ("completed",), applications.completed)
         rejected = await self._bodies(request, ("rejected",), applications.rejected)

@@ -24,8 +24,8 @@ from ykactor.actors.subscription import Message, Missed, Subscription
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import number
-from ykactor.surfaces.http.published import caller_of, check_sees_all
 from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.http.views import caller_of, check_sees_all
 from ykactor.surfaces.server.caller import Caller
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
@@ -14,11 +13,14 @@ from starlette.types import Message
 
 from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
+from ykactor.surfaces.http.headers import Headers
 from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
 from ykactor.surfaces.server.transports import Readable, Transport
 
-#: How long a connection may take a part of what is sent.
+#: How long a connection may take a part of what is sent, and how many bytes of large answers it must take on average: such an
+#: answer is kept in memory until the last has taken it.
 SEND_S = 10
+BYTES_PER_S_MIN = 2**20
 _READ_BYTES = 2**16
 #: Parts of an answer that have no more bytes together are sent in one piece.
 _JOINED_BYTES = 2**16
@@ -26,8 +28,6 @@ _GO_ON = b"HTTP/1.1 100 \r\n\r\n"
 _CHUNKED = b"transfer-encoding", b"chunked"
 CLOSE = b"connection", b"close"
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-
-Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Line:
@@ -41,6 +41,8 @@ class Line:
     def __init__(self, transport: Transport) -> None:
         self.due_s = inf
         self.transport = transport
+        #: How much longer large parts may take than at ``BYTES_PER_S_MIN``.
+        self._spare_s = float(SEND_S)
 
     async def receive(self, reader: RequestReader, readable: Readable = trio.lowlevel.wait_readable) -> bool:
         """Whether something has come. Raises ``trio.BrokenResourceError``."""
@@ -50,9 +52,13 @@ class Line:
 
     async def send(self, data: bytes | memoryview) -> None:
         """Send it in time. Raises ``trio.BrokenResourceError``."""
-        self.due_s = trio.current_time() + SEND_S
+        began_s = trio.current_time()
+        may_take_s = SEND_S if len(data) <= _JOINED_BYTES else self._spare_s + len(data) / BYTES_PER_S_MIN
+        self.due_s = began_s + may_take_s
         await self.transport.answer(data)
         self.due_s = inf
+        if len(data) > _JOINED_BYTES:
+            self._spare_s = min(SEND_S, may_take_s - (trio.current_time() - began_s))
 
 
 class Exchange:
@@ -110,10 +116,12 @@ class Exchange:
                 if self._reader.left_bytes > HEAD_BYTES_MAX:
                     await trio.sleep_forever()
 
-    def is_over(self) -> bool:
-        """Whether the next request may be read: a body that nobody has read, and that has not come or is wrong, is in its way."""
-        if not (self.keeps_alive and self._is_sent):
-            return False
+    def may_go_on(self) -> bool:
+        """Whether the next request may be read."""
+        return self.keeps_alive and self._is_sent
+
+    def _is_received_whole(self) -> bool:
+        """A body that nobody has read, and that has not come or is wrong, is in the way of the next request."""
         with suppress(ProtocolError):
             while not self._is_received and (part := self._reader.next()) is not None:
                 self._is_received = not part
@@ -138,14 +146,14 @@ class Exchange:
         self._is_sent = is_last and not self._left_bytes
 
     def _begin(self, status: int, headers: Headers) -> None:
-        self._is_begun = True
+        self._is_begun, self._awaits_100 = True, False
         self._has_body = self._request.method != "HEAD" and status not in _NO_BODY
         length = dict(headers).get(b"content-length")
         if self._has_body and length is not None:
             self._left_bytes = int(length)
         self._is_chunked = self._has_body and length is None and self._request.version == "1.1"
         is_framed = not self._has_body or length is not None or self._is_chunked
-        self.keeps_alive &= is_framed and CLOSE not in headers
+        self.keeps_alive &= is_framed and CLOSE not in headers and self._is_received_whole()
         framing = [*([_CHUNKED] if self._is_chunked else []), *([] if self.keeps_alive or CLOSE in headers else [CLOSE])]
         self._head = head_of(status, [*headers, *framing])
 

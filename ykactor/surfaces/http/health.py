@@ -7,8 +7,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.published import check_sees_all
 from ykactor.surfaces.http.replies import reply
+from ykactor.surfaces.http.views import check_sees_all
 from ykactor.wire.rest import checks as shapes
 from ykactor.wire.rest.codec import encode
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.replies import reply
+from ykactor.surfaces.http.replies import PLAIN, reply
 from ykactor.surfaces.http.websockets import Websockets
 
 DIRECTORY = Path(__file__).parents[1] / "page"
@@ -33,7 +33,7 @@ class _File(Struct, eq=False):
     """A file of the page.
 
     Attributes:
-        tag: changes with its content; a browser asks each time whether it has.
+        tag: changes with its content, whether compressed or not; a browser asks each time whether it has.
     """
 
     page: Page
@@ -47,7 +47,7 @@ def page_routes(websockets: Websockets) -> list[BaseRoute]:
     for path in sorted(DIRECTORY.rglob("*")):
         if path.suffix in MEDIA_TYPES:
             name, content = path.relative_to(DIRECTORY).as_posix(), path.read_bytes()
-            file = _File(Page(200, [content]), MEDIA_TYPES[path.suffix], f'"{sha256(content).hexdigest()[:16]}"')
+            file = _File(Page(200, [content]), MEDIA_TYPES[path.suffix], f'W/"{sha256(content).hexdigest()[:16]}"')
             found.append(Route("/" if name == _INDEX else f"/ui/{name}", partial(_answer, file, websockets)))
     return found
 
@@ -60,6 +60,6 @@ async def _answer(file: _File, websockets: Websockets, request: Request) -> Resp
         "Cache-Control": "no-cache",
         "ETag": file.tag,
     }
-    if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
+    if (known := request.headers.get("if-none-match")) and known.removeprefix("W/") == file.tag.removeprefix("W/"):
+        return Response(status_code=304, headers=headers | dict(PLAIN))
     return await reply(request, file.page, file.media_type, headers)

@@ -37,7 +37,7 @@ class Page(Struct, eq=False):
         status: of HTTP.
         parts: of the body, in order: a large one is never in one piece, which would take long to make.
         took_s: how long it took to make it, without waiting for others; also to compress it, if somebody wants that.
-        charge: is told how long it took to compress it.
+        charge: is told how long it took to compress it; None: nobody is.
         made_s, fresh_until_s: when it was made and until when it is shown, of trio's clock.
     """
 
@@ -46,7 +46,7 @@ class Page(Struct, eq=False):
     took_s: float = 0.0
     made_s: float = 0.0
     fresh_until_s: float = 0.0
-    charge: Callable[[float], object] = float
+    charge: Callable[[float], None] | None = None
     _zipped: list[bytes] | None = None
     _zipping: trio.Lock = field(default_factory=trio.Lock)
 
@@ -60,7 +60,8 @@ class Page(Struct, eq=False):
                     zipped, took_s = await trio.to_thread.run_sync(_zipped, self.parts)
                 self._zipped = zipped
                 self.took_s += took_s
-                self.charge(took_s)
+                if self.charge is not None:
+                    self.charge(took_s)
             return self._zipped
 
     @property

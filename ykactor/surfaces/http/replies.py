@@ -106,12 +106,15 @@ class Streamed(Response):
 
         with self._held:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            is_whole = False
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
                 if scope["method"] != "HEAD":
                     await self._produce(write)
+                is_whole = True
                 nursery.cancel_scope.cancel()
-            await send({"type": "http.response.body", "body": b""})
+            if is_whole:  # else the connection ends
+                await send({"type": "http.response.body", "body": b""})
 
 
 async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import traceback
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,8 +20,8 @@ from ykactor.surfaces.http.connections import Application, Connection, Receive, 
 from ykactor.surfaces.http.exchange import SEND_S
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
-from ykactor.surfaces.server.doors import Door, Origin
-from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.surfaces.server.doors import Door, DoorKind, Origin
+from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
 from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
@@ -37,6 +37,8 @@ REQUESTS_PER_S = 500
 BURST = 100
 #: How often connections are looked at that have taken too long.
 LATE_S = 1.0
+#: How long a peer that has vanished is asked whether it is there, after as long without a byte.
+KEEPALIVE_S = 60
 
 
 async def serve_http(
@@ -105,6 +107,8 @@ class _Server:
             if door.tls is None:
                 await self._refuse(stream, refusal)
             return
+        if door.kind is not DoorKind.UNIX:
+            _notice_its_end(stream)
         transport = transport_of(door, stream)
         try:
             with self._places.taken(origin) as place:
@@ -113,7 +117,7 @@ class _Server:
         except trio.BrokenResourceError:
             pass
         except Exception as error:  # a client must not end the daemon, whatever was not thought of
-            self._failed_log.log(peer=origin.text, reason=_places(error))
+            self._failed_log.log(peer=origin.text, reason=raised_at(error))
 
     def _no_place(self, origin: Origin, stream: trio.SocketStream) -> str:
         """Why there is no place for a new connection; "" if there is. Told to log and audit."""
@@ -131,7 +135,7 @@ class _Server:
         except* trio.BrokenResourceError:
             pass
         except* Exception as errors:
-            self._failed_log.log(peer=scope["state"]["admission"].peer, reason=_places(errors))
+            scope["state"]["admission"].failed(errors)
         finally:
             if "caller" in scope:
                 scope["caller"].release()
@@ -156,7 +160,9 @@ class _Server:
         return False
 
     async def _serve(self, door: Door, origin: Origin, transport: Transport, place: ConnectionPlace) -> None:
-        admission = RequestAdmission(self._admission, self._requests_log, door, origin, transport.credentials, place)
+        admission = RequestAdmission(
+            self._admission, self._requests_log, self._failed_log, door, origin, transport.credentials, place
+        )
         scheme = "http" if door.tls is None else "https"
         connection = Connection(transport, self._call, scheme, {"admission": admission}, self._arrivals.wait, self._stopping)
         self._connections.add(connection)
@@ -179,9 +185,9 @@ class _Pacer:
             await trio.sleep_until(self._next_s)
 
 
-def _places(errors: BaseException) -> str:
-    """Where errors were raised. Their texts may quote the request, which has credentials."""
-    if isinstance(errors, BaseExceptionGroup):
-        return ", ".join(map(_places, errors.exceptions))
-    *_, place = traceback.extract_tb(errors.__traceback__)
-    return f"{type(errors).__name__} in {place.name}, line {place.lineno} of {place.filename}"
+def _notice_its_end(stream: trio.SocketStream) -> None:
+    """Let the system ask a peer that sends nothing whether it is there: what waits for an event for hours could not tell."""
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S // 6)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6)

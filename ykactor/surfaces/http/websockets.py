@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.published import caller_of
 from ykactor.surfaces.http.replies import reply
+from ykactor.surfaces.http.views import caller_of
 from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.request_headers import host_of
 from ykactor.wire.addresses import UNIX

@@ -1,6 +1,7 @@
 """Log lines about what any peer can cause as often as it likes."""
 
 import logging
+import traceback
 
 import trio
 
@@ -36,3 +37,11 @@ class LimitedLog:
             keys["left_out"] = self._left_out
             self._left_out = 0
         log_event(self._logger, self._level, self._event, **keys)
+
+
+def raised_at(errors: BaseException) -> str:
+    """Where errors were raised. Their texts may quote a request, which has credentials."""
+    if isinstance(errors, BaseExceptionGroup):
+        return ", ".join(map(raised_at, errors.exceptions))
+    *_, place = traceback.extract_tb(errors.__traceback__)
+    return f"{type(errors).__name__} in {place.name}, line {place.lineno} of {place.filename}"
