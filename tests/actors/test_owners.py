@@ -1,11 +1,13 @@
 """Tasks that own queues and nodes: one for each, commands in order, answers in order, never an overflow."""
 
+from itertools import pairwise
+
 import pytest
 import trio
 import trio.testing
 
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
-from ykactor.core.objects.commands import Close
+from ykactor.core.objects.commands import Close, SubmitBatch
 
 
 class Owner:
@@ -38,6 +40,26 @@ async def test_answers_come_in_the_order_of_the_commands(seed):
         answers = await owners.carry_out(rounds([(core, "a") for core in cores], [(core, "b") for core in cores]))
         nursery.cancel_scope.cancel()
     assert answers == [(core.path, command) for command in "ab" for core in cores]
+
+
+@pytest.mark.parametrize("entries", [0, 1, 10, 100, IN_FLIGHT_MAX, 500])
+async def test_not_too_much_is_handled_between_two_checks_of_the_sockets(seed, entries):
+    """Commands and the submissions in them count, whoever gets them; a single command is not cut."""
+    cores, heard = [Owner(f"q{number}") for number in range(100)], []
+
+    class Watch(trio.abc.Instrument):
+        def before_io_wait(self, _):
+            heard.append(sum(len(core.heard) for core in cores))
+
+    trio.lowlevel.add_instrument(Watch())
+    async with trio.open_nursery() as nursery:
+        owners = Owners(nursery)
+        answers = await owners.carry_out(rounds([(core, SubmitBatch(0, [None] * entries)) for core in cores]))
+        await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert [path for path, _ in answers] == [core.path for core in cores]
+    assert heard[-1] == 100
+    assert max(after - before for before, after in pairwise(heard)) * (1 + entries) <= max(IN_FLIGHT_MAX, 1 + entries)
 
 
 async def test_one_owner_gets_its_commands_in_order(seed):

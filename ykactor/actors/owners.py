@@ -8,6 +8,7 @@ the order in which trio runs tasks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import trio
@@ -16,7 +17,7 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, w
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.memory import collect_young
-from ykactor.core.objects.commands import Close, Decommission
+from ykactor.core.objects.commands import Close, Decommission, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
@@ -24,8 +25,8 @@ from ykactor.core.objects.registry import Core, Registry
 
 R = TypeVar("R")
 
-#: Commands in flight from one requester. Bounds every inbox, and the time between two checks of the sockets (about 10 us for each
-#: task that a command wakes).
+#: Commands in flight from one requester, and submissions in them. Bounds every inbox, and the time between two checks of the
+#: sockets (about 10 us for each task that a command wakes, and for each submission).
 IN_FLIGHT_MAX = 256
 
 #: Commands that end the owner and its task.
@@ -76,6 +77,19 @@ async def own(inbox: Mailbox[Envelope]) -> None:
         del owner, command, replies  # a task that waits does not keep them
 
 
+def _waves(sends: Sends[Any]) -> Iterator[Sends[Any]]:
+    """The commands in order, as many at a time as owners carry out between two checks of the sockets."""
+    start = size = 0
+    for position, (_, command) in enumerate(sends):
+        step = 1 + len(command.entries) if type(command) is SubmitBatch else 1
+        if size + step > IN_FLIGHT_MAX and size:
+            yield sends[start:position]
+            start, size = position, 0
+        size += step
+    if size:
+        yield sends[start:] if start else sends
+
+
 class Owners:
     """All queue and node tasks of one partition. A task starts with the first command to its owner."""
 
@@ -91,10 +105,10 @@ class Owners:
         if not sends:
             await pause()
         received: list[Any] = []
-        for start in range(0, len(sends), IN_FLIGHT_MAX):
-            if start:
+        for wave in _waves(sends):
+            if received:
                 collect_young()
-            received += await self._send(sends[start : start + IN_FLIGHT_MAX])
+            received += await self._send(wave)
         return received
 
     async def _send(self, sends: Sends[Any]) -> list[Any]:
