@@ -6,6 +6,7 @@ import pytest
 from world import PLENTY, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import Limit
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.objects.commands import Entry, SubmitBatch
@@ -14,7 +15,7 @@ from ykactor.core.planner.plan import TRY_WORK, Budget
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts
-from ykactor.core.values.parts import Pace, finished, in_parts, sorted_in_parts
+from ykactor.core.values.parts import PART_MAX, Pace, finished, in_parts, sorted_in_parts
 
 
 def test_parts_have_the_same_number_of_items(monkeypatch):
@@ -234,3 +235,14 @@ def test_a_release_of_many_is_published_in_parts(monkeypatch):
     world.direct.ingest(world.now_ns, [release(None)])
     assert len(published) > 3
     assert all(0 < len(facts) <= 10 for facts in published)
+
+
+def test_the_changes_of_a_large_turn_are_forgotten_in_parts():
+    """No more than one part is left to the beginning of the next turn, or freed at once."""
+    changed = Changed()
+    for number in range(5 * PART_MAX + 7):
+        changed.queue(f"root.q{number}")
+    left = [len(changed.keys) for _ in changed.forget_most()]
+    assert left == [number * PART_MAX + 7 for number in range(4, -1, -1)]
+    assert len(changed.keys) == 7
+    assert list(changed.forget_most()) == []

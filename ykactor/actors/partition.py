@@ -308,6 +308,7 @@ class PartitionActor:
         """
         if self._recording is not None:
             await self._recording.room()
+        await drive(self.core.registry.changed.forget_most(), pause)
         now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
         steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)

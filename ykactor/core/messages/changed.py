@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, AskID
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import PART_MAX, Pausing
 
 #: The kind of a row, then what identifies the row within its partition.
 Key = tuple[str | int, ...]
@@ -25,6 +26,13 @@ class Changed:
     def clear(self) -> None:
         """A turn begins."""
         self.keys.clear()
+
+    def forget_most(self) -> Pausing[None]:
+        """A turn may begin soon: to free the keys of a large one at once takes long."""
+        while len(self.keys) > PART_MAX:
+            for _ in range(PART_MAX):
+                self.keys.popitem()
+            yield ()
 
     # ---- what the partition owns
 
