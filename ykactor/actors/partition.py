@@ -311,8 +311,7 @@ class PartitionActor:
         await drive(self.core.registry.changed.forget_most(), pause)
         now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
-        steps = turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms)
-        outcome = await drive(steps, self._carry_out)
+        outcome = await drive(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms), self._carry_out)
         facts, self._facts = self._facts, []
         with self.times.publish:
             recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
