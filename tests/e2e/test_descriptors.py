@@ -36,7 +36,7 @@ async def test_connections_are_refused_before_descriptors_run_out(tmp_path):
                 assert await next_allocated(rm) == [("t1", "n1")]
                 assert (await next_event(events, "NODE_ALLOC")).object_id == "n1"
                 assert (await next_event(others, "NODE_ALLOC")).object_id == "n1"
-                (line,) = daemon.logged("connection_refused")
+                line = await daemon.wait_logged("connection_refused")
                 assert line["reason"].startswith("only 64 file descriptors are left")
             async with follow(daemon.url) as again:
                 await rm.request(node("n2", vcore=4000))

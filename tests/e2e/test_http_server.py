@@ -86,6 +86,7 @@ async def test_who_is_not_let_in_is_told(tmp_path: Path) -> None:
         assert [answer.split()[1] for answer in answers] == ["401", "403"]
         assert "unknown" not in answers[0]
         await daemon.wait_logged("audited", 2)
+        await daemon.wait_logged("request_refused", 2)
         told = [[line for line in daemon.lines if line["event"] == event] for event in ("request_refused", "audited")]
         unknown, lacking = "the token is unknown: it was revoked, or never made", "without the role reader"
         who = "ci does not have the role reader, which /ws/v1/partitions needs"

@@ -120,8 +120,7 @@ async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, s
             await rm.request(si.UpdateConfigurationRequest(config=WIDER))
         expected = f"update of configuration failed: the configuration is in force, but for one part: {STOPPED}"
         assert (partly.value.code, partly.value.message) == ("INTERRUPTED", expected)
-        (line,) = daemon.logged("config_incomplete")
-        assert line["reason"].endswith(STOPPED)
+        assert (await daemon.wait_logged("config_incomplete"))["reason"].endswith(STOPPED)
         assert await queues(daemon) == told
         with pytest.raises(RequestRefused) as refused:
             await rm.request(si.UpdateConfigurationRequest(config=FIRST))

@@ -302,9 +302,13 @@ class Application(ApplicationRecord):
 
 def _mistake(spec: AllocationSpec) -> Rejection | None:
     """Why this entry cannot be taken, or None (AP-105 to AP-107)."""
-    if min(spec.resource.values(), default=0) < 0:
-        return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
-    if max(spec.resource.values(), default=0) == 0:
+    is_empty = True
+    for quantity in spec.resource.values():
+        if quantity < 0:
+            return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
+        if quantity:
+            is_empty = False
+    if is_empty:
         return Rejection(RejectionCode.NO_RESOURCES, "allocation contains no resources")
     if spec.placeholder and not spec.task_group_name:
         return Rejection(RejectionCode.NO_TASK_GROUP, "placeholder without task group")

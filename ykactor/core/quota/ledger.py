@@ -146,8 +146,11 @@ class Ledger:
             allocated, denominators = queue.allocated, queue.denominators
             for name, quantity in resource.items():
                 used = allocated[name] = allocated.get(name, 0) + quantity
-                if name in denominators:  # as in ``charge``
-                    queue.share = max(queue.share, _part(used, denominators[name]))
+                denominator = denominators.get(name)
+                if denominator is not None:  # as in ``charge``
+                    ratio = used / denominator if denominator > 0 else float(used != 0)
+                    if ratio > queue.share:
+                        queue.share = ratio
 
     def free(self, leaf: QueueUsage, resource: Resource) -> None:
         """Remove usage that has ended (QU-42)."""
