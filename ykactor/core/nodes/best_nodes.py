@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ykactor.core.messages.asks import Shape
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.sorted_list import SortKey
 
 #: Entries of all heaps of one ranking together; above it the oldest heaps are dropped (about 150 bytes an entry).
 ENTRIES_MAX = 500_000
@@ -21,8 +21,8 @@ ENTRIES_MAX = 500_000
 SPARE = 64
 
 
-#: A node that suits a shape: its position for the shape, the lowest is the best; its version; the node.
-Entry = tuple[SortKey, int, IndexedNode]
+#: A node that suits a shape: what its position for the shape is, the lowest is the best; then its version, and the node.
+Entry = tuple[Any, ...]
 
 
 class _Heap:
@@ -96,9 +96,10 @@ class BestNodes:
         heap = self._up_to_date(shape)
         entries = heap.entries
         while entries:
-            _, version, node = entries[0]
+            version, node = entries[0][-2:]
             if version == node.version and self._predicates.admits(shape[3], node.node_id):
-                return node
+                found: IndexedNode = node
+                return found
             heapq.heappop(entries)
         return None
 

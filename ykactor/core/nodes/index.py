@@ -200,7 +200,7 @@ class NodeIndex:
     def _pool(self, shape: Shape) -> Iterable[IndexedNode]:
         """The nodes that may suit a shape: those with an attribute that its selector asks for, or all that are offered."""
         labelled = self._labels.meeting(shape[2])
-        return self._order() if labelled is None else chain.from_iterable(part.values() for part in labelled)
+        return self._order().items() if labelled is None else chain.from_iterable(part.values() for part in labelled)
 
     # ---- the order
 
@@ -282,5 +282,5 @@ def _by_shortfall(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:
             left = available.get(name, 0)
             if left < quantity:
                 missing += (quantity - left) / quantity if left > 0 else 1.0
-        entries.append(((missing, node.place), node.version, node))
+        entries.append((missing, node.place, node.version, node))
     return entries

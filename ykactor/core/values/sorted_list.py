@@ -11,6 +11,8 @@ SortKey = tuple[Any, ...]
 
 T = TypeVar("T")
 
+#: In the place of an entry that was taken out: to free thousands at once, when their places go, takes long.
+_GONE: Any = ((), None)
 #: The number of entries, nearly all in order, that are sorted in the time that inserting one takes.
 _SORTED_PER_INSERTED = 20
 
@@ -71,9 +73,10 @@ class SortedList(Generic[T]):
     def pop(self) -> T:
         """Take out the first item; there must be one."""
         item = self._entries[self._start][1]
+        self._entries[self._start] = _GONE
         self._start += 1
         length = len(self._entries)
-        if self._start == length or (self._start > 64 and self._start * 2 > length):  # what is empty must not keep what was in it
+        if self._start == length or (self._start > 64 and self._start * 2 > length):
             del self._entries[: self._start]
             self._start = 0
         return item
