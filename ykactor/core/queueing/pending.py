@@ -317,7 +317,10 @@ class PendingApplication:
         return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
 
     def slots_needed(self) -> int:
-        """The running slots that it must find before it may start: ``QUEUE_SLOT`` (QU-51) and ``USER_SLOT`` (QU-73), or 0."""
+        """The running slots that it must find before it may start: ``QUEUE_SLOT`` (QU-51) and ``USER_SLOT`` (QU-73).
+
+        0 where nothing limits them, so that its asks stay in their classes when it starts.
+        """
         if self.state is not ApplicationState.ACCEPTED or not headroom.limits_slots(self.leaf.path_up, self.trackers):
             return 0
         return (0 if self.holds_slot else QUEUE_SLOT) | (0 if self.counted_as_running else USER_SLOT)

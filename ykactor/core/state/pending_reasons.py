@@ -84,7 +84,7 @@ class PendingReasons:
     def _watch(self, leaf: QueueNode, ask_class: AskClass) -> None:
         """The class was checked just now."""
         self._watched.pop(ask_class, None)
-        if not ask_class or not _may_worsen(leaf, ask_class):
+        if not ask_class or not _may_worsen(ask_class):
             return
         if ask_class.waits_at is not None:
             self._watched.setdefault(leaf.applications.waiting.groups[ask_class.key[2]], (leaf, self._now()))
@@ -238,7 +238,7 @@ class PendingReasons:
             del application.unreported[queue]
 
 
-def _may_worsen(leaf: QueueNode, ask_class: AskClass) -> bool:
+def _may_worsen(ask_class: AskClass) -> bool:
     """Whether a quota that does not hold the class back now may do so later, and would be reported instead or in addition."""
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):

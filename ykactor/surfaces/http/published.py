@@ -188,10 +188,11 @@ async def _encoded(found: Any) -> list[bytes]:
         made = list_parts(found)
     else:
         return [encode(found)]
-    parts = []
+    parts = list[bytes]()
     for part in made:
+        if parts:  # most have one, and nobody to let run
+            await trio.lowlevel.checkpoint()
         parts.append(part)
-        await trio.lowlevel.checkpoint()
     return parts
 
 
