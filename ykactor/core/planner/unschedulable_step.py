@@ -36,15 +36,19 @@ class _Turns(Struct):
     Attributes:
         reserves_ns: how long an ask must have been pending to reserve; NEVER if none may.
         preempts_ns: the same to preempt.
-        attempts_from_ns: no ask may preempt before this time.
-        delay_ns: the shorter of the two.
+        attempts_from_ns: no ask may preempt before this Unix time.
+        preemptions: what asks have tried before.
     """
 
     reserves_ns: int
     preempts_ns: int
     attempts_from_ns: int
     preemptions: PreemptionAttempts
-    delay_ns: int
+
+    @property
+    def delay_ns(self) -> int:
+        """How long every ask must have been pending before it may do either."""
+        return min(self.reserves_ns, self.preempts_ns)
 
     def at_ns(self, ask: Ask) -> int:
         """The Unix time from which an ask may."""
@@ -158,9 +162,7 @@ class UnschedulableStep:
             return None
         reserves_ns = RESERVATION_DELAY_NS if may_reserve else NEVER
         is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
-        return _Turns(
-            reserves_ns, delay_ns, now_ns + PASS_NS if is_exhausted else 0, state.preemptions, min(reserves_ns, delay_ns)
-        )
+        return _Turns(reserves_ns, delay_ns, now_ns + PASS_NS if is_exhausted else 0, state.preemptions)
 
     def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
         """The node to reserve (SC-51), if the predicate lets the asks run there (SC-53)."""

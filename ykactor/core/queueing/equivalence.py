@@ -18,13 +18,12 @@ RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
 class Turns(Protocol):
-    """When asks of a class that found no room may reserve or preempt.
+    """When asks of a class that found no room may reserve or preempt."""
 
-    Attributes:
-        delay_ns: how long every ask must have been pending before it may.
-    """
-
-    delay_ns: int
+    @property
+    def delay_ns(self) -> int:
+        """How long every ask must have been pending before it may."""
+        ...
 
     def at_ns(self, ask: Ask) -> int:
         """The Unix time from which an ask may."""
