@@ -9,7 +9,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
-from ykactor.actors.outbox import EPOCHS_MAX, KEPT_BYTES_MAX, MessagesLostError, Outbox, OutboxRegistry, SessionReplacedError
+from ykactor.actors.outbox import KEPT_BYTES_MAX, MessagesLostError, Outbox, OutboxRegistry, SessionReplacedError
 
 
 class Note(Struct, frozen=True):
@@ -162,17 +162,3 @@ def test_fresh_registration_goes_on_counting_and_forgets():
     registry.deliver([Note("c")])
     assert not session.attached
     assert [(m.sequence, m.text) for m in notes(new.after(2))] == [(3, "c")]
-
-
-def test_epochs_are_bounded() -> None:
-    """SC-158: those of the resource managers that registered last with one stay, and each change is noted."""
-    noted: list[list[str]] = []
-    registry: OutboxRegistry[Any] = OutboxRegistry(raising=lambda epochs: noted.append(list(epochs)))
-    for number in range(EPOCHS_MAX):
-        registry.raise_epoch(f"rm-{number}", 7)
-    registry.raise_epoch("rm-0", 7)
-    registry.raise_epoch("rm-0", 7)
-    registry.raise_epoch("other", 0)
-    assert len(noted) == EPOCHS_MAX + 1
-    registry.raise_epoch("rm-new", 1)
-    assert noted[-1] == [*(f"rm-{number}" for number in range(2, EPOCHS_MAX)), "rm-0", "rm-new"]

@@ -14,12 +14,10 @@ from ykactor.access.access import Access
 from ykactor.access.jwts import LIFETIME_MAX_S, JwtSettings
 from ykactor.access.limits import FOR_EACH, IdentityLimits, Limits, number, replaced
 from ykactor.access.model import (
-    ANY,
     OVERFLOW_UID,
     CertificateProof,
     Identity,
     JwtProof,
-    Names,
     Proof,
     Role,
     UserProof,
@@ -28,6 +26,7 @@ from ykactor.access.model import (
 )
 from ykactor.access.schema import FileText, IdentityText, JwtText, ProofText
 from ykactor.access.tokens import Tokens
+from ykactor.core.values.names import ANY, Names
 from ykactor.core.values.quantities import parse_duration, shown
 from ykactor.core.values.times import NEVER, S_NS
 from ykactor.wire.queuefile.fields import TextReader

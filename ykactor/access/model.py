@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ykactor.access.limits import IdentityLimits
 from ykactor.core.placement.users import NOBODY
+from ykactor.core.values.names import ANY, Names
 from ykactor.core.values.times import NEVER
 
 #: The user that the kernel shows for one that has no number here; everybody of another user namespace looks like it (SE-6).
@@ -32,32 +33,6 @@ def with_implied(roles: Iterable[Role]) -> frozenset[Role]:
     """The roles that the access file gives, and those that come with them: who operates sees what it acts on (SE-20)."""
     given = frozenset(roles)
     return given | {Role.READER} if Role.OPERATOR in given else given
-
-
-class Names(Struct, frozen=True):
-    """Some names, or any. Names are compared exactly."""
-
-    names: frozenset[str] = frozenset()
-    is_any: bool = False
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> Names:
-        """The names of a list of the access file, in which ``*`` stands for any."""
-        found = frozenset(names)
-        return ANY if "*" in found else cls(found)
-
-    def __contains__(self, name: object) -> bool:
-        return self.is_any or name in self.names
-
-    def includes(self, others: Names) -> bool:
-        """Whether all the others are among these."""
-        return self.is_any or (not others.is_any and others.names <= self.names)
-
-    def __str__(self) -> str:
-        return "*" if self.is_any else ", ".join(sorted(self.names)) or "none"
-
-
-ANY = Names(is_any=True)
 
 
 class UserProof(Struct, frozen=True):

@@ -3,8 +3,8 @@
 A message without an entry for the role of its door is refused, and so is every message of a role that the identity does not have.
 The table stands here because both it and the messages are plain data: sessions ask it when a message arrives. Right before its
 effect they only ask whether its sender is still let in: rights never shrink before that (SE-68). What only a turn knows is asked
-of the identity there: the resolved groups of an application (``check_application``), and the queue of one that an operator acts
-on (``Identity.may_act_on``).
+of the identity there: the resolved groups of an application (``check_application``), the queue of one that an operator acts
+on (``Identity.may_act_on``), and the partitions that a registration serves.
 """
 
 from __future__ import annotations
@@ -199,14 +199,8 @@ def _operates(identity: Identity, queue: str) -> Refusal | None:
 
 
 def _limit_of_queues(identity: Identity) -> str:
-    """A node is in no queue, but serves all."""
+    """A node is in no queue, but serves all; so is a registration."""
     return "" if identity.queues is None else "is limited to queues, and this affects others too"
-
-
-def _limit_of_all(identity: Identity) -> str:
-    """A registration is for all partitions too."""
-    limited = "" if identity.partitions.is_any else "is limited to partitions, and this affects others too"
-    return _limit_of_queues(identity) or limited
 
 
 def _drains(identity: Identity, action: str) -> Refusal | None:
@@ -310,7 +304,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     },
     si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
     si.ReleaseResourceManager: {
-        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Gate(_limit_of_all)),
+        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Gate(_limit_of_queues)),
     },
     si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},

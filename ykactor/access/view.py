@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, Rules
-from ykactor.access.model import Identity, Names, is_below
+from ykactor.access.model import Identity, is_below
 from ykactor.access.state_cut import cut, place_in_view
 from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.reasons import without_others
+from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Pausing
 from ykactor.core.values.resources import Resource
 from ykactor.wire.si.messages import EventRecord

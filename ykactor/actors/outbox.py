@@ -15,15 +15,15 @@ from msgspec import Struct, structs
 
 from ykactor.actors.commands import Intake, PartitionCommand
 from ykactor.actors.connected import NOBODY
+from ykactor.actors.epochs import Epochs
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.requests import Requests
+from ykactor.core.values.names import ANY, Names
 
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
 KEPT_BYTES_MAX = 2**26
-#: Resource managers whose epoch is remembered.
-EPOCHS_MAX = 100
 #: Messages that a session takes at once.
 TAKE_MAX = 256
 
@@ -58,6 +58,7 @@ class Outbox(Generic[E]):
         rm_id: the resource manager.
         encoding: of all messages, that of the session that registered; one that resumes may use another.
         sequence: the number before that of the first message.
+        partitions: those that the registration serves.
         kept_max, bytes_max: number of messages kept, and their bytes; those that are not durable are kept in any case.
         journal: gets each message; it may be read when it is durable. None: at once.
     """
@@ -68,12 +69,16 @@ class Outbox(Generic[E]):
         encoding: E,
         sequence: int = 0,
         *,
+        partitions: Names = ANY,
         kept_max: int = KEPT_MAX,
         bytes_max: int = KEPT_BYTES_MAX,
         journal: Journal | None = None,
     ) -> None:
         self.rm_id = rm_id
         self.encoding = encoding
+        self.partitions = partitions
+        #: That of the last session.
+        self.epoch = 0
         #: The number of the newest message, and of the newest one that may be read.
         self.sequence = self.durable = sequence
         #: The number of the first message.
@@ -219,12 +224,11 @@ class OutboxRegistry(Generic[E]):
         self,
         journal: Journal | None = None,
         changing: Callable[[Any, bool], None] = _ignore,
-        raising: Callable[[dict[str, int]], None] = _ignore,
+        raising: Callable[[Epochs], None] = _ignore,
     ) -> None:
         self._changing = changing
         self._raising = raising
-        #: By ``rmID`` the highest epoch above 0 with which it has registered (SC-158), of those that registered last.
-        self.epochs: dict[str, int] = {}
+        self.epochs = Epochs()
         #: Set before partitions are told.
         self.connected = NOBODY
         #: The number of the newest message before those of the present registration.
@@ -238,16 +242,31 @@ class OutboxRegistry(Generic[E]):
         #: Held while a session registers or handles one request, so that a request and a new registration do not interleave.
         self.turn = trio.Lock()
 
-    def renew(self, rm_id: str, encoding: E) -> Outbox[E]:
+    def renew(self, rm_id: str, encoding: E, partitions: Names = ANY) -> Outbox[E]:
         """Register anew: a new outbox that continues the numbering; unread messages of the old one are dropped (SC-141)."""
         old = self.current
         if old is not None:
             old.detach()
             old.is_registered = False
             self._sequence = old.sequence
-        self.current = Outbox(rm_id, encoding, self._sequence, journal=self._journal)
+        self.current = Outbox(rm_id, encoding, self._sequence, partitions=partitions, journal=self._journal)
         self.end_change()
         return self.current
+
+    def serve(self, partitions: Names, epoch: int) -> None:
+        """A session of the present registration may act in these partitions, which include those that it serves.
+
+        Args:
+            epoch: of the session, one that may register (``Epochs``).
+        """
+        current = self.current
+        assert current is not None, "a session has registered"
+        current.epoch = epoch
+        if current.partitions != partitions:
+            current.partitions = partitions
+            self.end_change()
+        if self.epochs.raise_to(epoch, current.rm_id, partitions):
+            self._raising(self.epochs)
 
     def begin_change(self) -> None:
         """Partitions are about to be reset, because the registration changes or ends."""
@@ -262,16 +281,7 @@ class OutboxRegistry(Generic[E]):
         if self.connected != NOBODY:
             inbox.offer(Intake(self.connected.submissions()))
 
-    def raise_epoch(self, rm_id: str, number: int) -> None:
-        """A resource manager has registered with this epoch, which is not lower than ``epochs`` says."""
-        if number and next(reversed(self.epochs.items()), None) != (rm_id, number):
-            self.epochs.pop(rm_id, None)
-            self.epochs[rm_id] = number  # as the last one
-            if len(self.epochs) > EPOCHS_MAX:
-                del self.epochs[next(iter(self.epochs))]
-            self._raising(self.epochs)
-
-    def restore(self, sequence: int, epochs: dict[str, int], registration: Outbox[E] | None) -> None:
+    def restore(self, sequence: int, epochs: Epochs, registration: Outbox[E] | None) -> None:
         """Take over what the journal has: the number of the newest message of all registrations, and the last of these."""
         self._sequence, self.epochs, self.current = sequence, epochs, registration
 

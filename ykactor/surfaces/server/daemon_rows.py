@@ -11,11 +11,13 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from ykactor.actors.epochs import Epochs
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import ANY, Names
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
@@ -38,11 +40,21 @@ class RegistrationRow(Struct, frozen=True):
         rm_id: empty while partitions are being reset for another registration, or for none.
         encoding: the subprotocol of the messages that are kept.
         sequence: the number before that of the first message of this registration.
+        partitions: those that it serves (``Names.listed``); none if an earlier version wrote the row.
     """
 
     rm_id: str
     encoding: str = ""
     sequence: int = 0
+    partitions: tuple[str, ...] = ()
+
+
+class EpochRow(Struct, frozen=True):
+    """An epoch of a resource manager (``Epochs``), for partitions (``Names.listed``)."""
+
+    rm_id: str
+    number: int
+    partitions: tuple[str, ...]
 
 
 class DaemonRows:
@@ -51,7 +63,7 @@ class DaemonRows:
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
 
-    def _note(self, key: bytes, row: Struct | dict[str, int] | None) -> None:
+    def _note(self, key: bytes, row: Struct | list[EpochRow] | None) -> None:
         if self._journal is not None:
             self._journal.note(key, None if row is None else msgspec.json.encode(row))
 
@@ -88,11 +100,12 @@ class DaemonRows:
         elif outbox is None:
             self._note(REGISTRATION, None)
         else:
-            self._note(REGISTRATION, RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1))
+            self._note(REGISTRATION, _registration_row(outbox))
 
-    def note_epochs(self, epochs: dict[str, int]) -> None:
+    def note_epochs(self, epochs: Epochs) -> None:
         """The highest epochs of resource managers; they stay when a registration ends."""
-        self._note(EPOCHS, epochs)
+        rows = [EpochRow(rm_id, number, served.listed()) for (rm_id, served), number in epochs.highest.items()]
+        self._note(EPOCHS, rows)
 
     # ---- the audit
 
@@ -112,6 +125,20 @@ class DaemonRows:
 def begun_acts(records: Mapping[bytes, bytes]) -> dict[bytes, Audited]:
     """The acts among some records that were begun and not told, by their keys."""
     return {key: msgspec.json.decode(data, type=Audited) for key, data in records.items() if key.startswith(_ACT)}
+
+
+def epochs_of(records: Mapping[bytes, bytes]) -> Epochs:
+    """The epochs among some records. Earlier versions wrote them by ``rmID``, for all partitions."""
+    found = Epochs()
+    rows = msgspec.json.decode(records.get(EPOCHS, b"[]"), type=list[EpochRow] | dict[str, int])
+    if isinstance(rows, dict):
+        rows = [EpochRow(rm_id, number, ANY.listed()) for rm_id, number in rows.items()]
+    found.highest = {(row.rm_id, Names.of(row.partitions)): row.number for row in rows}
+    return found
+
+
+def _registration_row(outbox: Outbox[Encoding]) -> RegistrationRow:
+    return RegistrationRow(outbox.rm_id, outbox.encoding.name, outbox.first - 1, outbox.partitions.listed())
 
 
 def _act_key(number: int) -> bytes:

@@ -15,7 +15,7 @@ from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit, act_
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, apply_update
 from ykactor.surfaces.server.pending import Pending, interrupted, unavailable_when_closed
-from ykactor.surfaces.server.rm_requests import end_registration, put
+from ykactor.surfaces.server.rm_requests import check_reach, end_registration, put
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
@@ -148,6 +148,8 @@ class OperatorRequests:
         async with outboxes.turn:
             self._caller.confirm()  # a while later
             current = outboxes.current
+            if current is not None:
+                check_reach(self._caller.identity, current)
             if current is None or current.rm_id != request.rm_id:
                 found = "no resource manager" if current is None else current.rm_id
                 raise ProtocolError("REFUSED", f"{request.rm_id} is not registered, found {found}", "rmID")

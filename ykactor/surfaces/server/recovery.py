@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from ykactor.actors.epochs import Epochs
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.actors.failures import Rows
 from ykactor.actors.journal import Journal
@@ -25,11 +26,21 @@ from ykactor.core.records.base import Restored, made_from
 from ykactor.core.records.encoding import partition_of
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Pausing
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
-from ykactor.surfaces.server.daemon_rows import CONFIG, EPOCHS, FILE, REGISTRATION, SWITCH, FileRow, RegistrationRow, begun_acts
+from ykactor.surfaces.server.daemon_rows import (
+    CONFIG,
+    FILE,
+    REGISTRATION,
+    SWITCH,
+    FileRow,
+    RegistrationRow,
+    begun_acts,
+    epochs_of,
+)
 from ykactor.wire.history import HistoryError
 from ykactor.wire.si.codec import ENCODINGS, Encoding
 
@@ -56,7 +67,7 @@ class Recovered(Struct):
         unfinished: the configuration to which the partitions were changing; None if they were not.
         file_checksum: that of the queue file that was read last; "" if none was.
         registration: None if no resource manager was registered.
-        epochs: by ``rmID``, the highest with which it has registered, in the order of the last registrations.
+        epochs: of all that have registered.
         unanswered: requests that had an effect and were not answered.
         acts: those that were begun and not told (``daemon_rows.begun_acts``).
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
@@ -69,7 +80,7 @@ class Recovered(Struct):
     unfinished: SchedulerConfig | None
     file_checksum: str
     registration: RegistrationRow | None
-    epochs: dict[str, int]
+    epochs: Epochs
     unanswered: list[Unanswered]
     acts: dict[bytes, Audited]
     messages: list[bytes]
@@ -105,7 +116,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
         file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
         registration=registration,
-        epochs=msgspec.json.decode(own[EPOCHS], type=dict[str, int]) if EPOCHS in own else {},
+        epochs=epochs_of(own),
         unanswered=unanswered(own),
         acts=begun_acts(own),
         messages=_messages(reader, registration, on_progress),
@@ -126,7 +137,9 @@ def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) 
     known = recovered.registration
     if known is None or not known.rm_id:
         return None
-    outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, journal=journal)
+    # An earlier version did not say which partitions it serves: then those that there are.
+    served = Names.of(known.partitions or map(str.lower, recovered.partitions))
+    outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, partitions=served, journal=journal)
     outbox.restore(recovered.messages, recovered.last_message)
     outbox.since_ns = now_ns  # nobody knows when the daemon before this one lost the connection
     return outbox

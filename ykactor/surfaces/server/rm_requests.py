@@ -12,12 +12,13 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from ykactor.access.model import Identity
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
 from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.outbox import OutboxReader
+from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Reset, Submission
@@ -112,6 +113,7 @@ class RequestHandler:
                 if not self._reader.attached:
                     return
                 self._caller.confirm()  # it may have waited for long
+                self._gateway.outboxes.serve(self._caller.identity.partitions, self._outbox.epoch)
                 if request_id and not isinstance(request, si.UpdateConfigurationRequest):
                     accepted = self._open.accept(request_id, self)
                 pending = await self._carry_out(request, work, accepted)
@@ -283,6 +285,17 @@ def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
         pending.refuse(error)
     finally:
         pending.withhold(left)
+
+
+def check_reach(identity: Identity, registration: Outbox[Encoding]) -> None:
+    """Ask whether an identity may replace, resume or end a registration: it needs all partitions that this one serves (SE-28).
+
+    Raises:
+        ProtocolError: it may not; the answer says nothing more of the registration.
+    """
+    if not identity.partitions.includes(registration.partitions):
+        text = f"{identity.name} is limited to partitions, and the registration serves others too"
+        raise ProtocolError("NOT_PERMITTED", text)
 
 
 async def end_registration(gateway: Gateway, configs: ConfigUpdates) -> None:

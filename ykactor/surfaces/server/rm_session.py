@@ -22,7 +22,7 @@ from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
-from ykactor.surfaces.server.rm_requests import RequestHandler, reset_partitions
+from ykactor.surfaces.server.rm_requests import RequestHandler, check_reach, reset_partitions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
 from ykactor.wire.si.lengths import size_of
@@ -173,7 +173,10 @@ class ResourceManagerSession:
         if current is not None and current.rm_id != request.rm_id:  # SC-142
             message = f"found {request.rm_id}: {_holder(current)}"
             raise ProtocolError("ALREADY_REGISTERED", message, "rmID")
-        lowest = self._gateway.outboxes.epochs.get(request.rm_id, 0)
+        identity = self._caller.identity
+        if current is not None:
+            check_reach(identity, current)
+        lowest = self._gateway.outboxes.epochs.lowest(request.rm_id, identity.partitions)
         if request.epoch < lowest:
             message = f"found {request.epoch}, expected at least {lowest}: a newer process of {request.rm_id} has registered"
             raise ProtocolError("STALE_EPOCH", message, "epoch")
@@ -193,7 +196,7 @@ class ResourceManagerSession:
         self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None, after: int | None
     ) -> OutboxReader[Encoding]:
         """Register anew, or resume after a message."""
-        outboxes = self._gateway.outboxes
+        outboxes, partitions = self._gateway.outboxes, self._caller.identity.partitions
         current, connected = outboxes.current, Connected(request.answers_predicates, request.wants_scheduling_states)
         if after is None:
             outboxes.begin_change()
@@ -211,10 +214,10 @@ class ResourceManagerSession:
             self._configs.drop()  # SC-141
             await reset_partitions(self._gateway, connected)
             await outboxes.requests.all_answered()
-            outbox = outboxes.renew(request.rm_id, self.peer.encoding)
+            outbox = outboxes.renew(request.rm_id, self.peer.encoding, partitions)
             reader = outbox.attach(outbox.sequence)
             outbox.since_ns = self._gateway.now_ns()
-        outboxes.raise_epoch(request.rm_id, request.epoch)
+        outboxes.serve(partitions, request.epoch)
         self._connected = connected
         reader.notices = self._notices
         reader.outbox.build_info = request.build_info
