@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 from seeds import IS_NIGHT
 
 settings.load_profile("night" if IS_NIGHT else "day")
+# The files that tests write are such as a daemon accepts (SE-36), whatever those of this user are.
+os.umask(0o022)
 
 
 def pytest_collection_finish() -> None:

@@ -11,6 +11,7 @@ import pytest
 import trio
 from accessfiles import NOW_NS
 from callers import jwt_of, keys
+from click.testing import CliRunner
 from daemonhere import serving
 
 from ykactor.access import moments, tokens_file
@@ -18,7 +19,8 @@ from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.surfaces.access_file import AccessFile
-from ykactor.surfaces.cli.exit_codes import USAGE, FileProblem
+from ykactor.surfaces.cli.exit_codes import FAILED, USAGE, FileProblem
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.serve import read_access
 from ykactor.surfaces.server.access_watcher import MISTAKES_LOGGED_MAX, AccessWatcher
 from ykactor.surfaces.server.caller import Caller
@@ -200,6 +202,35 @@ async def test_a_wrong_file_changes_nothing(path: Path, caplog: pytest.LogCaptur
         tokens_file.change(path.with_name("tokens.json").with_name("t2.json"), let_in(OPS))
         path.write_text(text_of("t2.json"))
         await caller.ended.wait()
+
+
+@pytest.mark.parametrize("name", ["access.yaml", "tokens.json", "keys.json", "."])
+async def test_a_file_that_others_may_write(path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SE-36: each file, and their directory, is refused while others may write it, then it holds again."""
+    wrong = path.parent / name
+    mode = wrong.stat().st_mode & 0o777
+    async with following(path) as watcher:
+        caller = admit(watcher, CI)
+        wrong.chmod(mode | 0o002)
+        tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
+        reason = (await logged(caplog, "access_refused"))[0]
+        assert f"{wrong}: found the mode {mode | 2:04o}" in reason
+        assert not caller.revoked
+        wrong.chmod(mode)
+        await caller.ended.wait()
+
+
+@pytest.mark.usefixtures("logging_restored")
+@pytest.mark.parametrize("name", ["access.yaml", "tokens.json", "keys.json", "."])
+def test_a_file_that_others_may_write_at_the_start(path: Path, name: str) -> None:
+    """SE-36, SE-66: the daemon does not start, and ``ykactor access check`` says why."""
+    wrong = path.parent / name
+    mode = wrong.stat().st_mode & 0o777 | 0o020
+    wrong.chmod(mode)
+    for arguments, codes in ((["serve", "--access", str(path)], {USAGE}), (["access", "check", str(path)], {FAILED, USAGE})):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code in codes
+        assert f"{wrong}: found the mode {mode:04o}" in result.stderr
 
 
 async def test_many_mistakes(path: Path, caplog: pytest.LogCaptureFixture) -> None:

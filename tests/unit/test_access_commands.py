@@ -48,6 +48,45 @@ def test_create(file: Path) -> None:
     assert not [path for path in file.parent.iterdir() if out.strip() in path.read_text()]
 
 
+@pytest.mark.parametrize("before", [None, 0o666])
+def test_create_in_a_file(file: Path, before: int | None) -> None:
+    """SE-4: the token is in that file only, which nobody but its owner may read, whatever was there."""
+    secret = file.with_name("ci.token")
+    if before is not None:
+        secret.write_text("old")
+        secret.chmod(before)
+    code, out, err = run(token.command, "create", "ci", "--access", file, "-o", secret)
+    (kept,) = tokens_file.read(file.with_name("tokens.json")).all
+    assert (code, out, err) == (0, "", f"token {kept.id} of ci, expires never\n")
+    assert kept.sha256 == tokens.digest_of(secret.read_text().removesuffix("\n"))
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in file.parent.iterdir()} == {"access.yaml", "ci.token", "tokens.json", "tokens.json.lock"}
+
+
+def test_create_in_no_file(file: Path) -> None:
+    """SE-4: what would be replaced has to be a file: a link such as /dev/stdout and a directory stay, and there is no token."""
+    link = file.with_name("link")
+    link.symlink_to(file)
+    for target in (link, file.parent):
+        code, out, err = run(token.command, "create", "ci", "--access", file, "-o", target)
+        assert (code, out) == (2, "")
+        assert "which is no regular file" in err
+    assert link.is_symlink()
+    assert not file.with_name("tokens.json").exists()
+
+
+def test_create_where_nobody_can_write(file: Path) -> None:
+    """SE-4: without a place for it there is no token; and without a token the file stays as it was."""
+    missing, secret = file.parent / "missing" / "ci.token", file.with_name("ci.token")
+    with pytest.raises(FileNotFoundError):
+        CliRunner().invoke(token.command, ["create", "ci", "--access", str(file), "-o", str(missing)], catch_exceptions=False)
+    assert not file.with_name("tokens.json").exists()
+    secret.write_text("old")
+    file.with_name("tokens.json").write_text("{}")
+    assert run(token.command, "create", "ci", "--access", file, "-o", secret)[0] == 1
+    assert secret.read_text() == "old"
+
+
 def test_create_where_the_file_says(file: Path) -> None:
     """SE-5: beside the access file, or where its key ``tokens`` says."""
     file.write_text(TEXT + "tokens: other.json\n")

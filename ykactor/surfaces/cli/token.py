@@ -1,6 +1,9 @@
 """``ykactor token``: makes, lists and revokes the tokens of an access file."""
 
+import os
+import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -12,6 +15,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import access
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
 from ykactor.surfaces.cli.views.showing import output_option, write
+from ykactor.surfaces.server.files import written_private
 
 _access = click.option(
     "--access",
@@ -39,6 +43,13 @@ def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Mom
     return moment
 
 
+def _new_file(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """A file that another one may replace: no link, no terminal."""
+    if path is not None and os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise click.BadParameter(f"found {path}, which is no regular file, expected one or nothing")
+    return path
+
+
 _COLUMNS = [Column(key.upper(), field(key)) for key in ("id", "identity", "state", "created", "expires")]
 
 
@@ -54,13 +65,23 @@ def command() -> None:
 @click.argument("identity")
 @_access
 @click.option("--expires", metavar="90d|DATE", callback=_expiry, help="From when the token is refused; default: never.")
-def create(identity: str, file: Path, expires: Moment | None) -> None:
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    callback=_new_file,
+    help="Write the token to FILE, which only you may read, instead of printing it.",
+)
+def create(identity: str, file: Path, expires: Moment | None, output: Path | None) -> None:
     """Make a token for IDENTITY and print it. It is shown this once: only its SHA-256 is kept."""
     found = access.read(file)
     access.find(found, file, identity)
     secret, now = tokens.make(), moments.at(system_ns())
-    changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
-    click.echo(secret)
+    with nullcontext() if output is None else written_private(output, f"{secret}\n".encode()):
+        changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
+    if output is None:
+        click.echo(secret)
     click.echo(f"token {changed.all[-1].id} of {identity}, expires {_shown(expires)}", err=True)
 
 

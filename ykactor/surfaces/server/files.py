@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -51,11 +53,19 @@ def read_stream(stream: IO[bytes], name: str, bytes_max: int = CONFIG_MAX) -> by
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a new file as a whole or not at all, for this user only: state has names of users, and what they run."""
-    unfinished = path.with_suffix(".tmp")
+    with written_private(path, content):
+        pass
+
+
+@contextmanager
+def written_private(path: Path, content: bytes) -> Iterator[None]:
+    """Write a private file before the block, and give it its name at the end, unless the block fails."""
+    unfinished = path.with_name(f".{path.name}.tmp")
     try:
         unfinished.unlink(missing_ok=True)
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
+        yield
         unfinished.rename(path)
     finally:
         unfinished.unlink(missing_ok=True)
