@@ -8,6 +8,7 @@ from time import thread_time
 import pytest
 from queuetexts import PARTITION, mistakes_of, partition_of, queue_with
 
+from ykactor.core.values import expressions
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
 from ykactor.wire.queuefile import access_lists, name_filters
@@ -73,14 +74,22 @@ def test_the_path_of_a_fixed_rule() -> None:
     assert is_linear(partition_of, lambda n: PARTITION + rule + ".".join("a" * n) + "}]\n", 4_000)
 
 
-@pytest.mark.parametrize("part", ["[", "[^", "[\\]", "(", "{1,", "a|", "\\"])
+@pytest.mark.parametrize("part", ["[", "[^", "[\\]", "(", "{1,", "a|", "\\", "(a?", "a*"])
 def test_expressions(part: str) -> None:
-    """PL-17: an expression is checked before it is compiled; it has up to 1000 characters."""
+    """PL-17: an expression has up to 1000 characters."""
     assert is_linear(
         lambda text: name_filters.objection([text], is_user_name),
         lambda n: (part * n)[:n],
         60,
     )
+
+
+@pytest.mark.parametrize("expression", ["^team-.*-.*-.*prod$", "(a+)+$", "(a|b|ab)*c", "(a?){50}a{50}$", "((.?){9}){9}$"])
+@pytest.mark.parametrize("hostile", [lambda n: "team" + "-" * n, lambda n: "a" * n + "!", lambda n: "ab" * (n // 2)])
+def test_searches_for_expressions(expression: str, hostile: Callable[[int], str]) -> None:
+    """PL-17: every expression that is allowed is searched for in linear time."""
+    assert not expressions.objection(expression)
+    assert is_linear(lambda text: [expressions.matches(expression, text) for _ in range(20)], hostile, 7)
 
 
 def test_mistakes() -> None:

@@ -16,9 +16,11 @@ from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced, place
-from ykactor.core.placement.rules import Mistake, NoMatch, admits, evaluate, tag_value
+from ykactor.core.placement import placement, rules
+from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced
+from ykactor.core.placement.rules import TRIED_MAX, Applicant, Mistake, NoMatch, Outcome, tag_value
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.parts import Pace, finished
 from ykactor.core.values.quantities import is_queue_name
 
 FORCED = {"application.create.force": "true"}
@@ -96,6 +98,22 @@ def deny(users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Placement
     return PlacementFilter(False, names(*users), names(*groups))
 
 
+def applicant(application: AddApplication, by: UserGroups) -> Applicant:
+    return Applicant(application, by, Pace())
+
+
+def place(known: Registry, application: AddApplication, by: UserGroups) -> Placed | Rejection:
+    return finished(placement.place(known, applicant(application, by)))
+
+
+def evaluate(rule: PlacementRule, known: Registry, application: AddApplication, by: UserGroups) -> Outcome:
+    return finished(rules.evaluate(rule, known, applicant(application, by)))
+
+
+def admits(rule_filter: PlacementFilter, by: UserGroups) -> bool:
+    return finished(rules.admits(rule_filter, applicant(submission(), by)))
+
+
 def where(known: Registry, application: AddApplication, by: UserGroups | None = None) -> str:
     """The path, with ``+`` if it is to be created; ``rejected`` with the text of PL-40, ``error`` for a mistake."""
     placed = place(known, application, by or who(application.user))
@@ -140,6 +158,38 @@ def test_long_names_match_no_expression() -> None:
     """An expression is searched for in names of up to 128 characters (PL-17)."""
     assert admits(allow(("^a*$",)), who("a" * 128))
     assert not admits(allow(("^a*$",)), who("a" * 129))
+
+
+def test_an_expression_that_re2_refuses_matches_nobody() -> None:
+    """PL-17: an old journal may have one that was allowed when the configuration was read."""
+    assert not admits(PlacementFilter(True, NameFilter(listed=True, expression="(?x)bob")), who("bob"))
+
+
+def groups_of(count: int) -> UserGroups:
+    return UserGroups("bob", tuple(f"team-a-b-{number}-dev" for number in range(count)))
+
+
+@pytest.mark.parametrize("filtered", [allow((), ("^team-.*-.*-.*prod$",)), allow((), ("ops", "prod"))])
+def test_names_are_compared_in_parts(filtered: PlacementFilter) -> None:
+    """PL-57: other tasks may run however many groups an application has, and however many rules have filters."""
+    known = registry("root.a", rules=tuple(fixed("root.a", only=filtered) for _ in range(8)))
+
+    def pauses(count: int) -> int:
+        return sum(1 for _ in placement.place(known, applicant(submission(), groups_of(count))))
+
+    assert pauses(2000) > 3 * pauses(500) > 0
+
+
+def test_too_many_names_are_not_compared() -> None:
+    """PL-57: the application is rejected, and nothing is compared that would be one name too many."""
+    filtered = allow((), ("^prod$",))
+    few, many = (tuple(fixed("root.a", only=filtered) for _ in range(count)) for count in (4, 5))
+    assert where(registry("root.a", rules=few), submission(), groups_of(TRIED_MAX // 4 - 1)) == "rejected"
+    outcome = place(registry("root.a", rules=many), submission(), groups_of(TRIED_MAX // 4 - 1))
+    assert outcome == Rejection(
+        RejectionCode.NO_QUEUE,
+        f"application rejected: more than {TRIED_MAX} names to compare with filters (rule fixed root.a)",
+    )
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ class Rounds:
             who = None
             routed: LeafCore | Fact | None
             if type(submission) is AddApplication:
-                admitted = admission.admit(now_ns, submission)
+                admitted = yield from admission.admit(now_ns, submission)
                 if isinstance(admitted, ApplicationRejected):
                     routed = self._keep_rejected(submission, admitted)
                 else:

@@ -20,8 +20,10 @@ from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.placement import Placed, place
+from ykactor.core.placement.rules import Applicant
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
 
@@ -53,13 +55,14 @@ class Admission:
         self._holdings = holdings
         self._adopted: dict[ParentCore, list[QueuePath]] = {}
         self._quotas: dict[LeafCore, QueueConfig] = {}
+        self._pace = Pace()
 
-    def admit(self, now_ns: int, spec: AddApplication) -> tuple[LeafCore, UserGroups, list[Fact]] | ApplicationRejected:
+    def admit(self, now_ns: int, spec: AddApplication) -> Pausing[tuple[LeafCore, UserGroups, list[Fact]] | ApplicationRejected]:
         """Returns the leaf and the user of a new application and the facts about queues created for it, or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
             return ApplicationRejected(now_ns, spec.application_id, who, RejectionCode.BAD_USER)
-        placed = self._place(spec, who)
+        placed = yield from self._place(spec, who)
         if isinstance(placed, Rejection):
             return ApplicationRejected(now_ns, spec.application_id, placed.reason, placed.code)
         facts: list[Fact] = []
@@ -68,12 +71,12 @@ class Admission:
         self._registry.applications[spec.application_id] = leaf.path
         return leaf, who, facts
 
-    def _place(self, spec: AddApplication, who: UserGroups) -> Placed | Rejection:
+    def _place(self, spec: AddApplication, who: UserGroups) -> Pausing[Placed | Rejection]:
         name = spec.application_id
         if name in self._registry.applications:
             taken = f"adding application {name} to partition {self._partition}, but application already existed"
             return Rejection(RejectionCode.DUPLICATE, taken)
-        placed = place(self._registry, spec, who)
+        placed = yield from place(self._registry, Applicant(spec, who, self._pace))
         if isinstance(placed, Rejection):
             return Rejection(placed.code, f"failed to place application {name}: {placed.reason}")
         if placed.creates:

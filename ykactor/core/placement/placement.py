@@ -12,12 +12,22 @@ from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import PlacementRule
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
-from ykactor.core.placement.rules import RECOVERY_NAME, RECOVERY_QUEUE, ROOT_QUEUE, Mistake, brief, evaluate, label, tag_value
+from ykactor.core.placement.rules import (
+    RECOVERY_NAME,
+    RECOVERY_QUEUE,
+    ROOT_QUEUE,
+    Applicant,
+    Mistake,
+    brief,
+    evaluate,
+    label,
+    tag_value,
+)
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.parts import Pausing
 from ykactor.core.values.quantities import is_true
 
 NO_MATCH = "application rejected: no placement rule matched"
@@ -50,22 +60,20 @@ def is_forced(tags: dict[str, str]) -> bool:
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
-def place(registry: Registry, application: AddApplication, who: UserGroups) -> Placed | Rejection:
+def place(registry: Registry, applicant: Applicant) -> Pausing[Placed | Rejection]:
     """The queue for a new application, or why there is none.
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
 
-    Args:
-        who: the user that the application runs as, with the groups given or found.
     Returns: the place; else a rejection whose reason begins with ``application rejected: `` and, if every rule was tried, goes on
              with the reason why each of them did not decide (PL-40). Its code is ``ACL`` if one of them led to a queue to which
-             ``who`` may not submit, else ``NO_QUEUE`` (AP-139).
+             the user may not submit, else ``NO_QUEUE`` (AP-139).
     Cost: some microseconds if the first rule decides; reasons are built only for rules that do not.
     Source:  PL-1 to PL-5, PL-37 to PL-42.
     """
-    tried: list[tuple[str, Rejection]] = []
+    who, tried = applicant.who, list[tuple[str, Rejection]]()
     for rule in registry.config.placement_rules or IMPLICIT_RULES:
-        outcome = evaluate(rule, registry, application, who)
+        outcome = yield from evaluate(rule, registry, applicant)
         if isinstance(outcome, Mistake):
             return Rejection(RejectionCode.NO_QUEUE, f"application rejected: {outcome.why}")
         if isinstance(outcome, str):
@@ -75,7 +83,7 @@ def place(registry: Registry, application: AddApplication, who: UserGroups) -> P
         else:
             obstacle = Rejection(RejectionCode.NO_QUEUE, outcome.why)
         tried.append((label(rule), obstacle))
-    if is_forced(application.tags):
+    if is_forced(applicant.spec.tags):
         return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in registry.queues)  # unchecked (PL-37)
     obstacle = _obstacle(registry, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in registry.queues else _MISSING
     if obstacle is None:
