@@ -107,12 +107,10 @@ def test_a_name_that_comes_back_has_its_own_timers() -> None:
 
 
 def test_configure_and_close() -> None:
-    """A draining queue keeps its settings (there are none in the text); a closed one keeps nothing."""
+    """A queue takes over settings and state; a closed one keeps nothing."""
     leaf_core = leaf("app-1")
-    leaf_core.handle(Configure(None, QueueState.DRAINING))
-    assert (leaf_core.config.path, leaf_core.state) == (PATH, QueueState.DRAINING)
-    leaf_core.handle(Configure(QueueConfig(PATH, False, max_applications=7), QueueState.ACTIVE))
-    assert (leaf_core.config.max_applications, leaf_core.state) == (7, QueueState.ACTIVE)
+    leaf_core.handle(Configure(QueueConfig(PATH, False, max_applications=7), QueueState.DRAINING))
+    assert (leaf_core.config.max_applications, leaf_core.state) == (7, QueueState.DRAINING)
     leaf_core.handle(Close())
     assert leaf_core.applications == {}
     parent = ParentCore(QueueConfig(QueuePath("root"), True))

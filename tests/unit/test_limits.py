@@ -6,6 +6,8 @@ from world import World, app, ask, configure, limit, make_world, node, queue, re
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import Limit
+from ykactor.core.messages.facts import LimitChanged
+from ykactor.core.messages.kinds import Change
 from ykactor.core.quota.limits import GroupChoice, QueueLimits, Trackers, choose_group
 from ykactor.core.values.ids import QueuePath
 
@@ -330,6 +332,51 @@ def test_limits_that_come_change_and_go() -> None:
     world.send(configure(tree(queue("a"))))
     assert world.placed() == ["eve5", "eve6"]
     assert held(world) == {}
+
+
+def test_a_queue_that_the_file_drops_has_no_limits() -> None:
+    """Those of its users and groups end with its place in the file, for resources and for applications (QU-76)."""
+    dropped = queue("a", limits=[limit("alice", vcore=1), limit(groups=("dev",), applications=1)])
+    world = make_world(tree(dropped, queue("b")), BIG)
+    world.given(app("app-1", groups=("dev",)), app("app-2", user="bob", groups=("dev",)))
+    world.send(*asks("app-1", "t1", "t2"), *asks("app-2", "t3"))
+    assert world.placed() == ["t1"]
+    world.send(configure(tree(queue("b"))))
+    assert world.placed() == ["t2", "t3"]
+    assert held(world) == {}
+    ended = [str(found.principal) for found in world.facts if isinstance(found, LimitChanged) and found.change is Change.REMOVE]
+    assert ended == ["user alice", "group dev"]
+
+
+def test_a_parent_that_the_file_drops_has_no_limits() -> None:
+    """Its leaves are bound by the limits of the queues that stay only (QU-76)."""
+    parent = queue("p", queue("a"), limits=[limit("alice", vcore=1)])
+    world = make_world(tree(parent, queue("b"), limits=[limit("alice", vcore=2)]), BIG)
+    world.given(app("app-1", "root.p.a"), *asks("app-1", "t1", "t2", "t3"))
+    world.send(configure(tree(queue("b"), limits=[limit("alice", vcore=2)])))
+    assert world.placed() == ["t2"]
+    assert world.why("t3") == "wants 0.001, has 0 of 0.002 vcore in the limit of user alice in queue root"
+
+
+def test_a_queue_that_the_file_drops_keeps_its_max() -> None:
+    """Its own quotas bound it until it is empty: ``max``, and how many applications run in it (QU-76)."""
+    world = make_world(tree(queue("a", max={"vcore": 1}, maxapplications=1), queue("b")), BIG)
+    world.given(app("app-1"), app("app-2"), *asks("app-1", "t1", "t2"), ask("t3", "app-2", memory=1))
+    world.send(configure(tree(queue("b"))))
+    assert world.placed() == []
+    assert world.why("t2") == "wants 0.001, has 0 of 0.001 vcore in queue root.a"
+    assert world.queue("root.a")["state"] == "Draining"
+
+
+def test_a_queue_that_comes_back_has_the_limits_of_the_file() -> None:
+    """What ran meanwhile counts (QU-65, QU-76)."""
+    limited = tree(queue("a", limits=[limit("alice", vcore=2)]), queue("b"))
+    world = make_world(limited, BIG)
+    world.given(app("app-1"), *asks("app-1", "t1", "t2", "t3"))
+    world.given(configure(tree(queue("b"))))
+    world.send(configure(limited), *asks("app-1", "t4"))
+    assert world.placed() == []
+    assert held(world) == {"user alice in root.a": {"vcore": 3}}
 
 
 def test_lowered_limits_stop_nothing() -> None:

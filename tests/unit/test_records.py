@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from kept_rows import all_rows
-from world import World, app, ask, make_world, node, queue, release, terminate, tree
+from world import World, app, ask, limit, make_world, node, queue, release, terminate, tree
 
 from ykactor.core.accounting.account import Account
 from ykactor.core.messages.asks import ask_id
@@ -94,6 +94,19 @@ def test_rows_without_the_past() -> None:
     (ended,) = world.direct.core.timers.ended.values()
     assert (ended.state, ended.user, ended.past.states) == ("Failed", "", [])
     assert application.account == Account({"vcore": 18}, {"vcore": 15})
+
+
+def test_rows_of_a_draining_queue_with_limits() -> None:
+    """DU-4: earlier versions let it keep the limits of users and groups; from now on they bind nobody (QU-76)."""
+    limited = queue("a", limits=[limit("alice", vcore=1)])
+    world = make_world(tree(limited, queue("b")), [node("n1", vcore=4)])
+    world.given(app("app-1"), ask("k1", "app-1", vcore=1), ask("k2", "app-1", vcore=1))
+    key, configuration = b'["default","queue","root.a"]', b'["default","configuration"]'
+    without = make_world(tree(queue("b")))
+    earlier = msgspec.json.encode(msgspec.json.decode(kept(world)[key]) | {"state": "Draining"})
+    restart(world, kept(world) | {key: earlier, configuration: kept(without)[configuration]})
+    world.wait(1)
+    assert world.placed() == ["k2"]
 
 
 def without_past(row: bytes) -> bytes:

@@ -33,6 +33,7 @@ def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool 
     registry = partition.registry
     return {
         "queues and applications": objects.membership(registry),
+        "limits of the configuration": objects.limits(registry),
         "counts": objects.counts(registry),
         "allocations": objects.allocations(registry),
         "what is counted": objects.counted(registry),

@@ -8,6 +8,7 @@ from ykactor.core.inspection.checks import differs, leaves_of, total_of
 from ykactor.core.messages.asks import AskID, ask_id
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
+from ykactor.core.partition.reload import walk
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import pruned
 
@@ -28,6 +29,14 @@ def membership(registry: Registry) -> Iterator[str]:
     for path, queue in registry.queues.items():
         known = sorted(queue.children) if isinstance(queue, ParentCore) else []
         yield from differs(f"queue {path}", "the child set", known, children.get(path, []))
+
+
+def limits(registry: Registry) -> Iterator[str]:
+    """Every queue has the limits of users and groups that the configuration gives it; all other queues have none (QU-76)."""
+    configured = {config.path: config.limits for config in walk(registry.config.root)}
+    for path, queue in registry.queues.items():
+        yield ""
+        yield from differs(f"queue {path}", "the limits of users and groups", queue.config.limits, configured.get(path, ()))
 
 
 def counts(registry: Registry) -> Iterator[str]:

@@ -148,9 +148,9 @@ class Disown(QueueCommand[None], frozen=True, gc=False):
 
 
 class Configure(QueueCommand[None], frozen=True):
-    """Set the settings and the state of a queue; ``config`` is None for a queue that has left the configuration."""
+    """Set the settings and the state of a queue."""
 
-    config: QueueConfig | None
+    config: QueueConfig
     state: QueueState
 
 

@@ -105,7 +105,7 @@ class LeafCore:
             case FireTimers():
                 return (yield from self.on_fire_timers(command))
             case Configure():
-                self.config = command.config or self.config
+                self.config = command.config
                 self.state = command.state
             case Close():
                 self.applications.clear()

@@ -30,7 +30,7 @@ class ParentCore:
     def _carry_out(self, command: QueueCommand[Any]) -> Any:
         match command:
             case Configure():
-                self.config = command.config or self.config
+                self.config = command.config
                 self.state = command.state
             case SetHold(hold):
                 self.hold = hold

@@ -146,11 +146,19 @@ def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
 
 
 def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
-    """A managed queue that is not configured any more drains, and is removed when empty (QU-95). Dynamic queues stay."""
+    """A managed queue that is not configured any more drains, and is removed when empty (QU-95). Dynamic queues stay.
+
+    It keeps its settings, but no limits of users and groups: those are always the limits of the file (QU-76).
+    """
     reload.queues[queue.path] = queue
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:
         reload.written.append(queue.path)
-        reload.sends.append((queue, Configure(None, state)))
+        reload.sends.append((queue, Configure(without_limits(queue.config), state)))
         reload.facts.append(QueueStateChanged(now_ns, queue.path, state))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")
+
+
+def without_limits(config: QueueConfig) -> QueueConfig:
+    """The settings of a draining queue: those it had, without limits of users and groups (QU-76)."""
+    return structs.replace(config, limits=())

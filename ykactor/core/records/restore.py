@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ykactor.core.accounting.account import AccountKey
 from ykactor.core.accounting.books import Books
+from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects import failures
 from ykactor.core.objects.application import Application
@@ -19,7 +20,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.partition.reload import walk
+from ykactor.core.partition.reload import walk, without_limits
 from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
 from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -86,6 +87,8 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
         known = configured.get(path)
         if known is not None and structs.replace(known, children=()) == config:
             config = known
+        if row.state is QueueState.DRAINING:  # rows of earlier versions have the limits that it had
+            config = without_limits(config)
         queue = LeafCore(config, registry.books) if row.is_leaf else ParentCore(config)
         queue.state, queue.hold = row.state, row.hold
         registry.queues[path] = queue
