@@ -35,10 +35,13 @@ class People:
                     self.who[number] = user, groups
                     self.asks[number], self.allocations[number] = set(), set()
                 case AskAdded(_, ask):
+                    self.begin(ask)
                     self.asks[self.numbers[ask.spec.application_id]].add(ask.spec.allocation_key)
                 case AskRemoved(_, ask, _, True):
                     self.lose(self.asks, ask)
-                case Allocated(_, ask):
+                case Allocated(_, ask, recovered=recovered):
+                    if recovered:
+                        self.begin(ask)
                     number = self.numbers[ask.spec.application_id]
                     self.asks[number].discard(ask.spec.allocation_key)
                     self.allocations[number].add(ask.spec.allocation_key)
@@ -50,6 +53,12 @@ class People:
                 case Released(_, ask):
                     self.lose(self.allocations, ask)
         self.heard = len(facts)
+
+    def begin(self, ask: Ask) -> None:
+        """QU-70: the choice is made anew if nothing was left."""
+        number = self.numbers[ask.spec.application_id]
+        if not self.asks[number] and not self.allocations[number]:
+            self.groups.pop(number, None)
 
     def lose(self, those: dict[int, set[AllocationKey]], ask: Ask) -> None:
         """QU-74: it stops to count when nothing waits or runs any more."""

@@ -2,11 +2,11 @@
 
 import pytest
 from gangs import gang, holder, real, room
-from world import World, app, ask, configure, limit, make_world, node, queue, release, remove, tree
+from world import World, app, ask, configure, hand_back, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import Limit
-from ykactor.core.messages.facts import LimitChanged
+from ykactor.core.messages.facts import GroupLinkChanged, LimitChanged
 from ykactor.core.messages.kinds import Change
 from ykactor.core.quota.limits import GroupChoice, QueueLimits, Trackers, choose_group
 from ykactor.core.values.ids import QueuePath
@@ -153,6 +153,50 @@ def test_the_choice_is_kept() -> None:
     world.send(*asks("early", "t2", "t3"), *asks("silent", "t4"), *asks("late", "t5"))
     assert world.placed() == ["t2", "t3", "t4"]
     assert held(world) == {"group dev in root.a": {"vcore": 1}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts"),
+    [
+        ([], [DEV], "group dev in root.a"),
+        ([limit(groups=("ops",), vcore=9)], [DEV, limit(groups=("ops",), vcore=9)], "group dev in root.a"),
+        ([DEV], [DEV], "group dev in root.a"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("recovered", [True, False])
+def test_nothing_left_then_the_choice_is_made_anew(
+    before: list[dict[str, object]], after: list[dict[str, object]], counts: str, at_once: bool, recovered: bool
+) -> None:
+    """An application that had nothing left, for however short a time, chooses as a new one does (QU-70)."""
+    world = make_world(tree(queue("a", limits=before)), BIG)
+    world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
+    world.given(configure(tree(queue("a", limits=after))), *([] if at_once else [release("t1")]))
+    woken = ask("t2", "app-1", on="n1" if recovered else None, vcore=1)
+    world.given(*([release("t1")] if at_once else []), woken, *asks("app-1", "t3"))
+    assert held(world) == {counts: {"vcore": 1}}
+    assert world.waiting() == ["t3"]
+    linked = [found.group for found in world.facts if isinstance(found, GroupLinkChanged) and found.change is Change.SET]
+    assert linked == (["dev"] if before in ([], [DEV]) else ["ops", "dev"])
+
+
+def test_a_gang_that_changes_places_keeps_its_choice() -> None:
+    """When a task takes the place of the last placeholder, its application has something left all the time (QU-70)."""
+    world = make_world(tree(queue("a")), BIG)
+    world.given(app("gang", groups=("dev",), placeholders={"vcore": 1}), holder("p1"))
+    world.given(configure(tree(queue("a", limits=[DEV]))))
+    world.given(real("r1"), *asks("gang", "t2"))
+    assert world.waiting() == []
+    assert held(world) == {}
+
+
+def test_a_task_that_is_handed_back_keeps_the_choice() -> None:
+    """It waits again, so its application has something left all the time (QU-70, AP-144)."""
+    world = make_world(tree(queue("a")), BIG)
+    world.given(app("app-1", groups=("dev",)), *asks("app-1", "t1"))
+    world.given(configure(tree(queue("a", limits=[DEV]))))
+    world.given(hand_back("t1"), *asks("app-1", "t2"), node("n2", vcore=9))
+    assert world.waiting() == []
 
 
 def test_a_closer_limit_does_not_move_the_choice() -> None:

@@ -43,6 +43,8 @@ def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
     """An allocation was recovered, or was placed by the resource manager, or replaces a placeholder."""
     ask = fact.ask
     leaf, application = state.owner_of(ask)
+    if fact.recovered:
+        work.begin(application)
     if ask.spec.allocation_key in application.asks:  # it was pending until the resource manager placed it (AP-112)
         ask_facts.discard(state, work, fact.at_ns, ask)
     if ask.created_ns < application.submission_ns:  # PR-40

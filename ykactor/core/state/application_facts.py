@@ -41,6 +41,7 @@ def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLef
     leaf = state.leaf_of(application)
     work.consequences += enrolment.leave(state, fact.at_ns, application)
     work.applications.pop(application, None)
+    work.woken.pop(application, None)
     state.pending_reasons.forget(application)
     state.backoffs.pop(application, None)
     leaf.applications.remove(application)

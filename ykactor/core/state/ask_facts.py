@@ -24,6 +24,12 @@ def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> No
     add(state, work, fact.ask)
 
 
+def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
+    """An ask is new."""
+    work.begin(state.applications[ask.spec.application_id])
+    add(state, work, ask)
+
+
 def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     """An ask is pending."""
     leaf, application = state.owner_of(ask)

@@ -54,15 +54,30 @@ def renew(state: SchedulerState, at_ns: int, application: PendingApplication) ->
     """The limits have changed: count what runs against the new ones; the group stays while its queue limits it (QU-76, QU-77)."""
     facts: list[Fact] = []
     if application.enrolled:
-        limits_up = application.leaf.limits_up()
-        if application.group is not None and not still_holds(limits_up, application.group):
-            before = application.charged_to.group
-            facts += _change_group(at_ns, application, choose_group(limits_up, application.who))
-            if application.charged_to.group != before:  # what runs counts against the other group (QU-77)
-                leaf, after = application.leaf, application.charged_to.group
-                facts += usage_changed(at_ns, ChargedTo("", before), leaf, Change.REMOVE, application.allocated)
-                facts += usage_changed(at_ns, ChargedTo("", after), leaf, Change.ADD, application.allocated)
+        if application.group is not None and not still_holds(application.leaf.limits_up(), application.group):
+            facts += _choose_anew(at_ns, application)
         _hold_trackers(state, application)
+    return facts
+
+
+def wake(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
+    """The application had nothing left and has an ask or allocation again: it chooses its group as a new one does (QU-70)."""
+    facts = _choose_anew(at_ns, application)
+    if facts:
+        state.trackers.untrack(application.trackers)
+        application.untrack()
+        _hold_trackers(state, application)
+    return facts
+
+
+def _choose_anew(at_ns: int, application: PendingApplication) -> list[Fact]:
+    """Choose the group again; what runs counts against the new one (QU-77). No facts if it is the same group."""
+    before, leaf = application.charged_to.group, application.leaf
+    facts = _change_group(at_ns, application, choose_group(leaf.limits_up(), application.who))
+    after = application.charged_to.group
+    if after != before:
+        facts += usage_changed(at_ns, ChargedTo("", before), leaf, Change.REMOVE, application.allocated)
+        facts += usage_changed(at_ns, ChargedTo("", after), leaf, Change.ADD, application.allocated)
     return facts
 
 
@@ -76,6 +91,8 @@ def usage_changed(at_ns: int, charged_to: ChargedTo, leaf: QueueUsage, change: C
 def _change_group(at_ns: int, application: PendingApplication, group: GroupChoice | None) -> list[Fact]:
     """The application counts against this group from now on, which may be the same as before."""
     before = application.group
+    if group == before:
+        return []
     application.choose(group)
     if (before and before.group) == (group and group.group):
         return []

@@ -57,7 +57,7 @@ class Observer:
                     fact = allocation_facts.as_one_fact(state, fact, observed[-1] if observed else None)
                 observed.append(fact)
                 if type(fact) is AskAdded:  # by far the most frequent
-                    ask_facts.add(state, work, fact.ask)
+                    ask_facts.ask_added(state, work, fact.ask)
                 elif type(fact) is ConfigurationChanged:
                     yield from reconfigure.configuration_changed(state, work, fact)
                 else:
@@ -97,6 +97,9 @@ class Observer:
         for leaf, change in work.pending.items():
             state.ledger.change_pending(leaf, change)
         work.pending.clear()
+        for application in work.woken:
+            work.consequences += enrolment.wake(state, at_ns, application)
+        work.woken.clear()
         yield from state.tree.refresh_shares()
         for number, application in enumerate(work.applications, 1):
             if not application.enrolled:

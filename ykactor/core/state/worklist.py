@@ -19,6 +19,7 @@ class Worklist:
     Attributes:
         consequences: facts caused by the fact that is being processed; they are published with it.
         applications, leaves, nodes: those that have changed.
+        woken: applications that had nothing left, and have an ask or allocation again (QU-70).
         pending: changes of pending amounts by leaf.
         tree_changed: whether a queue became a leaf or a parent.
         is_out_of_order: whether the facts and their consequences must be sorted (EV-30).
@@ -27,6 +28,7 @@ class Worklist:
     def __init__(self) -> None:
         self.consequences: list[Fact] = []
         self.applications: dict[PendingApplication, None] = {}
+        self.woken: dict[PendingApplication, None] = {}
         self.leaves: dict[QueueNode, None] = {}
         self.nodes: dict[NodeID, None] = {}
         self.pending: dict[QueueNode, Resource] = {}
@@ -37,6 +39,11 @@ class Worklist:
         """An application of ``leaf`` has changed."""
         self.applications[application] = None
         self.leaves[leaf] = None
+
+    def begin(self, application: PendingApplication) -> None:
+        """An ask or allocation of an application is new: call this before anything of it is counted."""
+        if application.enrolled and not application.asks and not application.allocated:
+            self.woken[application] = None
 
     def change_pending(self, leaf: QueueNode, resource: Resource, sign: int) -> None:
         """Asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
