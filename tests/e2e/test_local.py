@@ -25,8 +25,6 @@ from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
 from ykactor.wire.si import messages as si
 
-#: Nobody listens there.
-NOWHERE = "unix:/nonexistent/socket"
 QUEUES = """
 partitions:
   - name: default
@@ -46,6 +44,12 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def nowhere(tmp_path: Path) -> str:
+    """The address of a daemon that is not there."""
+    return f"unix:{tmp_path}/nobody"
+
+
+@pytest.fixture
 def runs(tmp_path: Path) -> Path:
     """A file in which each run of a command leaves a line."""
     return tmp_path / "runs"
@@ -54,7 +58,7 @@ def runs(tmp_path: Path) -> Path:
 # ---- killed between two steps
 
 
-async def test_killed_between_two_steps(directory: Path, runs: Path) -> None:
+async def test_killed_between_two_steps(directory: Path, runs: Path, nowhere: str) -> None:
     """What the next local resource manager finds, whatever the last one was about to do: nothing is lost, nothing runs twice."""
     directory.mkdir()
     processes = Processes(directory / "jobs", Isolation(None), 1)
@@ -74,7 +78,7 @@ async def test_killed_between_two_steps(directory: Path, runs: Path) -> None:
     for task, job in started:
         processes.start(job, task)
     await processes.wait(kept["before-the-end-is-noted"][0])
-    async with local_manager(directory, NOWHERE) as local:
+    async with local_manager(directory, nowhere) as local:
         found = {name: (await local.show(name, waits=True)).tasks[0] for name in kept}
         assert left_over(directory) == []
     late, its_job = kept["before-the-start-that-must-not-be"]
@@ -97,9 +101,9 @@ async def test_killed_between_two_steps(directory: Path, runs: Path) -> None:
     ]
 
 
-async def test_a_job_that_is_submitted_twice_is_one(directory: Path, runs: Path) -> None:
+async def test_a_job_that_is_submitted_twice_is_one(directory: Path, nowhere: str) -> None:
     """Who gets no answer may ask again."""
-    async with local_manager(directory, NOWHERE) as local:
+    async with local_manager(directory, nowhere) as local:
         first = await local.submit("true", token="the same")
         await local.kill()
         await local.start()
@@ -192,9 +196,9 @@ async def test_time_limits_and_the_end_with_all_jobs(directory: Path) -> None:
             pass
 
 
-async def test_what_does_not_fit_is_refused(directory: Path) -> None:
+async def test_what_does_not_fit_is_refused(directory: Path, nowhere: str) -> None:
     """At once, because it would wait for ever."""
-    async with local_manager(directory, NOWHERE) as local:
+    async with local_manager(directory, nowhere) as local:
         answer = await control.ask(directory, control.Submit(job_of("true", resource={"vcore": 10**9})))
         assert isinstance(answer, control.Refused)
         assert "the machine" not in answer.message
@@ -265,12 +269,12 @@ async def test_a_second_one_is_refused(world: tuple[RunningDaemon, dict[str, str
     assert "Traceback" not in errors
 
 
-async def test_without_a_daemon_run_says_what_to_start(directory: Path) -> None:
+async def test_without_a_daemon_run_says_what_to_start(directory: Path, nowhere: str) -> None:
     """The job is taken, and waits for one."""
-    async with local_manager(directory, NOWHERE):
+    async with local_manager(directory, nowhere):
         output, errors = await run_command("run", "--local-dir", directory, "--detach", "--", "true")
     assert output == "job-1\n"
-    assert errors == f"job-1: it waits for the daemon at {NOWHERE}, which is not there: start one with ykactor serve\n"
+    assert errors == f"job-1: it waits for the daemon at {nowhere}, which is not there: start one with ykactor serve\n"
 
 
 async def test_memory_without_a_unit_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login, tls_context
 from ykactor.wire.addresses import UNIX, is_loopback, unix_path
 
-_PORTS = {"ws": 80, "wss": 443}
+DEFAULT_PORTS = {"ws": 80, "wss": 443}
 #: The codes of X.509 for a certificate, or a chain, of an authority that is not trusted.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 
@@ -27,7 +27,7 @@ def check_url(url: str) -> None:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in _PORTS and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port is no number, or too large
         is_valid = False
     if not is_valid:
@@ -63,7 +63,7 @@ async def open_stream(url: str, login: Login) -> Stream:
         return await trio.open_unix_socket(unix_path(url))
     parts = _parts(url)
     host = parts.hostname or ""
-    tcp = await trio.open_tcp_stream(host, parts.port or _PORTS[parts.scheme])
+    tcp = await trio.open_tcp_stream(host, parts.port or DEFAULT_PORTS[parts.scheme])
     try:
         if parts.scheme == "wss":
             return await _with_tls(tcp, url, host, login.tls or tls_context())

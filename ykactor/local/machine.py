@@ -76,15 +76,20 @@ def memory_bytes(proc: Path, cgroup: Path) -> int:
 
 
 def this_user() -> str:
-    """The name of the user of this process.
+    """The name of the user of this process."""
+    return user_name(os.geteuid())
+
+
+def user_name(uid: int) -> str:
+    """The name of a user.
 
     ``uid1000`` for one without a name, as in some containers, or with one that is none for the daemon (CF-21): ``CORP\\bob``.
     """
     try:
-        name = pwd.getpwuid(os.geteuid()).pw_name
+        name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = ""
-    return name if is_user_name(name) else f"uid{os.geteuid()}"
+    return name if is_user_name(name) else f"uid{uid}"
 
 
 def gpu_indices(dev: Path) -> list[int]:

@@ -4,11 +4,10 @@ Every input is handled without waiting: decided, committed, carried out. So what
 on the disk, and a start after ``kill -9`` finds what was not.
 """
 
-import fcntl
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from msgspec import Struct, structs
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
+from ykactor.local.exclusive import only_for, only_in
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
@@ -33,10 +33,6 @@ FORGET_S = 3600.0
 _UNAVAILABLE = "UNAVAILABLE"
 #: Time limit for saying goodbye to the daemon.
 DEREGISTER_S = 2.0
-
-
-class DirectoryInUse(Exception):
-    """Another local resource manager has the state directory."""
 
 
 class Settings(Struct, frozen=True):
@@ -66,31 +62,19 @@ async def managing(settings: Settings) -> AsyncIterator[None]:
     """A local resource manager until the block ends; then it stops its jobs if that is its task, however the block ends.
 
     Raises:
-        DirectoryInUse, OSError, sqlite3.Error: the state directory.
+        InUse: another one has the state directory, or serves the daemon from this machine.
+        OSError, sqlite3.Error: the state directory.
         Disconnected, RequestRefused: the daemon does not let it in, or another one has taken its place.
     """
     settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.directory.chmod(0o700)
-    with _locked(settings.directory), closing(Manager(settings)) as manager:
-        async with manager.running():
-            yield
-        if manager.jobs.are_done:
-            await _deregister(settings)
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the directory; the lock ends with the process."""
-    file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            reason = "found it in use, expected one local resource manager for each directory"
-            raise DirectoryInUse(f"{directory}: {reason}") from None
-        yield
-    finally:
-        os.close(file)
+    with only_in(settings.directory):
+        async with only_for(settings.url):
+            with closing(Manager(settings)) as manager:
+                async with manager.running():
+                    yield
+                if manager.jobs.are_done:
+                    await _deregister(settings)
 
 
 async def _deregister(settings: Settings) -> None:
