@@ -19,8 +19,9 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Intake, PartitionCommand
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import History
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.facts import Fact

@@ -23,7 +23,8 @@ from ykactor.actors.feed import FACTS_MAX, SNAPSHOT_S, FeedActor, SnapshotError
 from ykactor.actors.journal import RETRY_S, Journal, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxRegistry
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
+from ykactor.actors.recording import Recording
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import NodeRemoved

@@ -14,8 +14,9 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor, SnapshotError
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.recording import Recording
 from ykactor.surfaces.server.daemon_rows import CONFIG, DaemonRows
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts

@@ -9,8 +9,9 @@ from world import load, node, queue, tree
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Intake, Publication, Quiesce
 from ykactor.actors.hand import CHUNK_MAX
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.receipts import Accepted, Receipt, unanswered
+from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import History
 from ykactor.actors.requests import Requests
 from ykactor.core.messages.submissions import MoveApplication

@@ -16,8 +16,9 @@ from ykactor.actors.commands import Administer, Intake, Quiesce
 from ykactor.actors.failures import RESTARTS_MAX, WITHIN_S
 from ykactor.actors.feed import FeedActor, SnapshotError
 from ykactor.actors.journal import Journal
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.recording import Recording
 from ykactor.actors.supervision import Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig

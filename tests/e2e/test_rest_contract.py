@@ -10,6 +10,7 @@ import pytest
 import yaml
 from restdaemon import Rest, application, asks, node, rest_daemon
 
+from ykactor.actors.clock import Clock
 from ykactor.surfaces.http import history
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -77,6 +78,14 @@ async def test_clusters_and_partitions() -> None:
         assert (default["totalNodes"], default["totalContainers"]) == (1, 2)
         assert default["applications"] == {"Rejected": 1, "Running": 1, "total": 2}
         assert (other["capacity"], other["totalNodes"], other["applications"]) == ({}, 0, {"total": 0})
+
+
+async def test_since_when_a_partition_has_its_state() -> None:
+    """Active since this daemon has started it."""
+    before_ns = Clock.of_the_system().now_ns()
+    async with populated() as rest:
+        for found in await rest.read("partitions"):
+            assert (found["state"], before_ns <= found["lastStateTransitionTime"] <= rest.daemon.now_ns()) == ("Active", True)
 
 
 async def test_queues() -> None:

@@ -11,6 +11,7 @@ from faulting import watch_partitions
 from memorystore import MemoryStore
 from partitiontexts import several
 from test_reload_partitions import replace
+from test_rest import read
 from world import queue
 
 import ykactor
@@ -240,7 +241,8 @@ async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp
     """It refuses input and shows its state; the next daemon comes up in the same way, and one without the bug goes on."""
     state = tmp_path / "state"
     environment = bugs | {"BAD_PLAN": "n1"}
-    async with real_daemon("--state-dir", state, environment=environment) as daemon:
+    async with real_daemon("--state-dir", state, environment=environment, http="127.0.0.1:0") as daemon:
+        (active,) = await read(daemon, "partitions")
         async with follow(daemon.url) as followed, connect(daemon.url, rm_id="rm-1") as rm:
             await rm.request(node())
             await next_event(followed, "PARTITION_STOPPED", "no plan")
@@ -248,6 +250,9 @@ async def test_a_partition_that_cannot_plan_is_stopped(bugs: dict[str, str], tmp
                 await rm.request(application())
             assert refused.value.code == "UNAVAILABLE"
             assert set((await daemon.state())["nodes"]) == {"n1"}
+            (stopped,) = await read(daemon, "partitions")
+            assert (active["state"], stopped["state"]) == ("Active", "Stopped")
+            assert stopped["lastStateTransitionTime"] > active["lastStateTransitionTime"]
         assert await daemon.stop() == 0
     async with real_daemon("--state-dir", state, environment=environment) as daemon:
         await daemon.wait_logged("partition_stopped")

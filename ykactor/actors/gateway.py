@@ -9,6 +9,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.standing import Standing
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.submissions import Submission
@@ -56,6 +57,9 @@ class Gateway(Protocol):
     @property
     def manual(self) -> bool:
         """Whether cycles run only on request (``run_steps``)."""
+
+    def standing(self, partition: PartitionName) -> Standing:
+        """The state of a partition, and since when."""
 
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""

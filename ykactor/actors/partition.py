@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import trio
 
@@ -37,12 +37,15 @@ from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
 from ykactor.actors.receipts import Accepted
-from ykactor.actors.renewal import History, Renewal
+from ykactor.actors.recording import Recording
+from ykactor.actors.renewal import Renewal
 from ykactor.actors.scheduler import SchedulerActor
+from ykactor.actors.standing import Standing
 from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.states import PartitionState
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.partition.reload import objection
 from ykactor.core.planner.plan import Budget
@@ -73,22 +76,6 @@ WAKE_NS = 100 * MS_NS
 LAST_MAX = 16
 
 
-class Recording(NamedTuple):
-    """How turns are recorded in a journal.
-
-    Attributes:
-        room: waits until there is room for what a turn publishes.
-        encode: makes the text of a cause.
-        history: of all partitions.
-        on_failure: called if a partition cannot be made anew, which is a bug; it goes on as it is, and does not try it again.
-    """
-
-    room: Callable[[], Awaitable[None]]
-    encode: Callable[[Cause], bytes]
-    history: History
-    on_failure: Callable[[PartitionName, Exception], object]
-
-
 #: A request, and whether a turn finishes this partition's part of it.
 Part = tuple[Accepted, bool]
 
@@ -109,6 +96,7 @@ class PartitionActor:
         restored: the partition with its last state; ``config`` is the one in force. None: a partition without anything.
 
     Attributes:
+        standing: its state, for readers; a partition that is made anew stays active.
         hand: the commands taken and not finished.
         cycles: number of completed cycles; read by the watchdog.
         busy: whether a turn or a renewal is in progress.
@@ -138,6 +126,7 @@ class PartitionActor:
         self._base: bytes | None
         self.core, self.scheduler_core, self._base = restored or new(config, reserves=reserves)
         self.inbox: Mailbox[PartitionCommand] = Mailbox(f"partition {config.name}", INBOX_MAX)
+        self.standing = Standing(PartitionState.ACTIVE, clock.now_ns())
         self.hand = Hand()
         #: A resource manager that was connected when the state was kept is no longer.
         self.hand.take([Intake([ApplyConfig(config)] if restored is None else NOBODY.submissions())])

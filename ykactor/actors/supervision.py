@@ -34,9 +34,11 @@ from ykactor.actors.commands import (
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.failures import WITHIN_S, Failures, Incident, Rows, may_be_caused_by_input, reason_of
 from ykactor.actors.partition import BATCH_MAX, PartitionActor
+from ykactor.actors.standing import Standing
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.kinds import Consequence
+from ykactor.core.messages.states import PartitionState
 from ykactor.core.records.base import Restored, made_from, new
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
@@ -101,6 +103,7 @@ class Supervisor:
         if not self._running and trio.current_time() > self._since_s + WITHIN_S:
             raise failure
         name = actor.core.name
+        actor.standing = Standing(PartitionState.STOPPED, self._clock.now_ns())
         self.stopped[name] = f"partition {name} is stopped: {reason}"
         status.started()
         await self._refuse_all(actor, Failure("UNAVAILABLE", self.stopped[name]))

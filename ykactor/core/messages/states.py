@@ -74,6 +74,13 @@ COUNTED_AS_RUNNING = frozenset({_S.STARTING, _S.RUNNING})
 WINDING_UP = frozenset({_S.RESUMING, _S.FAILING})
 
 
+class PartitionState(StrEnum):
+    """The states of a partition: active, or stopped after too many failures (EV-27)."""
+
+    ACTIVE = "Active"
+    STOPPED = "Stopped"
+
+
 class QueueState(StrEnum):
     """The states of a queue (CF-82)."""
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading
 from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, queues, users
@@ -62,8 +62,12 @@ class Api:
 
     async def partitions(self, request: Request) -> Response:
         """``/ws/v1/partitions``."""
-        rm_id = self._rm_id(request)
-        return await self._published.answer_of_each(request, ("summary", rm_id), partial(partitions.summary, cluster_id=rm_id))
+        key, read = self.summary(self._rm_id(request))
+        return await self._published.answer_of_each(request, key, read)
+
+    def summary(self, rm_id: str) -> tuple[Key, Reading]:
+        """The key and the reading of a partition with its totals, for who is told that the resource manager is this one."""
+        return ("summary", rm_id), partial(partitions.summary, cluster_id=rm_id, standing=self._published.gateway.standing)
 
     async def node_utilizations(self, request: Request) -> Response:
         """``/ws/v1/scheduler/node-utilizations``."""

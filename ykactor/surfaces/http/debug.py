@@ -16,7 +16,7 @@ from ykactor.core.values.parts import Pace
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.history import History
-from ykactor.surfaces.http.pages import Page
+from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.published import Published, Reading
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
 from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, pieces, reply
@@ -68,9 +68,7 @@ class Debug:
     async def _members(self, request: Request) -> AsyncIterator[tuple[str, list[bytes]]]:
         """The members of the dump, each with its JSON in parts: it may have many megabytes."""
         yield "timestamp", [encode(self._published.gateway.now_ns())]
-        rm_id = self._published.cluster_id
-        summary = partial(partitions.summary, cluster_id=rm_id)
-        yield "partitions", _list(await self._bodies(request, ("summary", rm_id), summary))
+        yield "partitions", _list(await self._bodies(request, *self._api.summary(self._published.cluster_id)))
         live = await self._bodies(request, ("live", ""), partial(applications.live, status=""))
         completed = await self._bodies(request, ("completed",), applications.completed)
         rejected = await self._bodies(request, ("rejected",), applications.rejected)
@@ -83,7 +81,7 @@ class Debug:
         yield "config", (await self._configuration.page("json")).parts
         yield "placementRules", await self._named(request, b"partition", b"rules", "rules", partitions.placement_rules)
 
-    async def _bodies(self, request: Request, key: tuple[str, ...], read: Reading) -> list[list[bytes]]:
+    async def _bodies(self, request: Request, key: Key, read: Reading) -> list[list[bytes]]:
         """What is read of each partition."""
         names = self._published.partitions(request)
         return [(await self._published.page(request, name, key, read)).parts for name in names]

@@ -26,8 +26,10 @@ from ykactor.actors.health import HealthChecks
 from ykactor.actors.journal import Journal
 from ykactor.actors.memory import collect_old, settle_memory
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.actors.partition import PartitionActor, Recording
+from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
+from ykactor.actors.recording import Recording
+from ykactor.actors.standing import Standing
 from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -183,6 +185,10 @@ class Daemon:
         running = [name for name in self.partitions if name not in self._partitions.stopped]
         with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed
             await self._submit({name: [RefuseConfig(reason)] for name in running[:1]})
+
+    def standing(self, partition: PartitionName) -> Standing:
+        """The state of a partition (``Gateway.standing``)."""
+        return self._partitions.actors[partition].standing
 
     def registry(self, partition: PartitionName) -> Registry:
         """The owners in a partition, to be read only."""

@@ -86,7 +86,8 @@ class Partition(Payload, frozen=True, kw_only=True):
         cluster_id: the resource manager.
         applications: by state, those that occur; and their ``total``. Ended and rejected ones count.
         total_containers: allocations, also of placeholders.
-        state: ``Active``, ``Draining`` or ``Stopped``.
+        state: ``Active``, or ``Stopped`` after too many failures.
+        last_state_transition_time: when this daemon has started it, or has stopped it.
     """
 
     cluster_id: str
@@ -99,7 +100,7 @@ class Partition(Payload, frozen=True, kw_only=True):
     applications: dict[str, int]
     total_containers: int
     state: str
-    last_state_transition_time: int = 0
+    last_state_transition_time: int | UnsetType = UNSET
 
 
 # ---- queues

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
+from ykactor.actors.standing import Standing
 from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.http.readings.look import Look, percent, used
 from ykactor.wire.rest import types
@@ -19,9 +21,9 @@ _DEFAULT_RULE = types.PlacementRule(name="provided", parameters={"create": "fals
 _RECOVERY_RULE = types.PlacementRule(name="recovery", parameters={"queue": RECOVERY_QUEUE})
 
 
-def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
+def summary(look: Look, cluster_id: str, standing: Callable[[PartitionName], Standing]) -> Pausing[types.Partition]:
     """A partition with its totals; to a limited reader only those of the applications in view."""
-    registry = look.core.registry
+    registry, own = look.core.registry, standing(look.core.name)
     states: Counter[str] = Counter()
     containers, pace = 0, Pace()
     for leaf_path in filter(look.shows, dict.fromkeys(registry.applications.values())):
@@ -40,13 +42,13 @@ def summary(look: Look, cluster_id: str) -> Pausing[types.Partition]:
         node_sorting_policy=types.NodeSorting(),
         applications={**dict(sorted(states.items())), "total": states.total()},
         total_containers=containers,
-        state="Active",
+        state=own.state.value,
     )
-    return _with_totals(look, in_view) if look.shows("") else in_view
+    return _with_totals(look, in_view, own.since_ns) if look.shows("") else in_view
 
 
-def _with_totals(look: Look, partition: types.Partition) -> types.Partition:
-    """With what is in no queue: its nodes and its configuration."""
+def _with_totals(look: Look, partition: types.Partition, since_ns: int) -> types.Partition:
+    """With what is in no queue: its nodes, its configuration, and since when it has its state."""
     config, allocated, total = look.core.registry.config, look.state.tree.root.allocated, look.state.tree.root_max or {}
     sorting = config.node_sort_policy
     return structs.replace(
@@ -56,6 +58,7 @@ def _with_totals(look: Look, partition: types.Partition) -> types.Partition:
         preemption_enabled=config.preemption.enabled,
         quota_preemption_enabled=config.preemption.quota_enabled,
         total_nodes=len(look.core.registry.nodes),
+        last_state_transition_time=since_ns,
     )
 
 
