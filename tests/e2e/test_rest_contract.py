@@ -170,6 +170,36 @@ async def test_nodes() -> None:
         )
 
 
+async def test_foreign_allocations() -> None:
+    """When each was created: by its tag, else when it was first reported; only one that is ``static`` stays."""
+
+    def strangers(size: int) -> si.AllocationRequest:
+        tags = {"none": {}, "dated": {"creationTime": "1700000000"}, "fixed": {"foreign": "static"}}
+        return si.AllocationRequest(
+            allocations=[
+                si.Allocation(
+                    allocation_key=key,
+                    node_id="n1",
+                    resource_per_alloc={"vcore": size},
+                    allocation_tags={"foreign": "default"} | own,
+                )
+                for key, own in tags.items()
+            ]
+        )
+
+    async with populated() as rest:
+        before_ns = rest.daemon.now_ns()
+        await rest.submit(strangers(1))
+        after_ns = rest.daemon.now_ns()
+        await rest.submit(strangers(2))
+        (found,) = await rest.read("partition/default/nodes")
+        dated, fixed, none = found["foreignAllocations"]
+        assert dated["allocationTime"] == 1_700_000_000 * 10**9
+        assert all(before_ns <= each["allocationTime"] <= after_ns for each in (fixed, none))
+        assert (dated["preemptable"], none["preemptable"], "preemptable" in fixed) == (True, True, False)
+        assert [each["resource"] for each in (dated, fixed, none)] == [{"vcore": 2}] * 3
+
+
 async def test_placement_rules() -> None:
     """In order, values as texts, ``recovery`` at the end; without rules ``provided``."""
     async with populated() as rest:
@@ -187,6 +217,34 @@ async def test_placement_rules() -> None:
             {"name": "recovery", "parameters": {"queue": "root.@recovery@"}},
         ]
         assert [rule["name"] for rule in await rest.read("partition/other/placementrules")] == ["provided", "recovery"]
+
+
+async def test_limits_of_everybody_are_those_of_each_user() -> None:
+    """QU-62: ``*`` is the limit of who is not named in the queue, and of nobody else."""
+    text = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        limits: [{limit: all, users: ["*"], maxresources: {memory: 4Gi}}]
+        queues:
+          - name: a
+            limits:
+              - {limit: own, users: [alice], maxapplications: 2}
+              - {limit: all, users: ["*"], maxapplications: 9, maxresources: {vcore: 3}}
+"""
+    async with rest_daemon(text) as rest:
+        await rest.submit(node("n1"), application("one", "root.a", "alice"), application("two", "root.a", "bob"))
+        await rest.submit(asks("one", 1), asks("two", 1))
+        alice, bob = await rest.read("partition/default/usage/users")
+        assert (alice["userName"], bob["userName"]) == ("alice", "bob")  # nobody is called *
+        shown = [(user["queues"], *user["queues"]["children"]) for user in (alice, bob)]
+        limits = [[(use.get("maxResources"), use.get("maxApplications")) for use in path] for path in shown]
+        assert limits == [
+            [({"memory": 2**32}, None), (None, 2)],
+            [({"memory": 2**32}, None), ({"vcore": 3000}, 9)],
+        ]
 
 
 async def test_usage() -> None:

@@ -5,11 +5,11 @@ from world import RELEASED, app, ask, make_world, node, queue, release, remove, 
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import AllocationSpec, created_ns
 from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Fact, Released
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects.application import Application, created_ns
+from ykactor.core.objects.application import Application
 from ykactor.core.objects.lifecycle import Timer, is_stateaware
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS

@@ -98,6 +98,6 @@ def node_amounts(registry: Registry) -> Iterator[str]:
     for node in registry.nodes.values():
         where, running, foreign = f"node {node.node_id}", node.allocations.values(), node.foreign.values()
         yield from differs(where, "allocated", pruned(node.allocated), total_of(ask.spec.resource for ask in running))
-        yield from differs(where, "occupied", pruned(node.occupied), total_of(spec.resource for spec in foreign))
+        yield from differs(where, "occupied", pruned(node.occupied), total_of(task.spec.resource for task in foreign))
         total = total_of([node.allocated, node.occupied, node.available])
         yield from differs(where, "allocated + occupied + available", total, pruned(node.capacity))

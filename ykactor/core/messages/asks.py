@@ -6,6 +6,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
+from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import Selector
 from ykactor.core.values.times import S_NS
@@ -15,6 +16,8 @@ _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/r
 #: The tag of an ask that holds its class, and how long that may be.
 PREDICATE_TAG = "ykactor.io/predicate"
 PREDICATE_CLASS_MAX = 253
+#: The tag of an allocation of somebody else; with the value ``static`` it never ends by itself (SC-85).
+FOREIGN_TAG, STATIC = "foreign", "static"
 NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
@@ -69,13 +72,26 @@ class Ask(Struct, frozen=True, gc=False):
     since_ns: int = 0
 
 
+class ForeignTask(Struct, frozen=True, gc=False):
+    """A foreign allocation and when it was created; 0 is not known."""
+
+    spec: AllocationSpec
+    created_ns: int
+
+
 #: Allocation keys are unique within an application only.
 AskID = tuple[ApplicationID, AllocationKey]
 
 
+def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
+    """The creation time of an ask or a foreign allocation: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""
+    seconds = parse_uint64(spec.tags.get("creationTime", "")) if spec.tags else None
+    return arrival_ns if seconds is None else seconds * S_NS
+
+
 def is_foreign(spec: AllocationSpec) -> bool:
     """Whether it is an allocation of somebody else, which only uses resources of its node (SC-81)."""
-    return bool(spec.tags) and "foreign" in spec.tags
+    return bool(spec.tags) and FOREIGN_TAG in spec.tags
 
 
 def ask_id(ask: Ask) -> AskID:

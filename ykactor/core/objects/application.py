@@ -7,7 +7,15 @@ tasks of the application pause (``values.parts``).
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import NEGATIVE_RESOURCES, PREDICATE_CLASS_MAX, PREDICATE_TAG, AllocationSpec, Ask, resized
+from ykactor.core.messages.asks import (
+    NEGATIVE_RESOURCES,
+    PREDICATE_CLASS_MAX,
+    PREDICATE_TAG,
+    AllocationSpec,
+    Ask,
+    created_ns,
+    resized,
+)
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -27,19 +35,11 @@ from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.parts import Pace, Pausing, finished
-from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.times import S_NS
 
 #: Looking up the member of an enum is slow in Python 3.11.
 _NEW, _COMPLETING = ApplicationState.NEW, ApplicationState.COMPLETING
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (AP-131).
 _ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
-
-
-def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
-    """The creation time of an ask: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""
-    seconds = parse_uint64(spec.tags.get("creationTime", "")) if spec.tags else None
-    return arrival_ns if seconds is None else seconds * S_NS
 
 
 class Application(ApplicationRecord):

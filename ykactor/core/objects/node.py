@@ -6,7 +6,7 @@ scheduler (``PlaceBatch``); each is validated as a whole before anything changes
 
 from typing import Any, TypeVar
 
-from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ask_id
+from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ForeignTask, ask_id, created_ns
 from ykactor.core.messages.facts import (
     Fact,
     ForeignChanged,
@@ -52,7 +52,7 @@ class NodeCore:
         self.available: Resource = dict(self.capacity)
         #: Keys are unique within an application only, hence the pair.
         self.allocations: dict[AskID, Ask] = {}
-        self.foreign: dict[AllocationKey, AllocationSpec] = {}
+        self.foreign: dict[AllocationKey, ForeignTask] = {}
         #: One higher after every change of ``available``, ``schedulable``, ``attributes`` or ``allocations``.
         self.revision = 0
 
@@ -150,18 +150,19 @@ class NodeCore:
     def on_place_foreign(self, command: PlaceForeign) -> list[Fact]:
         spec = command.spec
         before = self.foreign.get(spec.allocation_key)
-        if before is not None and before.resource == spec.resource:
+        if before is not None and before.spec.resource == spec.resource:
             return []
-        self.foreign[spec.allocation_key] = spec
+        created = created_ns(spec, command.now_ns) if before is None else before.created_ns
+        self.foreign[spec.allocation_key] = ForeignTask(spec, created)
         if before is not None:
-            subtract_from(self.occupied, before.resource)
+            subtract_from(self.occupied, before.spec.resource)
         add_to(self.occupied, spec.resource)
         self._update_available()
         change = Change.ADD if before is None else Change.SET
         return [self._foreign_changed(command.now_ns, spec, change)]
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Fact]:
-        spec = self.foreign.pop(command.allocation_key)
+        spec = self.foreign.pop(command.allocation_key).spec
         subtract_from(self.occupied, spec.resource)
         self._update_available()
         return [self._foreign_changed(command.now_ns, spec, Change.REMOVE)]
@@ -173,11 +174,11 @@ class NodeCore:
         """An allocation ran here when the state was written."""
         self._put(ask)
 
-    def restore_foreign(self, spec: AllocationSpec) -> None:
+    def restore_foreign(self, task: ForeignTask) -> None:
         """A foreign allocation was here when the state was written."""
-        self.foreign[spec.allocation_key] = spec
-        add_to(self.occupied, spec.resource)
-        subtract_from(self.available, spec.resource)
+        self.foreign[task.spec.allocation_key] = task
+        add_to(self.occupied, task.spec.resource)
+        subtract_from(self.available, task.spec.resource)
 
     def _put(self, ask: Ask) -> None:
         self.allocations[ask_id(ask)] = ask

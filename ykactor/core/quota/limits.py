@@ -192,6 +192,12 @@ def named(limits: QueueLimits) -> dict[tuple[QueuePath, Principal], Terms]:
     return {(limits.path, whose): (limit.max_resources, limit.max_applications) for whose, limit in (users | groups).items()}
 
 
+def of_others(limits: QueueLimits) -> Terms | None:
+    """The limit of users that are not named in one queue; None if there is none (QU-62)."""
+    limit = limits.users.get(_OTHERS)
+    return None if limit is None else (limit.max_resources, limit.max_applications)
+
+
 def charge(trackers: TrackerTuple, resource: Resource) -> None:
     """Add the usage of a new allocation."""
     for tracker in trackers:

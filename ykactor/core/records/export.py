@@ -160,7 +160,10 @@ class _Export:
 
     def _foreign(self, key: AllocationKey) -> ForeignRow | None:
         node_id = self._partition.cluster.node_of_foreign(key)
-        return None if node_id is None else ForeignRow(node_id=node_id, spec=self._registry.nodes[node_id].foreign[key])
+        if node_id is None:
+            return None
+        task = self._registry.nodes[node_id].foreign[key]
+        return ForeignRow(node_id=node_id, spec=task.spec, created_ns=task.created_ns)
 
     def _user(self, name: str) -> UserRow | None:
         known = self._partition.users.known.get(name)

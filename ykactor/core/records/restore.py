@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ykactor.core.accounting.account import AccountKey
 from ykactor.core.accounting.books import Books
+from ykactor.core.messages.asks import ForeignTask
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects import failures
@@ -74,7 +75,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
         if pace.is_due():
             yield ()
     for foreign in rows["foreign"].values():
-        registry.nodes[foreign.node_id].restore_foreign(foreign.spec)
+        registry.nodes[foreign.node_id].restore_foreign(ForeignTask(foreign.spec, foreign.created_ns))
         if pace.is_due():
             yield ()
 

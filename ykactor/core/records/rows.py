@@ -81,10 +81,11 @@ class NodeRow(Row, frozen=True):
 
 
 class ForeignRow(Row, frozen=True):
-    """An allocation that another scheduler has placed."""
+    """An allocation that another scheduler has placed, and when it was created; 0 in a row of an older version."""
 
     node_id: NodeID
     spec: AllocationSpec
+    created_ns: int = 0
 
 
 class GangRow(Row, frozen=True):

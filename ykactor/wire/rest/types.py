@@ -290,7 +290,12 @@ class Application(Payload, frozen=True, kw_only=True):
 
 
 class ForeignAllocation(Payload, frozen=True, kw_only=True):
-    """What another scheduler, or nobody, has placed on a node. ``preemptable`` is False if it stays."""
+    """What another scheduler, or nobody, has placed on a node.
+
+    Attributes:
+        allocation_time: when it was created; 0 if it comes from the journal of an older version, which did not keep that.
+        preemptable: False if its tag ``foreign`` is ``static``. No rule depends on it (SC-85).
+    """
 
     allocation_key: str
     allocation_tags: dict[str, str] = {}

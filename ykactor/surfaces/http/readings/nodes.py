@@ -44,7 +44,7 @@ def one(look: Look, node_id: NodeID) -> Pausing[bytes | None]:
 
 def _node(look: Look, node: NodeCore, pace: Pace) -> Pausing[bytes]:
     tasks = yield from _encoded(_allocations(look, node), pace)
-    others = yield from _encoded((foreign(spec, node.node_id) for _, spec in sorted(node.foreign.items())), pace)
+    others = yield from _encoded((foreign(look, task, node.node_id) for _, task in sorted(node.foreign.items())), pace)
     reserved = look.state.reservations.on(node.node_id)
     shown = types.Node(
         node_id=node.node_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import AllocationSpec, Ask, ask_id, shape_of
+from ykactor.core.messages.asks import FOREIGN_TAG, STATIC, Ask, ForeignTask, ask_id, shape_of
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.surfaces.http.readings.look import Look, limit
@@ -53,12 +53,15 @@ def allocation(look: Look, application: Application, key: AllocationKey) -> type
     )
 
 
-def foreign(spec: AllocationSpec, node_id: NodeID) -> types.ForeignAllocation:
+def foreign(look: Look, task: ForeignTask, node_id: NodeID) -> types.ForeignAllocation:
     """What is on a node and was not placed here."""
+    spec = task.spec
     return types.ForeignAllocation(
         allocation_key=spec.allocation_key,
         allocation_tags=spec.tags,
+        allocation_time=look.time(task.created_ns),
         resource=limit(spec.resource),
         priority=str(spec.priority),
         node_id=node_id,
+        preemptable=spec.tags.get(FOREIGN_TAG) != STATIC,
     )

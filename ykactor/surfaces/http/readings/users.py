@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.quota.limits import Terms, named
+from ykactor.core.quota.limits import Terms, named, of_others
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to
@@ -70,10 +70,12 @@ def _users(look: Look, only: str | None = None) -> Pausing[Iterator[usage.UserUs
                 groups.setdefault(user, {})[application.application_id] = application.group.group
         if pace.is_due(_APPLICATION_ITEMS):
             yield ()
-    terms = _terms(look, PrincipalKind.USER, only)
+    terms, others = _terms(look, PrincipalKind.USER, only), _of_others(look)
     return (
-        usage.UserUse(user_name=name, groups=groups.get(name, {}), queues=_tree(uses.get(name, _Use()), terms.get(name, {})))
-        for name in sorted(uses.keys() | terms.keys() - {"*"})
+        usage.UserUse(
+            user_name=name, groups=groups.get(name, {}), queues=_tree(uses.get(name, _Use()), terms.get(name, {}), others)
+        )
+        for name in sorted(uses.keys() | terms.keys())
     )
 
 
@@ -111,7 +113,7 @@ def _groups(look: Look, only: str | None = None) -> Pausing[Iterator[usage.Group
         usage.GroupUse(
             group_name=name,
             applications=sorted(applications.get(name, [])),
-            queues=_tree(uses.get(name, _Use()), terms.get(name, {})),
+            queues=_tree(uses.get(name, _Use()), terms.get(name, {}), {}),
         )
         for name in sorted(uses.keys() | terms.keys())
     )
@@ -128,10 +130,17 @@ def _terms(look: Look, kind: PrincipalKind, only: str | None) -> dict[str, dict[
     return found
 
 
-def _tree(use: _Use, terms: dict[str, Terms]) -> usage.QueueUse:
+def _of_others(look: Look) -> dict[str, Terms]:
+    """The limits of users that are not named, by queue."""
+    limited = [node.limits for node in look.state.tree.nodes.values() if node.limits is not None and look.shows(node.path)]
+    return {limits.path: terms for limits in limited if (terms := of_others(limits)) is not None}
+
+
+def _tree(use: _Use, terms: dict[str, Terms], others: dict[str, Terms]) -> usage.QueueUse:
+    """The queues in which something is used or has a limit of its own; ``others`` hold where there is no own limit."""
     for path in terms:
         use.at(path)
-    return _queue(_ROOT, use, terms)
+    return _queue(_ROOT, use, others | terms)
 
 
 def _queue(path: str, use: _Use, terms: dict[str, Terms]) -> usage.QueueUse:
