@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import trio
-from daemon import RunningDaemon, real_daemon
+from daemon import RunningDaemon, application, asks, node, real_daemon
 from restdaemon import Answer, request
 
-from ykactor.client import ResourceManager, connect
+from ykactor.client import ResourceManager, connect, operate
 from ykactor.wire.si import messages as si
 
 CONFIG = """
@@ -82,14 +82,13 @@ async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
 
         (application,) = await read(daemon, "partition/default/queue/root.a/applications")
         alone = await read(daemon, "partition/default/application/app")
-        for shown in (*application["requests"], *alone["requests"]):
-            assert shown["allocationLog"][0].pop("lastOccurrence") > 0  # when somebody looked
         assert application == alone
         assert (application["applicationID"], application["applicationState"], application["user"]) == ("app", "Running", "alice")
         assert [task["allocationKey"] for task in application["allocations"]] == ["t2", "t3", "t4"]
         assert [(ask["allocationKey"], ask["priority"]) for ask in application["requests"]] == [("t0", "0"), ("t1", "1")]
-        (entry,) = application["requests"][0]["allocationLog"]
-        assert "has 0 of 3 vcore in queue root.a" in entry["message"]
+        first, second = await read(daemon, "partition/default/application/app/pending")
+        assert (first["allocationKey"], second["allocationKey"], first["code"]) == ("t0", "t1", "QUOTA")
+        assert "has 0 of 3 vcore in queue root.a" in first["reason"]
 
         (node,) = await read(daemon, "partition/default/nodes")
         assert node == await read(daemon, "partition/default/node/n1")
@@ -100,3 +99,26 @@ async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
         assert partition["applications"] == {"Running": 1, "total": 1}
         (user,) = await read(daemon, "partition/default/usage/users")
         assert user["queues"]["children"][0]["resourceUsage"] == {"vcore": 3000}
+
+
+async def test_what_is_told_of_requests_is_true(tmp_path: Path) -> None:
+    """Whether an ask was tried, and whether it was told that no node can take it (AP-147); no log is made up (RE-3)."""
+    async with (
+        real_daemon(http="127.0.0.1:0") as daemon,
+        connect(daemon.url, rm_id="rm", wants_scheduling_states=True) as rm,
+    ):
+        await rm.request(node())
+        await rm.request(application())
+        await rm.request(asks("large", vcore=9000))
+        while not isinstance(message := await anext(rm), si.SchedulingStateResponse):
+            pass
+        assert [(entry.allocation_key, entry.state) for entry in message.entries] == [("large", "FAILED")]
+        async with operate(daemon.url) as operator:
+            await operator.request(si.HoldApplication(application_id="app-1", held=True))
+        await rm.request(asks("held", vcore=1))
+        large, held = (await read(daemon, "partition/default/application/app-1"))["requests"]
+        assert (large["allocationKey"], large["triggeredScaleUp"]) == ("large", True)
+        assert not held.keys() & {"triggeredScaleUp", "schedulingAttempted", "allocationLog"}
+        assert "allocationLog" not in large
+        found = await read(daemon, "partition/default/application/app-1/pending")
+        assert [ask["code"] for ask in found] == ["HELD", "HELD"]

@@ -182,8 +182,8 @@ async def test_a_reader_of_queues_sees_its_queues() -> None:
         assert partition["applications"] == {"Running": 1, "total": 1}
         (mine,) = await read("partition/default/applications/active")
         assert mine["applicationID"] == "mine"
-        told = {request["allocationLog"][0]["message"] for request in mine["requests"]}
-        assert told == {"wants 1 vcore, more than is left in the cluster"}
+        told = {(ask["code"], ask["reason"]) for ask in await read("partition/default/application/mine/pending")}
+        assert told == {("QUOTA", "wants 1 vcore, more than is left in the cluster")}
         assert mine["submissionTime"] % 10**6 == 0
         (user,) = await read("partition/default/usage/users")
         assert user["userName"] == "alice"
@@ -194,7 +194,8 @@ async def test_a_reader_of_queues_sees_its_queues() -> None:
 @pytest.mark.parametrize("path", [
     "partition/default/queue/root", "partition/default/queue/root.theirs", "partition/default/queue/root.theirs/applications",
     "partition/default/queue/root.theirs/applications/active", "partition/default/queue/root.theirs/application/secret",
-    "partition/default/application/secret", "partition/default/usage/user/zoe", "partition/hidden/queues",
+    "partition/default/application/secret", "partition/default/application/secret/pending",
+    "partition/default/usage/user/zoe", "partition/hidden/queues",
 ])  # fmt: skip
 async def test_what_is_hidden_is_as_if_it_did_not_exist(hidden: Rest, path: str) -> None:
     """SE-26: 404 with the same text as for what is not there."""

@@ -81,7 +81,7 @@ async def test_clusters_and_partitions() -> None:
 
 
 async def test_since_when_a_partition_has_its_state() -> None:
-    """Active since this daemon has started it."""
+    """RE-2: active since this daemon has started it."""
     before_ns = Clock.of_the_system().now_ns()
     async with populated() as rest:
         for found in await rest.read("partitions"):
@@ -171,7 +171,7 @@ async def test_nodes() -> None:
 
 
 async def test_foreign_allocations() -> None:
-    """When each was created: by its tag, else when it was first reported; only one that is ``static`` stays."""
+    """RE-4: when each was created: by its tag, else when it was first reported; only one that is ``static`` stays."""
 
     def strangers(size: int) -> si.AllocationRequest:
         tags = {"none": {}, "dated": {"creationTime": "1700000000"}, "fixed": {"foreign": "static"}}
@@ -220,7 +220,7 @@ async def test_placement_rules() -> None:
 
 
 async def test_limits_of_everybody_are_those_of_each_user() -> None:
-    """QU-62: ``*`` is the limit of who is not named in the queue, and of nobody else."""
+    """QU-62, RE-5: ``*`` is the limit of who is not named in the queue, and of nobody else."""
     text = """
 partitions:
   - name: default

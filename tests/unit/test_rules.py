@@ -11,7 +11,7 @@ from ykactor.rules import load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE, TESTS = ROOT / "ykactor", ROOT / "tests"
-SUBJECTS = ("AP", "CF", "DU", "E", "EV", "GA", "OP", "P", "PE", "PL", "PR", "QU", "SC", "SE")
+SUBJECTS = ("AP", "CF", "DU", "E", "EV", "GA", "OP", "P", "PE", "PL", "PR", "QU", "RE", "SC", "SE")
 
 _CITED = re.compile(r"\b([A-Z]{2}-|[EP])(\d+)([a-z]?)\b(?: to (?:[A-Z]{2}-|[EP])(\d+)([a-z]?)\b)?")
 #: Codes of queue files have no hyphen, so that other names look like them; they are cited where queue files are read.

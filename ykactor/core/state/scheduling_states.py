@@ -135,6 +135,11 @@ class SchedulingStates:
                 self._kept[ask.arrival] = told
         return told
 
+    def has_told_failed(self, ask: Ask) -> bool:
+        """True if the last that was told of an ask is that no node can take it (``SchedulingState.FAILED``)."""
+        told = self._kept.get(ask.arrival) or self._told.get(ask.arrival)
+        return told is not None and told.pending.has_failed
+
     def note(self, ask: Ask, told: Told) -> None:
         """An ask is told."""
         self._kept[ask.arrival] = told

@@ -55,6 +55,13 @@ def routes(to: Services) -> list[Route]:
             {"state": schemas.Ended, "status": schemas.Status},
         ),
         Route(f"{_P}/application/{{app}}", api.application, "A live application", types.Application, (404,)),
+        Route(
+            f"{_P}/application/{{app}}/pending",
+            api.pending_asks,
+            "Why each ask of a live application is pending",
+            list[types.PendingAsk],
+            (404,),
+        ),
         Route(f"{_P}/nodes", api.nodes, "All nodes", list[types.Node], (404,)),
         Route(f"{_P}/node/{{node}}", api.node, "A node", types.Node, (404,)),
         Route(f"{_P}/placementrules", api.placement_rules, "Placement rules in their order", list[types.PlacementRule], (404,)),

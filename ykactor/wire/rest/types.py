@@ -170,16 +170,22 @@ class Queue(Payload, frozen=True, kw_only=True):
 # ---- applications
 
 
-class LogEntry(Payload, frozen=True, kw_only=True):
-    """Why an ask could not be placed: a message, how often, and when for the last time."""
+class PendingAsk(Payload, frozen=True, kw_only=True):
+    """Why an ask is pending now: a code (AP-150), and a sentence. Not of Apache YuniKorn."""
 
-    message: str = ""
-    last_occurrence: int = 0
-    count: int = 0
+    allocation_key: str
+    code: str
+    reason: str
 
 
 class Request(Payload, frozen=True, kw_only=True):
-    """An ask that is pending. ``priority`` is the text of a number."""
+    """An ask that is pending.
+
+    Attributes:
+        priority: the text of a number.
+        scheduling_attempted: asks like it were tried, and their queues or the nodes had no room.
+        triggered_scale_up: the resource manager was told last that no node can take it (AP-147).
+    """
 
     allocation_key: str
     allocation_tags: dict[str, str] = {}
@@ -190,7 +196,6 @@ class Request(Payload, frozen=True, kw_only=True):
     application_id: str = ""
     placeholder: bool = False
     task_group_name: str = ""
-    allocation_log: list[LogEntry] = []
     triggered_preemption: bool = False
     originator: bool = False
     scheduling_attempted: bool = False

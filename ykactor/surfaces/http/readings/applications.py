@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.accounting.past import NO_TYPE, History, Past, total
-from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import Resource, add_to, most
 from ykactor.core.values.times import MS_NS
 from ykactor.surfaces.http.readings.look import Look, limit, used
+from ykactor.surfaces.http.readings.pending import was_tried
 from ykactor.surfaces.http.readings.tasks import allocation, request
 from ykactor.surfaces.http.times import rfc3339
 from ykactor.wire.rest import types
@@ -44,11 +43,10 @@ def are_small(found: Iterable[Application]) -> bool:
 
 def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[Item]]:
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
-    causes, pace = PendingCauses(look.state), Pace()
-    found = []
+    found, pace = [], Pace()
     for _, _, application in (yield from sorted_in_parts(_live(look, queue))):
         if status in ("", _SHOWN[application.state].lower()):
-            found.append((yield from _live_application(look, application, causes, pace)))
+            found.append((yield from _live_application(look, application, pace)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
@@ -88,12 +86,12 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
     if found is None or queue not in (None, found) or not look.shows(found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
-    return (yield from _live_application(look, application, PendingCauses(look.state), Pace()))
+    return (yield from _live_application(look, application, Pace()))
 
 
-def _live_application(look: Look, application: Application, causes: PendingCauses, pace: Pace) -> Pausing[Item]:
+def _live_application(look: Look, application: Application, pace: Pace) -> Pausing[Item]:
     pending, total = look.state.applications[application.application_id], dict[str, int]()
-    asks = (yield from _requests(look, pending, causes, total, pace)) if pending.asks else []
+    asks = (yield from _requests(look, pending, total, pace)) if pending.asks else []
     tasks = (yield from _allocations(look, application, pace)) if application.allocations else []
     highest = pending.priorities.highest
     shown = types.Application(
@@ -128,22 +126,16 @@ def _live_application(look: Look, application: Application, causes: PendingCause
     return (yield from encode_with(shown, {"requests": asks, "allocations": tasks}))
 
 
-def _requests(
-    look: Look, pending: PendingApplication, causes: PendingCauses, total: dict[str, int], pace: Pace
-) -> Pausing[list[bytes]]:
+def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pace: Pace) -> Pausing[list[bytes]]:
     """The pending asks by their arrival, encoded; what they want is added to ``total``."""
-    known: dict[AskQueue, PendingCause] = {}
+    tried: dict[AskQueue | None, bool] = {}
     found: list[bytes] = []
     for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in pending.asks.items())):
         ask, queue = pending.asks[key]
         add_to(total, ask.spec.resource)
-        if key in pending.reserving:
-            cause = causes.of_reserved(look.state.reservations.of(ask))
-        elif queue is None:
-            cause = causes.of_held(pending, ask)
-        else:
-            cause = known[queue] = known.get(queue) or causes.of(pending, queue)
-        found.append(encode_part(request(look, ask, look.reason(cause, ask.spec.resource))))
+        if queue not in tried:
+            tried[queue] = was_tried(look, pending, queue)
+        found.append(encode_part(request(look, ask, is_tried=tried[queue] or key in pending.reserving)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found

@@ -9,8 +9,8 @@ from ykactor.surfaces.http.readings.look import Look, limit
 from ykactor.wire.rest import types
 
 
-def request(look: Look, ask: Ask, reason: str) -> types.Request:
-    """A pending ask; ``reason`` is why."""
+def request(look: Look, ask: Ask, *, is_tried: bool) -> types.Request:
+    """A pending ask."""
     spec = ask.spec
     preempts = ask_id(ask) in look.state.preemptions.by_ask
     return types.Request(
@@ -23,10 +23,10 @@ def request(look: Look, ask: Ask, reason: str) -> types.Request:
         application_id=spec.application_id,
         placeholder=spec.placeholder,
         task_group_name=spec.task_group_name,
-        allocation_log=[types.LogEntry(message=reason, last_occurrence=look.now_ns, count=1)] if reason else [],
         triggered_preemption=preempts,
         originator=spec.originator,
-        scheduling_attempted=bool(reason),
+        scheduling_attempted=is_tried,
+        triggered_scale_up=look.state.scheduling_states.has_told_failed(ask),
     )
 
 

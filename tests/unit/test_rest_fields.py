@@ -1,0 +1,111 @@
+"""The fields of the REST API: those of Apache YuniKorn are filled from the state, or named as absent, with the reason (RE-6)."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+import ykactor
+from ykactor.rules import load
+from ykactor.wire.rest import checks, configuration, events, types, usage
+
+HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
+REST = Path(ykactor.__file__).parent / "wire" / "rest"
+_ALLOCATION = """allocationKey allocationTags requestTime allocationTime allocationDelay resource priority nodeId applicationId
+    placeholder placeholderUsed taskGroupName preempted originator"""
+#: The fields that Apache YuniKorn has, by our struct.
+YUNIKORN = {
+    types.Error: "status_code message description",
+    types.Cluster: "startTime rmBuildInformation partition clusterName",
+    types.Capacity: "capacity usedCapacity utilization",
+    types.NodeSorting: "type resourceWeights",
+    types.Partition: """clusterId name capacity nodeSortingPolicy preemptionEnabled quotaPreemptionEnabled totalNodes applications
+        totalContainers state lastStateTransitionTime""",
+    types.Template: "maxApplications maxResource guaranteedResource properties",
+    types.Queue: """queuename status partition pendingResource maxResource guaranteedResource allocatedResource preemptingResource
+        headroom isLeaf isManaged properties parent template children childNames absUsedCapacity maxRunningApps runningApps
+        currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled isPreemptionFence preemptionDelay
+        quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime isPriorityFence priorityOffset unschedAskBackoff
+        askBackoffDelay""",
+    types.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
+        taskGroupName allocationLog triggeredPreemption originator schedulingAttempted triggeredScaleUp""",
+    types.Allocation: _ALLOCATION,
+    types.StateChange: "time applicationState",
+    types.TaskGroup: "taskGroupName count minResource replaced timedout",
+    types.ResourceHistory: "resourceUsage preemptedResource placeholderResource",
+    types.Application: """applicationID usedResource maxUsedResource pendingResource partition queueName submissionTime
+        finishedTime requests allocations applicationState user groups rejectedMessage stateLog placeholderData hasReserved
+        reservations maxRequestPriority startTime resourceHistory backoffDeadline""",
+    types.ForeignAllocation: "allocationKey allocationTags allocationTime resource priority nodeId preemptable",
+    types.Node: """nodeID hostName rackName attributes capacity allocated occupied available utilized allocations
+        foreignAllocations schedulable isReserved reservations""",
+    types.UtilizationBand: "bucketName numOfNodes nodeNames",
+    types.TypeUtilization: "type utilization",
+    types.NodeUtilizations: "clusterId partition utilizations",
+    types.RuleFilter: "type userList groupList userExp groupExp",
+    types.PlacementRule: "name parameters filter parentRule",
+    usage.QueueUse: "queuePath resourceUsage runningApplications maxResources maxApplications children",
+    usage.UserUse: "userName groups queues",
+    usage.GroupUse: "groupName applications queues",
+    usage.ApplicationSample: "timestamp totalApplications",
+    usage.ContainerSample: "timestamp totalContainers",
+    checks.HealthCheck: "Name Succeeded Description DiagnosisMessage",
+    checks.Health: "Healthy HealthChecks",
+    checks.Verdict: "allowed reason checksum checksumMatch",
+    events.Event: "type objectID referenceID message timestampNano eventChangeType eventChangeDetail resource",
+    events.Events: "InstanceUUID LowestID HighestID EventRecords",
+    events.StreamHead: "InstanceUUID",
+    configuration.Configuration: "Partitions Checksum Extra DeadlockDetectionEnabled DeadlockTimeoutSeconds",
+}
+#: Answers of routes that Apache YuniKorn does not have, and the parts of an amount of an event.
+OWN = {types.Session, types.PendingAsk, usage.ResourceSeconds, events.Quantity, events.Amounts}
+#: Fields that are put in beside the struct (``codec.encode_with``).
+ENCODED = {"requests", "allocations"}
+
+
+def payloads() -> Iterator[type[types.Payload]]:
+    waiting = [*types.Payload.__subclasses__()]
+    while waiting:
+        waiting += (kind := waiting.pop()).__subclasses__()
+        yield kind
+
+
+def absent() -> set[str]:
+    """The fields that the rule names."""
+    return {name.lower() for name in re.findall(r"^\|[^|]*\| `(\w+)` \|", load()["RE-6"].text, re.MULTILINE)}
+
+
+def keywords() -> dict[str, set[str]]:
+    """By the name of what is called: the keywords of all calls where answers are made."""
+    found: dict[str, set[str]] = {}
+    for path in [*HTTP.rglob("*.py"), *REST.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                found.setdefault(name, set()).update(keyword.arg or "**" for keyword in node.keywords)
+    return found
+
+
+def test_every_payload_is_compared() -> None:
+    """A new answer is listed here, with the fields of Apache YuniKorn or as our own."""
+    assert {*payloads()} - YUNIKORN.keys() - OWN == set()
+
+
+@pytest.mark.parametrize("kind", YUNIKORN, ids=lambda kind: kind.__name__)
+def test_every_field_is_there_or_named_as_absent(kind: type[types.Payload]) -> None:
+    """RE-1, RE-6: no field is missing without a word, and none has a name that clients do not know."""
+    expected, found = set(YUNIKORN[kind].split()), {known.encode_name for known in structs.fields(kind)}
+    assert found - expected == set()
+    assert {name.lower() for name in expected - found} - absent() == set()
+
+
+@pytest.mark.parametrize("kind", [*YUNIKORN, *OWN], ids=lambda kind: kind.__name__)
+def test_every_field_is_filled(kind: type[types.Payload]) -> None:
+    """RE-1: a field that no reading fills would have its default for ever."""
+    given = keywords()
+    filled = given.get(kind.__name__, set()) | (given["replace"] if kind is types.Partition else set())
+    never = {known.name for known in structs.fields(kind)} - filled - ENCODED
+    assert "**" in filled or never == set()
