@@ -232,3 +232,11 @@ async def next_event(messages: Any, kind: str, contains: str = "") -> si.EventRe
         if is_wanted and contains in message.message:
             return message
     raise AssertionError("a follower has no end")
+
+
+async def status_of(url: str, path: str) -> int:
+    """Of the answer to ``GET``, with the user of this moment."""
+    host, port = url.removeprefix("http://").rsplit(":", 1)
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return int(bytes(await stream.receive_some()).split()[1])

@@ -14,7 +14,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
 from ykactor.surfaces.http.serving import serve_rest
 from ykactor.surfaces.metrics.sources import Instruments, Sources
-from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.caller import Admit
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.doors import HTTP, WS, Door
 from ykactor.surfaces.server.systemd import Notifier
@@ -93,7 +93,7 @@ class Rest:
 
 @asynccontextmanager
 async def rest_daemon(
-    config: str = "", *, admit: Admit = admit_anybody, host_names: Sequence[str] = (), web_root: Path | None = None
+    config: str = "", *, admit: Admit | None = None, host_names: Sequence[str] = (), web_root: Path | None = None
 ) -> AsyncIterator[Rest]:
     """Runs until the block ends; a minute ends what hangs."""
     daemon = Daemon(queuefile.load(config), Settings(reserves=False), Clock.of_the_system())

@@ -31,7 +31,7 @@ from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.caller import Admit
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.doors import Door
 from ykactor.surfaces.server.tls_files import TlsFiles
@@ -216,7 +216,7 @@ async def running_daemon(
     manual: bool = False,
     port: int = 0,
     host_names: Sequence[str] = (),
-    admit: Admit = admit_anybody,
+    admit: Admit | None = None,
     in_force: Callable[[], AccessLimits] = AccessLimits,
     tls: TlsFiles | None = None,
 ) -> AsyncIterator[FakeDaemon]:

@@ -14,9 +14,11 @@ import pytest
 import trio
 from certificates import Authority
 from click.testing import CliRunner
-from daemon import node, real_daemon
+from daemon import node, real_daemon, status_of
 
-from ykactor.client import RequestRefused, connect, follow
+from ykactor.access.model import ANYBODY, Role
+from ykactor.access.view import view_of
+from ykactor.client import RequestRefused, connect, follow, operate
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.server import doors as doors_module
@@ -90,23 +92,37 @@ async def test_every_address_is_served(directory):
 
 
 async def test_a_connection_says_where_it_comes_from(directory):
-    """Address and port, or the user of a Unix socket as the kernel knows it."""
+    """The address and the port, or the path, with the user as the kernel knows it."""
+    me = os.geteuid()
     async with open_doors(DoorSettings((LOOPBACK, UnixAddress(str(directory / "s"))))) as (tcp, local):
         async with await trio.open_tcp_stream("127.0.0.1", tcp.listener.socket.getsockname()[1]) as client:
             async with await tcp.listener.accept() as stream:
-                assert tcp.origin(stream) == Origin(f"127.0.0.1:{client.socket.getsockname()[1]}")
+                assert tcp.origin(stream) == Origin(f"127.0.0.1:{client.socket.getsockname()[1]}", me, is_here=True)
         async with await trio.open_unix_socket(directory / "s"), await local.listener.accept() as stream:
-            assert local.origin(stream) == Origin(f"unix uid {os.geteuid()}", os.geteuid())
+            assert local.origin(stream) == Origin(f"unix uid {me}", me, is_here=True)
 
 
 # ---- who gets in without an access file
 
 
-@pytest.mark.parametrize(("uid", "daemon", "is_in"), [(0, 500, True), (500, 500, True), (501, 500, False), (65534, 65534, False)])
-def test_users_of_a_unix_socket(monkeypatch, uid, daemon, is_in):
-    """SE-53: root and the daemon's own user; never 65534, who may be anybody."""
+@pytest.mark.parametrize("kind", [DoorKind.UNIX, DoorKind.LOOPBACK])
+@pytest.mark.parametrize(
+    ("uid", "daemon", "acts"),
+    [(0, 500, True), (500, 500, True), (501, 500, False), (None, 500, False), (65534, 65534, False)],
+)
+def test_users_of_this_machine(monkeypatch, kind, uid, daemon, acts):
+    """SE-52, SE-53: root and the daemon's own user do everything, others read; 65534 and who is unknown may be anybody."""
     monkeypatch.setattr(os, "geteuid", lambda: daemon)
-    assert Door(None, DoorKind.UNIX, "unix:/s").admits(Origin("", uid)) == is_in
+    found = Door(None, kind, "unix:/s").identity(Origin("", uid, is_here=True))
+    assert found.roles == (frozenset(Role) if acts else {Role.READER, Role.METRICS})
+    assert (found is ANYBODY) == acts
+    assert view_of(found) is None
+
+
+def test_users_of_other_machines():
+    """SE-52, SE-54: one from elsewhere on loopback is nobody; with ``--insecure`` all are let in."""
+    assert Door(None, DoorKind.LOOPBACK, "").identity(Origin("10.0.0.7:5000", None, "it is not found")) is None
+    assert Door(None, DoorKind.NETWORK, "").identity(Origin("10.0.0.7:5000")) is ANYBODY
 
 
 @contextmanager
@@ -120,16 +136,25 @@ def somebody_else(uid=12345):
 
 
 @ROOT_ONLY
-async def test_another_user_is_refused(directory):
-    """SE-53: the file lets everybody write, and still only root and the daemon's user get in."""
-    path = directory / "ws.sock"
-    async with real_daemon("--ws-mode", "0666", ws=("--ws", f"unix:{path}")) as daemon:
-        async with connect(daemon.url, rm_id="rm-1") as rm:
-            await rm.request(node())
-        with somebody_else(), pytest.raises(RequestRefused, match="only root and the user of the daemon may connect"):
-            async with connect(daemon.url, rm_id="rm-1"):
-                pass
-        assert (await daemon.wait_logged("handshake_failed"))["peer"] == "unix uid 12345"
+@pytest.mark.parametrize("url", ["unix", "127.0.0.1", "[::1]"])
+async def test_another_user_only_reads(directory, url):
+    """SE-52, SE-53: by whichever door of this machine; the file of the socket lets everybody connect."""
+    ws = f"unix:{directory}/ws.sock" if url == "unix" else f"{url}:0"
+    async with real_daemon("--ws-mode", "0666", ws=("--ws", ws), http="127.0.0.1:0") as daemon:
+        await register(daemon.url)
+        for opened, path in ((connect(daemon.url, rm_id="rm-1"), "/v1/rm"), (operate(daemon.url), "/v1/operator")):
+            with somebody_else(), pytest.raises(RequestRefused) as refused:
+                async with opened:
+                    pass
+            expected = "without an access file only root and the user of the daemon may act, found user 12345"
+            assert (refused.value.code, expected in str(refused.value)) == ("NOT_PERMITTED", True), path
+        with somebody_else():
+            async with follow(daemon.url, from_="snapshot") as events:
+                await anext(events)
+            for path in ("/ws/v1/partitions", "/ws/v1/metrics", "/ws/v1/config"):
+                assert await status_of(daemon.http, path) == 200
+        refusals = [line for line in daemon.logged("audited") if line["who"] == "user 12345"]
+        assert [(line["act"], line["target"]) for line in refusals] == [("CONNECT", "/v1/rm")]
 
 
 ACCESS = """

@@ -1,13 +1,17 @@
 """The shipped systemd units, checked by systemd's own offline tools."""
 
 import configparser
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from daemon import real_daemon, status_of
 
+from ykactor.client import RequestRefused, connect, follow, operate
 from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
 
 UNITS = Path(__file__).parents[2] / "systemd"
 SERVICES = ("ykactor.service", "ykactor-local.service")
@@ -55,6 +59,29 @@ def test_a_refusal_is_not_tried_again() -> None:
     service = unit["Service"]
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"].split() == [str(exit_codes.USAGE)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is an identity of the sample, and can be somebody else")
+async def test_an_installation_is_open_to_no_local_account(tmp_path: Path) -> None:
+    """SE-1: with the options of the unit and the sample access file, only root is let in, and only by the Unix socket."""
+    (start,) = [line for line in (UNITS / "ykactor.service").read_text().splitlines() if line.startswith("ExecStart=")]
+    for name in ("queues.yaml", "access.yaml"):
+        shutil.copy(UNITS.parent / "config" / name, tmp_path)
+    _, serve, *options = start.replace("/etc/ykactor", str(tmp_path)).replace("%S", str(tmp_path)).split()
+    assert serve == "serve"
+    sockets = ("--ws", f"unix:{tmp_path}/ws.sock", "--ws", "127.0.0.1:0")
+    async with real_daemon(*options, ws=sockets, http="127.0.0.1:0") as daemon:
+        local, tcp = daemon.url.split(", ")
+        async with operate(local) as operator:
+            await operator.request(si.ReloadConfiguration())
+        async with follow(local, from_="snapshot") as events:
+            await anext(events)
+        for opened in (connect(tcp, rm_id="rm-1"), operate(tcp), follow(tcp)):
+            with pytest.raises(RequestRefused, match="NOT_AUTHENTICATED"):
+                async with opened as session:
+                    await anext(session)
+        for path in ("/ws/v1/partitions", "/ws/v1/metrics", "/ws/v1/config", "/debug/stack"):
+            assert await status_of(daemon.http, path) == 401
 
 
 def test_users_can_be_told_apart() -> None:

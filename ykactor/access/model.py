@@ -148,7 +148,12 @@ def is_below(queue: str, queues: Collection[str]) -> bool:
     return bool(queue)
 
 
-#: Who is let in where no access file is needed (SE-1).
+def local_reader(uid: int | None) -> Identity:
+    """Another user of this machine, where no access file is needed (SE-52); None: an unknown one."""
+    return Identity(name="unknown user" if uid is None else f"user {uid}", roles=frozenset({Role.READER, Role.METRICS}))
+
+
+#: Who may do everything where no access file is needed (SE-1).
 ANYBODY = Identity(
     name="anybody",
     roles=frozenset(Role),

@@ -142,7 +142,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     "access_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
-    "Default: on loopback everybody may do everything, on a Unix socket root and the user of the daemon.",
+    "Default: root and the user of the daemon may do everything, and other users of this machine may read.",
 )
 @door_options.tls_options
 @click.option(

@@ -19,7 +19,7 @@ from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
 from ykactor.surfaces.server.admission import Admission
 from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.caller import Admit
 from ykactor.surfaces.server.doors import HTTP, WS, Door
 
 
@@ -30,7 +30,7 @@ async def serve_rest(
     sources: Sources,
     *,
     stopping: trio.Event,
-    admit: Admit = admit_anybody,
+    admit: Admit | None = None,
     host_names: Collection[str] = (),
     web_root: Path | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,

@@ -10,8 +10,8 @@ from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.server.audit import UNKNOWN, Audit
-from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
-from ykactor.surfaces.server.doors import Door, Origin
+from ykactor.surfaces.server.caller import Admit, Caller
+from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.request_headers import own_names, page_refusal
 
@@ -25,18 +25,18 @@ class Admission:
     """Decides who comes in, and tells the audit who does not.
 
     Args:
-        admit: says who is at the other end of a connection.
+        admit: says who is at the other end of a connection; None: there is no access file.
         host_names: names of this machine for web pages, beside ``localhost`` and its own name.
 
     Attributes:
         needs_proof: whether nobody comes in without one.
     """
 
-    def __init__(self, audit: Audit, admit: Admit, host_names: Collection[str]) -> None:
+    def __init__(self, audit: Audit, admit: Admit | None, host_names: Collection[str]) -> None:
         self._audit = audit
         self._admit = admit
         self._names = own_names(host_names)
-        self.needs_proof = admit is not admit_anybody
+        self.needs_proof = admit is not None
 
     def caller(self, role: Role, door: Door, origin: Origin, shown: Credentials, bearer: str | None, target: str) -> Caller:
         """Who is at the other end. Never waits: who is nobody learns nothing else (SE-60).
@@ -49,13 +49,26 @@ class Admission:
         Raises:
             RefusedError
         """
-        if not self.needs_proof and not door.admits(origin):
-            raise RefusedError(403, "only root and the user of the daemon may connect to this socket")
+        if self._admit is None:
+            return self._without_proof(role, door, origin, target)
+        uid = origin.uid if door.kind is DoorKind.UNIX else None
         try:
-            return self._admit(role, structs.replace(shown, bearer=bearer, uid=origin.uid), origin.text)
+            return self._admit(role, structs.replace(shown, bearer=bearer, uid=uid), origin.text)
         except NotAuthenticatedError as error:
             self.refused_nobody(role, origin, target, str(error))
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
+
+    def _without_proof(self, role: Role, door: Door, origin: Origin, target: str) -> Caller:
+        identity = door.identity(origin)
+        if identity is not None and role in identity.roles:
+            return Caller(role, origin.text, identity)
+        if identity is None:
+            reason = "without an access file nobody on another machine is let in"
+        else:
+            why = f": {origin.why_unknown}" if origin.why_unknown else ""
+            reason = f"without an access file only root and the user of the daemon may act, found {identity.name}{why}"
+        self.refused(Caller(role, origin.text, identity or UNKNOWN), target, reason)
+        raise RefusedError(403, reason)
 
     def check_role(self, caller: Caller, target: str, other_role: Role | None = None) -> None:
         """Ask whether the caller has its role, or another one that will do as well (SE-62).

@@ -65,10 +65,5 @@ class Caller(Struct, eq=False, weakref=True):
             raise ProtocolError("NOT_PERMITTED", self.revoked)
 
 
-#: Lets a connection in, by its role, what it shows and its origin. Raises NotAuthenticatedError.
+#: Lets a connection in by an access file, by its role, what it shows and its origin. Raises NotAuthenticatedError.
 Admit = Callable[[Role, Credentials, str], Caller]
-
-
-def admit_anybody(role: Role, credentials: Credentials, origin: str) -> Caller:
-    """Without an access file nothing needs to be shown."""
-    return Caller(role, origin)

@@ -40,7 +40,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Admit, admit_anybody
+from ykactor.surfaces.server.caller import Admit
 from ykactor.surfaces.server.cycle_log import log_cycle
 from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.doors import HTTP, WS, Door
@@ -82,7 +82,7 @@ class Settings(Struct, frozen=True):
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
         host_names: names of this machine for web pages (``websocket.serve_websockets``).
-        access_path: the access file; None lets everybody in whom the door admits.
+        access_path: the access file; None lets in who may be let in by its door without a proof.
         web_root: a directory with files of a web UI, which are served beside the REST API.
         has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
     """
@@ -265,7 +265,7 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                admit = admit_anybody
+                admit: Admit | None = None
                 in_force: Callable[[], Limits] = Limits
                 if self._access is not None:
                     inner.start_soon(self._access.control.run, name="access control")
@@ -294,7 +294,7 @@ class Daemon:
         log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
 
-    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit) -> None:
+    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit | None) -> None:
         from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
         sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)

@@ -1,11 +1,10 @@
-"""Doors: where the daemon listens, and who is let in by each when no access file says so."""
+"""Doors: where the daemon listens, and who connects by each when no access file says so."""
 
 from __future__ import annotations
 
 import logging
 import os
 import socket
-import struct
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from enum import StrEnum
@@ -14,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 from msgspec import Struct
 
-from ykactor.access.model import OVERFLOW_UID
+from ykactor.access.model import ANYBODY, OVERFLOW_UID, Identity, local_reader
 from ykactor.surfaces.server import unix_socket
 from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.peer_user import UnknownUserError, tcp_uid, unix_uid
 from ykactor.surfaces.server.systemd import listen_fds
 from ykactor.wire.addresses import UNIX, is_loopback
 
@@ -27,8 +27,6 @@ log = get_logger(__name__)
 
 #: What is served: websockets, and the REST API. Also the names of systemd's sockets, of options and of schemes.
 WS, HTTP = "ws", "http"
-#: ``struct ucred``: process, user and group at the other end of a Unix socket.
-_UCRED = struct.Struct("iII")
 #: What a door can lack, and the options of ``serve`` that give it.
 _TLS, _ACCESS = ("TLS", "--tls-cert and --tls-key"), ("access file", "--access")
 _INSTEAD = "or listen on 127.0.0.1 or unix:PATH, or allow it with serve --insecure"
@@ -98,11 +96,15 @@ class Origin(NamedTuple):
 
     Attributes:
         text: the address, or the user of a Unix socket: ``127.0.0.1:50312``, ``unix uid 1000``.
-        uid: of the process at the other end of a Unix socket, when it connected; None for other sockets.
+        uid: the user at the other end; None if it is on another machine, or the kernel does not say who it is.
+        why_unknown: why the kernel does not say who it is.
+        is_here: whether the other end is on this machine.
     """
 
     text: str
     uid: int | None = None
+    why_unknown: str = ""
+    is_here: bool = False
 
 
 class Door(Struct, frozen=True, eq=False):
@@ -138,16 +140,26 @@ class Door(Struct, frozen=True, eq=False):
     def origin(self, stream: trio.SocketStream) -> Origin:
         """Where a new connection comes from."""
         if self.kind is DoorKind.UNIX:
-            _, uid, _ = _UCRED.unpack(stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-            return Origin(f"unix uid {uid}", uid)
+            uid = unix_uid(stream.socket)
+            return Origin(f"unix uid {uid}", uid, is_here=True)
         try:
-            return Origin(str(TcpAddress(*stream.socket.getpeername()[:2])))
+            address = TcpAddress(*stream.socket.getpeername()[:2])
         except OSError:  # it has gone
             return Origin("unknown")
+        if self.kind is DoorKind.NETWORK:
+            return Origin(str(address))
+        try:
+            return Origin(str(address), tcp_uid(stream.socket), is_here=True)
+        except UnknownUserError as error:
+            return Origin(str(address), None, str(error), is_loopback(address.host))
 
-    def admits(self, origin: Origin) -> bool:
-        """Whether somebody without any proof is let in, where no access file is in force (SE-52, SE-53, SE-54)."""
-        return self.kind is not DoorKind.UNIX or (origin.uid in (0, os.geteuid()) and origin.uid != OVERFLOW_UID)
+    def identity(self, origin: Origin) -> Identity | None:
+        """Who somebody without any proof is, where no access file is in force (SE-52, SE-53, SE-54); None: nobody."""
+        if self.kind is DoorKind.NETWORK:
+            return ANYBODY
+        if origin.uid in (0, os.geteuid()) and origin.uid != OVERFLOW_UID:
+            return ANYBODY
+        return local_reader(origin.uid) if origin.is_here else None
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.bounded_connection import BoundedConnection
-from ykactor.surfaces.server.caller import Admit, Caller, admit_anybody
+from ykactor.surfaces.server.caller import Admit, Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, Origin
@@ -89,7 +89,7 @@ async def serve_websockets(
     stopping: trio.Event,
     limits: Limits | None = None,
     host_names: Collection[str] = (),
-    admit: Admit = admit_anybody,
+    admit: Admit | None = None,
     in_force: Callable[[], AccessLimits] = AccessLimits,
     counts: SessionCounts | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -102,7 +102,7 @@ async def serve_websockets(
 
     Args:
         host_names: names of this machine for web pages (``Admission``).
-        admit: says who is at the other end of a connection.
+        admit: says who is at the other end of a connection; None: there is no access file.
         in_force: the limits of the access file, as they are now.
         counts: of sessions.
 
@@ -138,7 +138,7 @@ class _Server:
         nursery: trio.Nursery,
         configs: ConfigUpdates,
         host_names: Collection[str],
-        admit: Admit,
+        admit: Admit | None,
         in_force: Callable[[], AccessLimits],
         counts: SessionCounts,
     ) -> None:
