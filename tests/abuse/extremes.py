@@ -137,6 +137,9 @@ class Extremes:
     def _administration(self) -> si.Request:
         if self._rng.random() < 0.3:
             return si.TerminateApplication(application_id=self._name())
+        if self._rng.random() < 0.3:
+            tags = {"namespace.resourcemaxapps": str(self._rng.choice((0, 1, 2**63)))}
+            return si.SetQueueQuotas(queue_name=self._queue(), tags=tags)
         return si.MoveApplication(application_id=self._name(), queue_name=self._queue())
 
 

@@ -43,6 +43,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"type": "UpdateConfigurationRequest", "config": "partitions: 3", "extraConfig": {"log.level": "x"}, "ifChecksum": "none"},
     {"type": "TerminateApplication", "applicationID": "none", "ugi": {"user": "alice"}},
     {"type": "MoveApplication", "applicationID": "none", "queueName": "root.none"},
+    {"type": "SetQueueQuotas", "queueName": "root.none", "tags": {"namespace.resourcemaxapps": "1"}},
     {"type": "PredicatesResponse", "forget": [{"predicate": "none"}], "answers": [{"predicate": "none", "nodeID": "none"}]},
     {"type": "ScheduleRequest", "steps": 1},
 ]

@@ -106,11 +106,13 @@ async def test_a_resource_manager_may_everything_of_its_table(way: str) -> None:
                 si.RegisterResourceManagerRequest: ("ALREADY_REGISTERED",),
                 si.TerminateApplication: ("REFUSED",),  # by the doubles
                 si.MoveApplication: ("REFUSED",),
+                si.SetQueueQuotas: ("REFUSED",),
             }.get(kind, (None,))
-            changes = kind not in (si.RegisterResourceManagerRequest, si.TerminateApplication, si.MoveApplication)
+            changes = kind not in NO_EFFECT
             assert (await settled(daemon) != before) is changes
 
 
+NO_EFFECT = si.RegisterResourceManagerRequest, si.TerminateApplication, si.MoveApplication, si.SetQueueQuotas
 FULL = structs.replace(ANYBODY, name="ci")
 #: Messages that name a partition, or mean ``default``.
 IN_PARTITIONS = {
@@ -119,6 +121,7 @@ IN_PARTITIONS = {
     si.AllocationRequest,
     si.TerminateApplication,
     si.MoveApplication,
+    si.SetQueueQuotas,
     si.PredicatesResponse,
 }
 

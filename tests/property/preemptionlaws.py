@@ -18,6 +18,7 @@ from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
     AskResized,
+    EndReported,
     Fact,
     Preempted,
     Released,
@@ -83,6 +84,9 @@ class Watch:
                     if ask.spec.releasing:  # AP-145
                         self.leaving.add(ask_id(ask))
                         self.preempting.add(ask_id(ask))
+                case EndReported(ask=ask):  # AP-145
+                    self.leaving.add(ask_id(ask))
+                    self.preempting.add(ask_id(ask))
                 case AskRemoved(ask=ask):
                     self._end(decision.at_ns, ask_id(ask), "ask gone")
                 case AskResized(before=ask):

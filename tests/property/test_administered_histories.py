@@ -26,6 +26,7 @@ from ykactor.core.messages.facts import (
     Fact,
     Preempted,
     QueueHeld,
+    QueueLimitChanged,
     ReleaseStarted,
     RequestRefused,
     Unreserved,
@@ -39,6 +40,7 @@ from ykactor.core.messages.submissions import (
     Operation,
     Operator,
     SetPriority,
+    SetQueueQuotas,
     Submission,
     SubmitAllocation,
     TerminateApplication,
@@ -98,16 +100,22 @@ def draw_application(rng: random.Random) -> ApplicationID:
     return ApplicationID(f"app-{rng.randint(1, 6)}")
 
 
-def draw_operation(rng: random.Random, queue_name: str, task: Task) -> Operation:
+QUOTA = '{"resources": {"vcore": {"value": 3}}}'
+QUOTA_TAGS = "namespace.resourcequota", "namespace.resourceguaranteed"
+
+
+def draw_operation(rng: random.Random, queue_name: str, task: Task) -> Operation | SetQueueQuotas:
     """Holds end more often than they begin, so that something goes on."""
     application_id = rng.choice((task[0], draw_application(rng)))
-    match rng.randint(0, 7):
+    match rng.randint(0, 8):
         case 0 | 1 | 2:
             return HoldApplication(application_id, rng.random() < 0.4, OPS)
         case 3 | 4 | 5:
             return HoldQueue(queue_name, rng.random() < 0.4, OPS)
         case 6:
             return CancelTask(*task, OPS)
+        case 7:
+            return SetQueueQuotas(queue_name, {rng.choice(QUOTA_TAGS): rng.choice(("", QUOTA))})
     name, key = task if rng.random() < 0.6 else (application_id, None)
     return SetPriority(name, key, rng.choice(PRIORITIES), OPS)
 
@@ -144,7 +152,8 @@ def test_the_histories_do_all() -> None:
     assert counts[ApplicationHeld] > scaled(40)
     assert counts[QueueHeld] > scaled(50)
     assert counts[AskPriorityChanged] > scaled(20)
-    assert sum(isinstance(fact, ReleaseStarted) and fact.message == "cancelled by an operator" for fact in facts) > scaled(10)
+    assert sum(isinstance(fact, QueueLimitChanged) and fact.queue != "root" for fact in facts) > scaled(20)
+    assert sum(isinstance(fact, ReleaseStarted) and fact.message == "cancelled by an operator" for fact in facts) > scaled(8)
 
 
 # ---- gangs, with a resource manager that confirms late, twice, otherwise or never

@@ -43,6 +43,7 @@ MESSAGES = [
     si.UpdateConfigurationRequest(config="partitions: []", if_checksum="AB"),
     si.TerminateApplication(application_id="app-1"),
     si.MoveApplication(application_id="app-1", queue_name="root.b"),
+    si.SetQueueQuotas(queue_name="root.a", tags={"namespace.resourcemaxapps": ""}),
     si.ScheduleRequest(steps=3),
 ]
 

@@ -5,6 +5,7 @@ from world import World, app, ask, configure, load, make_world, node, queue, rem
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
 from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged
+from ykactor.core.messages.submissions import SetQueueQuotas
 from ykactor.core.placement.dynamic import with_quotas
 from ykactor.core.values.ids import QueuePath
 
@@ -273,6 +274,55 @@ def test_the_last_of_one_message_wins() -> None:
     )
     found = world.queue("root.a")
     assert (found["max"], found["guaranteed"], found["maxApplications"]) == ({"vcore": 3}, {"vcore": 2}, 2)
+
+
+def test_quotas_without_an_application() -> None:
+    """QU-107: they take effect at once; what is not mentioned stays, and an empty value removes the quota."""
+    world = make_world(tree(placementrules=CREATE), [node("n1", vcore=9)])
+    world.given(app("app-1", namespace__resourcequota=quota(vcore=1), namespace__resourcemaxapps="3"))
+    world.given(ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1))
+    assert world.administer(quotas("a", {"Namespace.ResourceQuota": quota(vcore=2)})) == ""
+    assert world.placed()[-1] == "t2"
+    found = world.queue("root.a")
+    assert (found["max"], found["maxApplications"]) == ({"vcore": 2}, 3)
+    assert world.administer(quotas("root.a", {"namespace.resourcequota": "", "namespace.resourcemaxapps": ""})) == ""
+    found = world.queue("root.a")
+    assert (found["max"], found["maxApplications"]) == (None, 0)
+
+
+def test_a_removed_quota_is_that_of_the_template() -> None:
+    """QU-107: the queue has what it would have if it were created now."""
+    world = make_world(tree(placementrules=CREATE, childtemplate=template(applications=4, max={"vcore": 2})))
+    world.given(app("app-1", namespace__resourcequota=quota(vcore=7), namespace__resourcemaxapps="9"))
+    assert world.administer(quotas("a", {"namespace.resourcequota": ""})) == ""
+    assert (world.queue("root.a")["max"], world.queue("root.a")["maxApplications"]) == ({"vcore": 2}, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags", "found"),
+    [
+        ("root.b", {}, "queue root.b does not exist"),
+        ("root.m", {}, "queue root.m is no dynamic leaf"),
+        ("root", {}, "queue root is no dynamic leaf"),
+        ("root.@recovery@", {}, "does not exist"),
+        ("root.a", {"namespace.quota": "1"}, "tags: found namespace.quota, expected namespace.resourcequota"),
+        ("root.a", {"namespace.resourcequota": "{"}, "tags.namespace.resourcequota: found {, expected such as"),
+        ("root.a", {"namespace.resourceguaranteed": quota(vcore=0)}, "with a positive quantity"),
+        ("root.a", {"namespace.resourcemaxapps": "0"}, "found 0, expected a number above 0"),
+        ("root.a", {"namespace.resourcequota": quota(vcore=5), "namespace.resourcemaxapps": "x"}, "found x"),
+    ],
+)
+def test_refused_quotas_change_nothing(name: str, tags: dict[str, str], found: str) -> None:
+    """QU-107."""
+    world = make_world(tree(queue("m"), placementrules=CREATE))
+    world.given(app("app-1", namespace__resourcequota=quota(vcore=1)))
+    assert found in world.administer(quotas(name, tags))
+    assert world.queue("root.a")["max"] == {"vcore": 1}
+
+
+def quotas(name: str, tags: dict[str, str]) -> SetQueueQuotas:
+    """The request of a resource manager."""
+    return SetQueueQuotas(name, tags)
 
 
 def test_quotas_over_a_template() -> None:

@@ -60,8 +60,64 @@ def test_a_placeholder_that_is_ending_is_not_replaced() -> None:
     assert [line.split()[0] for line in world.heard() if "PLACEHOLDER_REPLACED" in line] == ["p2"]
 
 
-def test_a_known_task_stays_as_it_is() -> None:
-    """AP-113."""
-    world = full(tasks=1)
-    world.given(ask("t0", "app-b", vcore=2, on="n1", releasing=True))
-    assert counts(world) == ({}, {})
+def test_a_known_allocation_is_reported_as_ending() -> None:
+    """It is not preempted again, and its queues count without it until any release of it; saying it twice changes nothing."""
+    world = filled()
+    for at in (0.1, 0.2):
+        world.given(ask("t4", "app-b", vcore=2, on="n1", releasing=True), at=at)
+    assert counts(world) == ({"vcore": 2}, {})
+    world.given(wants(), at=1)
+    world.run(31.05)
+    assert [victims for _, _, victims in preemptions(world)] == [["t3"]]
+    world.send(release("t4", "app-b"), at=32)
+    assert world.queue("root.b")["allocated"].get("vcore", 0) < 10
+
+
+def test_what_the_scheduler_releases_already_stays_a_victim() -> None:
+    """The resource manager says of a victim that it is ending."""
+    world = full(tasks=5)
+    world.given(wants(), at=1)
+    world.run(31.05)
+    before = counts(world)
+    world.given(ask("t4", "app-b", vcore=2, on="n1", releasing=True), at=31.1)
+    assert counts(world) == before
+
+
+def test_a_known_placeholder_that_is_ending_is_not_replaced() -> None:
+    """The real task waits for another one."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4), app("app-1", placeholders={"vcore": 2})])
+    for key in ("p1", "p2"):
+        world.given(ask(key, "app-1", group="g", placeholder=True, vcore=1, on="n1"))
+    world.given(ask("p1", "app-1", group="g", placeholder=True, vcore=1, on="n1", releasing=True), at=1)
+    world.send(ask("t1", "app-1", group="g", vcore=1), at=2)
+    assert [line.split()[0] for line in world.heard() if "PLACEHOLDER_REPLACED" in line] == ["p2"]
+
+
+def test_a_pending_ask_that_is_reported_running_and_ending() -> None:
+    """AP-112, AP-145."""
+    world = full(tasks=4)
+    world.given(ask("big", "app-b", vcore=99), at=0.1)
+    world.given(ask("big", "app-b", vcore=99, on="n1", releasing=True), at=0.2)
+    assert counts(world) == ({"vcore": 99}, {})
+
+
+def test_the_last_resort_follows_the_resource_manager() -> None:
+    """AP-116: of a running allocation, and of an ask before it runs."""
+    world = filled()
+    world.given(ask("t4", "app-b", vcore=2, on="n1", preempt_self=False), at=0.1)
+    world.given(wants(), at=1)
+    world.run(31.05)
+    assert [victims for _, _, victims in preemptions(world)] == [["t3"]]
+
+
+def test_a_pending_ask_keeps_its_turn_when_its_policy_changes() -> None:
+    """AP-116: it is older than the other one, and runs first."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=1), app("app-1")])
+    world.given(ask("t0", "app-1", vcore=1, on="n1"), at=0.1)
+    world.given(ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=1), at=0.2)
+    world.given(ask("t1", "app-1", vcore=1, preempt_self=False), at=0.3)
+    world.send(release("t0"), at=1)
+    assert world.placed()[-1] == "t1"
+    registry = world.direct.core.registry
+    ((task, _),) = registry.leaf("root.a").applications["app-1"].allocations.values()
+    assert not task.spec.allow_preempt_self

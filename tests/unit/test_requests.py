@@ -12,7 +12,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import JSON, ProtocolError
-from ykactor.wire.si.requests import administration, running, submissions, unknown_partition
+from ykactor.wire.si.requests import administration, quotas, running, submissions, unknown_partition
 
 
 def allocation(**fields: object) -> si.Allocation:
@@ -311,6 +311,14 @@ def test_administrators() -> None:
     moved = administration(si.MoveApplication(application_id="a", queue_name="root.b"))
     assert moved == ("default", messages.MoveApplication("a", "root.b", None))
     assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"
+
+
+def test_quotas_of_a_queue() -> None:
+    """QU-107: a queue is named; its partition and tags go to the core."""
+    found = quotas(si.SetQueueQuotas(queue_name="root.a", partition_name="GPU", tags={"namespace.resourcemaxapps": ""}))
+    assert found == ("GPU", messages.SetQueueQuotas("root.a", {"namespace.resourcemaxapps": ""}))
+    with pytest.raises(ProtocolError, match="queueName"):
+        quotas(si.SetQueueQuotas(queue_name="", tags={}))
 
 
 def test_predicates_are_forgotten_before_new_answers():

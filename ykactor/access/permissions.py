@@ -306,6 +306,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.ReleaseResourceManager: {
         Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Gate(_limit_of_queues)),
     },
+    si.SetQueueQuotas: {Role.RM: _asked(si.SetQueueQuotas, "id queue_name tags", partition_name=_acts_in)},
     si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},
     si.Subscribe: {

@@ -119,6 +119,8 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
             instant.add(requests.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
             instant.steps.append(Request(*requests.administration(request)))
+        case si.SetQueueQuotas():
+            instant.steps.append(Request(*requests.quotas(request)))
         case si.UpdateConfigurationRequest(config=text):
             try:
                 instant.steps.append(queuefile.load(text))

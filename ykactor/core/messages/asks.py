@@ -40,7 +40,7 @@ class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109).
 
     Attributes:
-        releasing: it is ending already when it is reported (AP-145).
+        releasing: it is ending already (AP-145).
         failures: come with time, the last one last.
     """
 
@@ -102,6 +102,13 @@ def ask_id(ask: Ask) -> AskID:
 def resized(ask: Ask, resource: Resource) -> Ask:
     """The same ask with another size."""
     return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
+
+
+def with_policy_of(ask: Ask, spec: AllocationSpec) -> Ask:
+    """The ask with ``allow_preempt_self`` of the spec (AP-116); the same ask if it has that already."""
+    if ask.spec.allow_preempt_self is spec.allow_preempt_self:
+        return ask
+    return structs.replace(ask, spec=structs.replace(ask.spec, allow_preempt_self=spec.allow_preempt_self))
 
 
 def prioritised(ask: Ask, priority: int) -> Ask:

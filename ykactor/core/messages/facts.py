@@ -234,6 +234,26 @@ class AllocationResized(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
+class PreemptionPolicyChanged(BaseFact, frozen=True, gc=False):
+    """The resource manager has changed ``allow_preempt_self`` of an ask (AP-116).
+
+    ``node_id`` is the node that keeps the ask: of its allocation, or of its place beside a placeholder; None while it is pending.
+    """
+
+    before: Ask
+    after: Ask
+    queue: QueuePath
+    node_id: NodeID | None
+
+
+class EndReported(BaseFact, frozen=True, gc=False):
+    """The resource manager ends an allocation by itself; nothing changes before it releases it (AP-145)."""
+
+    ask: Ask
+    queue: QueuePath
+    node_id: NodeID
+
+
 class Allocated(BaseFact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
@@ -588,6 +608,8 @@ Fact = (
     | AskPriorityChanged
     | AskReadmitted
     | AllocationResized
+    | PreemptionPolicyChanged
+    | EndReported
     | Allocated
     | Released
     | NodeUseChanged

@@ -191,6 +191,18 @@ class MoveApplication(Struct, frozen=True, gc=False):
     operator: Operator | None = None
 
 
+class SetQueueQuotas(Struct, frozen=True, gc=False):
+    """Set quotas of a dynamic leaf (QU-107).
+
+    Attributes:
+        queue_name: as in ``MoveApplication``.
+        tags: quota tags of applications (QU-100); an empty value removes the quota.
+    """
+
+    queue_name: str
+    tags: dict[str, str]
+
+
 class HoldApplication(Struct, frozen=True, gc=False):
     """Hold an application, or end its hold (OP-1)."""
 
@@ -231,5 +243,7 @@ class SetPriority(Struct, frozen=True, gc=False):
 
 #: What only operators do.
 Operation = HoldApplication | HoldQueue | CancelTask | SetPriority
+#: What operators do to applications and queues.
+OperatorAct = TerminateApplication | MoveApplication | Operation
 #: Carried out as a whole or refused with a reason; never part of a batch of submissions.
-Administration = TerminateApplication | MoveApplication | Operation
+Administration = OperatorAct | SetQueueQuotas

@@ -15,6 +15,7 @@ from ykactor.core.messages.asks import (
     Ask,
     created_ns,
     resized,
+    with_policy_of,
 )
 from ykactor.core.messages.facts import (
     Allocated,
@@ -22,7 +23,9 @@ from ykactor.core.messages.facts import (
     AllocationResized,
     AskAdded,
     AskResized,
+    EndReported,
     Fact,
+    PreemptionPolicyChanged,
     Released,
 )
 from ykactor.core.messages.kinds import TerminationType
@@ -70,7 +73,7 @@ class Application(ApplicationRecord):
         if wrong is not None:
             return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, wrong.reason, wrong.code)]
         if spec.allocation_key in self.allocations:
-            return self._resize_allocation(now_ns, spec)
+            return self._update_allocation(now_ns, spec)
         if spec.allocation_key in self.asks:
             return self._update_ask(now_ns, spec)
         placeholder = self.gang.placeholder_of(spec.allocation_key)
@@ -96,21 +99,29 @@ class Application(ApplicationRecord):
         return facts
 
     def _update_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
-        """A pending ask has another size (AP-110), or the resource manager has placed it itself (AP-112)."""
+        """A pending ask has another size (AP-110) or policy (AP-116), or the resource manager has placed it itself (AP-112)."""
         facts = self._resize_ask(now_ns, spec)
+        before = self.asks[spec.allocation_key]
+        after = with_policy_of(before, spec)
+        if after is not before:
+            self.asks[spec.allocation_key] = after
+            self.changed.task(after)
+            facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, None))
         if spec.node_id is not None:
-            facts += self.allocate(now_ns, self.asks[spec.allocation_key], spec.node_id, recovered=True)
+            facts += self.allocate(now_ns, after, spec.node_id, recovered=True)
+            facts += self._note_end(now_ns, spec)
         return facts
 
     def _update_replacement(self, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Fact]:
         """The same for a real ask that waits for its placeholder to end."""
         if spec.node_id is None:
-            return placeholders.resize_replacement(self, now_ns, placeholder, spec.resource)
+            return placeholders.update_replacement(self, now_ns, placeholder, spec)
         before, _ = self.gang.replacing[placeholder]
         self.count_wait(now_ns, before)
-        real = resized(before, spec.resource)
+        real = with_policy_of(resized(before, spec.resource), spec)
         facts = placeholders.withdraw(self, now_ns, placeholder)
-        return facts + self.allocate(now_ns, real, spec.node_id, recovered=True)
+        facts += self.allocate(now_ns, real, spec.node_id, recovered=True)
+        return facts + self._note_end(now_ns, spec)
 
     def _resize_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         before = self.asks[spec.allocation_key]
@@ -122,6 +133,26 @@ class Application(ApplicationRecord):
         self.asks[spec.allocation_key] = after
         self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
+
+    def _update_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+        """A running allocation has another size (AP-111) or policy (AP-116), or is ending already (AP-145)."""
+        facts = self._resize_allocation(now_ns, spec)
+        before, node_id = self.allocations[spec.allocation_key]
+        after = with_policy_of(before, spec)
+        if after is not before:
+            self.allocations[spec.allocation_key] = after, node_id
+            self.changed.task(after)
+            facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, node_id))
+        return facts + self._note_end(now_ns, spec)
+
+    def _note_end(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+        """Note that a known allocation is ending already, if its entry says so (AP-145)."""
+        if not spec.releasing or spec.allocation_key in self.gang.released:
+            return []
+        ask, node_id = self.allocations[spec.allocation_key]
+        self.gang.released.add(spec.allocation_key)
+        self.changed.task(ask)
+        return [EndReported(now_ns, ask, self.queue, node_id)]
 
     def _resize_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
         before, node_id = self.allocations[spec.allocation_key]

@@ -5,12 +5,13 @@ Functions on the record of one application; each returns the facts that it cause
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import Ask, readmitted, resized
+from ykactor.core.messages.asks import AllocationSpec, Ask, readmitted, resized, with_policy_of
 from ykactor.core.messages.facts import (
     Allocated,
     AskReturned,
     Fact,
     PlaceGivenUp,
+    PreemptionPolicyChanged,
     ReleaseStarted,
     TaskGroupChanged,
 )
@@ -106,11 +107,28 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
     return _return_ask(application, now_ns, real)
 
 
-def resize_replacement(application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource) -> list[Fact]:
-    """The real ask that waits for this placeholder has another size (AP-110)."""
+def update_replacement(
+    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec
+) -> list[Fact]:
+    """The real ask that waits for this placeholder has another size (AP-110) or preemption policy (AP-116)."""
     before, node_id = application.gang.replacing[placeholder]
-    if resource == before.spec.resource:
-        return []  # AP-114
+    real = with_policy_of(before, spec)
+    is_elsewhere = is_replaced_elsewhere(application, placeholder)
+    facts = list[Fact]()
+    if real is not before:
+        application.gang.replace(placeholder, real, node_id)
+        application.changed.task(real)
+        if is_elsewhere:
+            facts.append(PreemptionPolicyChanged(now_ns, before, real, application.queue, node_id))
+    if spec.resource == real.spec.resource:
+        return facts  # AP-114
+    return facts + _resize_replacement(application, now_ns, placeholder, spec.resource)
+
+
+def _resize_replacement(
+    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, resource: Resource
+) -> list[Fact]:
+    before, node_id = application.gang.replacing[placeholder]
     real = resized(before, resource)
     application.count_wait(now_ns, before)
     application.sized_ns[real.spec.allocation_key] = now_ns

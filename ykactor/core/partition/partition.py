@@ -41,6 +41,7 @@ from ykactor.core.messages.submissions import (
     RemoveApplication,
     RemovePartition,
     Reset,
+    SetQueueQuotas,
     Submission,
     TerminateApplication,
     UpdateNode,
@@ -51,7 +52,7 @@ from ykactor.core.objects.exchange import send
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition import administration, operations
+from ykactor.core.partition import administration, operations, quotas
 from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
@@ -174,7 +175,7 @@ class PartitionCore:
         """
         refusal = self._refusal(now_ns, request, objections)
         if refusal:
-            name = ApplicationID("") if isinstance(request, HoldQueue) else request.application_id
+            name = ApplicationID("") if isinstance(request, HoldQueue | SetQueueQuotas) else request.application_id
             return [RequestRefused(now_ns, name, refusal)]
         facts = yield from self._carry_out(now_ns, request)
         yield from self.rounds.change_nodes(facts)
@@ -183,6 +184,8 @@ class PartitionCore:
         return facts
 
     def _refusal(self, now_ns: int, request: Administration, objections: Objections) -> str:
+        if isinstance(request, SetQueueQuotas):
+            return quotas.refusal_of(self.registry, request)
         if not isinstance(request, TerminateApplication | MoveApplication):
             return operations.refusal_of(self.registry, request)
         who = None if request.who is None else self.users.administrator(now_ns, request.who)
@@ -196,6 +199,8 @@ class PartitionCore:
             case TerminateApplication(name):
                 (facts,) = yield from send([(registry.leaf_of(name), Terminate(now_ns, name))])
                 return facts
+            case SetQueueQuotas():
+                return (yield from quotas.carry_out(registry, now_ns, request))
         facts = yield from operations.carry_out(registry, now_ns, request)
         if any(is_due(registry.queues[fact.queue]) for fact in facts if type(fact) is QueueHeld):
             self._arm_cleaner(now_ns)  # it was kept while it was held (OP-6)

@@ -24,6 +24,7 @@ from ykactor.core.messages.facts import (
     ApplicationRejected,
     Fact,
     PlaceGivenUp,
+    PreemptionPolicyChanged,
     Released,
 )
 from ykactor.core.messages.kinds import NodeAction
@@ -59,7 +60,7 @@ from ykactor.core.values.parts import PART_MAX, joined
 Round = Exchange[list[Fact]]
 
 #: Facts of leaves that change what runs on a node.
-_ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized))
+_ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized, PreemptionPolicyChanged))
 
 LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
 NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
@@ -240,7 +241,7 @@ class Rounds:
                 changes[fact.node_id].append((True, fact.ask))
             elif type(fact) is Released or type(fact) is PlaceGivenUp:
                 changes[fact.node_id].append((False, fact.ask))
-            elif type(fact) is AllocationResized:
+            elif (type(fact) is AllocationResized or type(fact) is PreemptionPolicyChanged) and fact.node_id is not None:
                 changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
         nodes = self._registry.nodes
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])

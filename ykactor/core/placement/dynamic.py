@@ -5,6 +5,8 @@ Nothing is stored here: a template is read when a queue is created and never aga
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct, structs
 
@@ -13,20 +15,16 @@ from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_
 from ykactor.core.messages.facts import Fact, QueueLimitChanged
 from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
-from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
+from ykactor.core.placement.rules import RECOVERY_QUEUE, brief, tag_value
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 
-_MAX_TAG = "namespace.resourcequota"
-_GUARANTEED_TAG = "namespace.resourceguaranteed"
-_APPLICATIONS_TAG = "namespace.resourcemaxapps"
-
 _Queues = dict[QueuePath, QueueCore]
 
 
-def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
-    """The settings of every queue to create for a leaf at ``path``, parents first (QU-10)."""
+def missing(queues: _Queues, path: QueuePath, *, anew: bool = False) -> list[QueueConfig]:
+    """The settings of every queue to create for a leaf at ``path``, parents first (QU-10); ``anew``: as if it were not there."""
     names = path.split(".")
     paths = [QueuePath(".".join(names[:count])) for count in range(1, len(names) + 1)]
     configs: list[QueueConfig] = []
@@ -34,7 +32,7 @@ def missing(queues: _Queues, path: QueuePath) -> list[QueueConfig]:
     template: ChildTemplate | None = None
     for each in paths:
         queue = queues.get(each)
-        if queue is not None:
+        if queue is not None and not (anew and each == path):
             parent = queue.config
             template = parent.child_template if parent.managed else template  # a dynamic parent passes the template on (QU-15)
         else:
@@ -80,15 +78,38 @@ def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
     """The settings of a dynamic leaf after an application with these tags; the same object if nothing changes (QU-100)."""
     if config.managed or not tags or config.path == RECOVERY_QUEUE:
         return config
-    maximum = _quota(tag_value(tags, _MAX_TAG)) or config.max
-    guaranteed = _quota(tag_value(tags, _GUARANTEED_TAG)) or config.guaranteed
-    applications = parse_uint64(tag_value(tags, _APPLICATIONS_TAG) or "") or config.max_applications
-    if (maximum, guaranteed, applications) == (config.max, config.guaranteed, config.max_applications):
+    quotas = {name: read(tag_value(tags, tag) or "") for tag, (name, read) in _TAGS.items()}
+    return _changed(config, {name: quota for name, quota in quotas.items() if quota})
+
+
+def quotas_objection(tags: dict[str, str]) -> str:
+    """Why these are no quota tags, each with a quota or empty; "" if they are (QU-107)."""
+    for tag, value in tags.items():
+        if tag.lower() not in _TAGS:
+            return f"tags: found {brief(tag)}, expected {', '.join(_TAGS)}"
+        if value and not _TAGS[tag.lower()][1](value):
+            return f"tags.{tag}: found {brief(value)}, expected {_EXPECTED[tag.lower()]}, or nothing to remove the quota"
+    return ""
+
+
+def with_set_quotas(queues: _Queues, config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
+    """The settings of a dynamic leaf with these quotas; one that is removed is what a new queue would have (QU-107)."""
+    (created,) = missing(queues, config.path, anew=True)
+    given = {tag.lower(): value for tag, value in tags.items()}
+    return _changed(
+        config,
+        {name: read(given[tag]) or getattr(created, name) for tag, (name, read) in _TAGS.items() if tag in given},
+    )
+
+
+def _changed(config: QueueConfig, quotas: dict[str, object]) -> QueueConfig:
+    """The settings with these quotas; the same object if nothing changes."""
+    if all(getattr(config, name) == quota for name, quota in quotas.items()):
         return config
-    return structs.replace(config, max=maximum, guaranteed=guaranteed, max_applications=applications)
+    return structs.replace(config, **quotas)
 
 
-def _quota(text: str | None) -> Resource | None:
+def _quota(text: str) -> Resource | None:
     """Parse the SI's Resource in JSON, base units; None for an invalid quota, which changes nothing (QU-101, QU-102)."""
     if not text:
         return None
@@ -99,6 +120,16 @@ def _quota(text: str | None) -> Resource | None:
     values = resource.values()
     legal = any(values) and all(0 <= value <= QUANTITY_MAX for value in values)
     return resource if legal else None
+
+
+#: By tag, the field of a queue that it sets, and what reads its value; a false one is no quota.
+_TAGS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "namespace.resourcequota": ("max", _quota),
+    "namespace.resourceguaranteed": ("guaranteed", _quota),
+    "namespace.resourcemaxapps": ("max_applications", parse_uint64),
+}
+_RESOURCE = 'such as {"resources": {"memory": {"value": 1000}}} with a positive quantity'
+_EXPECTED = dict(zip(_TAGS, (_RESOURCE, _RESOURCE, "a number above 0"), strict=True))
 
 
 def limit_changes(before: QueueConfig | None, after: QueueConfig, now_ns: int) -> list[Fact]:

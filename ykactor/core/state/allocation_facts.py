@@ -8,8 +8,10 @@ from ykactor.core.messages.facts import (
     AllocationResized,
     ApplicationChanged,
     AskRemoved,
+    EndReported,
     Fact,
     NodeUseChanged,
+    PreemptionPolicyChanged,
     Released,
     ReleaseStarted,
 )
@@ -75,6 +77,25 @@ def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationRe
         _note_growth(state, fact.at_ns, leaf)
     if ask_id(after) in state.preemptions.victims:
         state.preemptions.resize_victim(leaf, after)
+
+
+def preemption_policy_changed(state: SchedulerState, work: Worklist, fact: PreemptionPolicyChanged) -> None:
+    """An ask, pending or on a node, is another kind of victim from now on."""
+    if fact.node_id is None:
+        ask_facts.renew(state, work, fact.before, fact.after)
+        return
+    application = state.applications[fact.after.spec.application_id]
+    if fact.after.spec.placeholder and application.gang is not None:
+        application.gang.resize(fact.before, fact.after)
+    node_facts.touch_node(state, work, fact.node_id)
+
+
+def end_reported(state: SchedulerState, work: Worklist, fact: EndReported) -> None:
+    """An allocation is ending already: preemption makes room as if it were a victim."""
+    leaf, application = state.owner_of(fact.ask)
+    state.count_as_going(leaf, fact.ask)
+    state.capacity_grew()
+    work.touch(leaf, application)
 
 
 def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
@@ -148,6 +169,8 @@ def _report_resize(work: Worklist, fact: AllocationResized, application: Pending
 HANDLERS: dict[type, Handler] = {
     Allocated: allocated,
     AllocationResized: allocation_resized,
+    PreemptionPolicyChanged: preemption_policy_changed,
+    EndReported: end_reported,
     Released: released,
     ReleaseStarted: release_started,
 }

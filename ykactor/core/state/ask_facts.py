@@ -80,16 +80,16 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
 def ask_priority_changed(state: SchedulerState, work: Worklist, fact: AskPriorityChanged) -> None:
     """A pending ask has another priority, as if it had been submitted with it; what it has, it keeps (OP-12, OP-13)."""
     state.preemptions.forget(fact.before)
-    _renew(state, work, fact.before, fact.after)
+    renew(state, work, fact.before, fact.after)
 
 
 def ask_readmitted(state: SchedulerState, work: Worklist, fact: AskReadmitted) -> None:
     """A pending ask may run on more nodes; what it has, it keeps (AP-144)."""
-    _renew(state, work, fact.before, fact.after)
+    renew(state, work, fact.before, fact.after)
 
 
-def _renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> None:
-    """A pending ask of the same size is queued where it belongs now."""
+def renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> None:
+    """Queue a pending ask of the same size where it belongs now; what it has, it keeps."""
     leaf, application = state.owner_of(after)
     has_node = before.spec.allocation_key in application.reserving
     state.preemptions.renew(after)

@@ -89,15 +89,19 @@ def _queue_type_changed(_: SchedulerState, work: Worklist, fact: QueueTypeChange
     work.tree_changed = True
 
 
-def _queue_limit_changed(state: SchedulerState, _: Worklist, fact: QueueLimitChanged) -> None:
-    """The capacity of the cluster is the max of root; other limits are applied with the configuration."""
+def _queue_limit_changed(state: SchedulerState, work: Worklist, fact: QueueLimitChanged) -> None:
+    """The capacity of the cluster is the max of root; limits of managed queues are applied with the configuration."""
     if fact.queue == "root" and fact.limit is QueueLimit.MAX:
         state.tree.set_root_max(fact.resource)
         state.capacity_grew()
+        return
+    core = state.registry.queues.get(fact.queue)
+    if core is not None and not core.config.managed:
+        adopt_quotas(state, work, fact.queue)
 
 
 def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None:
-    """Take over the quotas of a dynamic leaf, which a new application may have changed (QU-100)."""
+    """Take over the quotas of a dynamic leaf (QU-100, QU-107)."""
     leaf, core = state.tree.nodes[path], state.registry.queues[path]
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return

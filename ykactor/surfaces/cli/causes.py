@@ -52,6 +52,8 @@ def _names(submission: Submission) -> set[str]:
 
 
 def _request(wanted: Administration) -> str:
+    if isinstance(wanted, of.SetQueueQuotas):
+        return f"the resource manager, to set the quotas of queue {wanted.queue_name}"
     if not isinstance(wanted, TerminateApplication | MoveApplication):
         return f"the operator {wanted.operator.name}, to {_operation(wanted)}"
     who = "the resource manager" if wanted.who is None else f"the administrator {wanted.who.user}"

@@ -6,11 +6,11 @@ from collections.abc import Set as AbstractSet
 
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import (
-    Administration,
     CancelTask,
     HoldApplication,
     HoldQueue,
     Operator,
+    OperatorAct,
     SetPriority,
     TerminateApplication,
 )
@@ -21,7 +21,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import Pausing, in_parts
 
 
-def name_of(wanted: Administration) -> str:
+def name_of(wanted: OperatorAct) -> str:
     """``root.a``, ``app-1``, or ``app-1/t1`` for a task."""
     match wanted:
         case HoldQueue(queue_name):
@@ -33,7 +33,7 @@ def name_of(wanted: Administration) -> str:
     return wanted.application_id
 
 
-def look(registry: Registry, wanted: Administration) -> str:
+def look(registry: Registry, wanted: OperatorAct) -> str:
     """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves."""
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
@@ -54,7 +54,7 @@ def look(registry: Registry, wanted: Administration) -> str:
     return f"{application.state} in {application.queue}"
 
 
-def is_releasing(registry: Registry, wanted: Administration) -> bool:
+def is_releasing(registry: Registry, wanted: OperatorAct) -> bool:
     """Whether what an operator has cancelled goes on until the resource manager has confirmed its release (AP-128)."""
     match wanted:
         case CancelTask(name, key):

@@ -7,7 +7,7 @@ from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act, NodeAction
 from ykactor.core.messages.reasons import some
-from ykactor.core.messages.submissions import Administration, Operator, RefuseEntry, Submission, UpdateNode
+from ykactor.core.messages.submissions import Operator, OperatorAct, RefuseEntry, Submission, UpdateNode
 from ykactor.core.values.ids import NodeID, PartitionName
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server import acted_on
@@ -84,7 +84,7 @@ class OperatorRequests:
         who = self._caller.identity
         return Operator(who.name, tuple(sorted(who.queues or ())))
 
-    def _look(self, name: PartitionName, wanted: Administration) -> str:
+    def _look(self, name: PartitionName, wanted: OperatorAct) -> str:
         """What it is like; empty if it is not there, or the partition was removed."""
         return acted_on.look(self._gateway.registry(name), wanted) if name in self._gateway.partitions else ""
 

@@ -21,7 +21,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
-from ykactor.core.messages.submissions import Reset, Submission
+from ykactor.core.messages.submissions import Administration, Reset, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing, emptied
 from ykactor.surfaces.server import claims, tags
@@ -151,6 +151,8 @@ class RequestHandler:
                     await end_registration(self._gateway, self._configs)
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request, accepted)
+            case si.SetQueueQuotas():
+                return await self._put(request.id, *requests.quotas(request), accepted)
             case si.ScheduleRequest():
                 await self._run_steps(request.steps)
             case si.UpdateConfigurationRequest():
@@ -232,12 +234,17 @@ class RequestHandler:
         """End or move an application."""
         named, wanted = requests.administration(request)
         name = requests.running(named, self._gateway.partitions)
-        inbox = self._gateway.partitions[name]
         if wanted.who is not None:
             who = claims.of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))
             wanted = structs.replace(wanted, who=who)
             self._caller.confirm()  # to look up groups may take long
-        pending = self._begin(request.id, [name], [name], accepted)
+        return await self._put(request.id, name, wanted, accepted)
+
+    async def _put(self, request_id: str, named: PartitionName, wanted: Administration, accepted: Accepted | None) -> Pending:
+        """Give a partition what it carries out as a whole, or refuses."""
+        name = requests.running(named, self._gateway.partitions)
+        inbox = self._gateway.partitions[name]
+        pending = self._begin(request_id, [name], [name], accepted)
         with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))
             left.clear()

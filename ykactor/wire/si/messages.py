@@ -356,6 +356,14 @@ class MoveApplication(_Request, frozen=True, kw_only=True):
     ugi: UserGroupInformation | None = None
 
 
+class SetQueueQuotas(_Request, frozen=True, kw_only=True):
+    """Sets quotas of a dynamic leaf (an addition to the SI): ``tags`` as those of applications, an empty one removes a quota."""
+
+    queue_name: str
+    tags: Mapping[str, str] = {}
+    partition_name: str = ""
+
+
 class PredicatesResponse(_Request, frozen=True, kw_only=True):
     """Answers to some or all checks of a ``PredicatesRequest``, or to future checks. ``forget`` is applied before ``answers``."""
 
@@ -376,6 +384,7 @@ WorkRequest = (
     | UpdateConfigurationRequest
     | TerminateApplication
     | MoveApplication
+    | SetQueueQuotas
     | PredicatesResponse
     | ScheduleRequest
 )

@@ -3,11 +3,11 @@
 from msgspec import structs
 
 from ykactor.core.messages.submissions import (
-    Administration,
     CancelTask,
     HoldApplication,
     HoldQueue,
     Operator,
+    OperatorAct,
     SetPriority,
 )
 from ykactor.core.values.ids import AllocationKey, ApplicationID, PartitionName
@@ -15,7 +15,7 @@ from ykactor.wire.si import messages as si
 from ykactor.wire.si.requests import administration, partition_named, require
 
 
-def operation(request: si.OperatorAct, operator: Operator) -> tuple[PartitionName, Administration]:
+def operation(request: si.OperatorAct, operator: Operator) -> tuple[PartitionName, OperatorAct]:
     """An operator's request as a submission, with its partition.
 
     Raises:
@@ -29,7 +29,7 @@ def operation(request: si.OperatorAct, operator: Operator) -> tuple[PartitionNam
 
 def _operation(
     request: si.HoldApplication | si.HoldQueue | si.CancelAllocation | si.SetPriority, operator: Operator
-) -> Administration:
+) -> OperatorAct:
     if isinstance(request, si.HoldQueue):
         require(request.queue_name, "queueName")
         return HoldQueue(request.queue_name, request.held, operator)

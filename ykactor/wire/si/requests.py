@@ -29,6 +29,7 @@ from ykactor.core.messages.submissions import (
     Rejected,
     ReleaseAllocations,
     RemoveApplication,
+    SetQueueQuotas,
     Submission,
     SubmitAllocation,
     TerminateApplication,
@@ -149,6 +150,16 @@ def administration(
         return partition, TerminateApplication(application_id, who)
     require(request.queue_name, "queueName")
     return partition, MoveApplication(application_id, request.queue_name, who)
+
+
+def quotas(request: si.SetQueueQuotas) -> tuple[PartitionName, SetQueueQuotas]:
+    """The quotas of a queue as a submission, with its partition.
+
+    Raises:
+        ProtocolError: no queue is named.
+    """
+    require(request.queue_name, "queueName")
+    return partition_named(request.partition_name), SetQueueQuotas(request.queue_name, dict(request.tags))
 
 
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Fact | None:
