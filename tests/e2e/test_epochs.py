@@ -53,6 +53,24 @@ async def test_an_operator_hands_over() -> None:
             pass
 
 
+async def test_an_operator_forgets_an_epoch(tmp_path: Path) -> None:
+    """``--forget-epoch``: after a lost count any epoch may register, whether rm-1 is registered or not, also after a restart."""
+    async with real_daemon("--state-dir", tmp_path / "state") as daemon:
+        async with connect(daemon.url, rm_id="rm-1", epoch=3):
+            pass
+        said, _ = await run_command("rm", "release", "rm-1", "--forget-epoch", "--url", daemon.url)
+        assert said == "rm-1 is deregistered and its epoch is forgotten; another resource manager may register\n"
+        async with connect(daemon.url, rm_id="rm-1", epoch=1) as rm:
+            await rm.request(si.DeregisterResourceManagerRequest())
+        async with connect(daemon.url, rm_id="rm-2", epoch=5) as other:
+            await run_command("rm", "release", "rm-1", "--forget-epoch", "--url", daemon.url)
+            await other.request(si.DeregisterResourceManagerRequest())
+    async with real_daemon("--state-dir", tmp_path / "state") as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await rm.request(si.DeregisterResourceManagerRequest())
+        assert "STALE_EPOCH" in await refused(daemon.url, rm_id="rm-2", epoch=4)
+
+
 async def test_after_a_restart(tmp_path: Path) -> None:
     """The journal keeps it, also that of a registration which has ended."""
     async with real_daemon("--state-dir", tmp_path / "state") as daemon:

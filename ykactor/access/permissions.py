@@ -304,7 +304,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     },
     si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
     si.ReleaseResourceManager: {
-        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id", rm_id=Gate(_limit_of_queues)),
+        Role.OPERATOR: _asked(si.ReleaseResourceManager, "id forget_epoch", rm_id=Gate(_limit_of_queues)),
     },
     si.SetQueueQuotas: {Role.RM: _asked(si.SetQueueQuotas, "id queue_name tags", partition_name=_acts_in)},
     si.PredicatesResponse: {Role.RM: _asked(si.PredicatesResponse, "id forget answers", partition_name=_acts_in)},

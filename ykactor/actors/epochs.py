@@ -26,6 +26,18 @@ class Epochs:
         found = (number for (known, served), number in self.highest.items() if known == rm_id and served.includes(partitions))
         return max(found, default=0)
 
+    def highest_within(self, rm_id: str, partitions: Names) -> int:
+        """The highest epoch of registrations that served none but these partitions; 0 if there is none."""
+        return max((self.highest[key] for key in self._within(rm_id, partitions)), default=0)
+
+    def forget(self, rm_id: str, partitions: Names) -> None:
+        """Forget the epochs of registrations that served none but these partitions."""
+        for key in self._within(rm_id, partitions):
+            del self.highest[key]
+
+    def _within(self, rm_id: str, partitions: Names) -> list[tuple[str, Names]]:
+        return [key for key in self.highest if key[0] == rm_id and partitions.includes(key[1])]
+
     def raise_to(self, number: int, rm_id: str, partitions: Names) -> bool:
         """Remember an epoch that may register; returns whether anything has changed."""
         key = rm_id, partitions

@@ -281,6 +281,11 @@ class OutboxRegistry(Generic[E]):
         if self.connected != NOBODY:
             inbox.offer(Intake(self.connected.submissions()))
 
+    def forget_epochs(self, rm_id: str, partitions: Names) -> None:
+        """Let a process with any epoch register as this resource manager for these partitions."""
+        self.epochs.forget(rm_id, partitions)
+        self._raising(self.epochs)
+
     def restore(self, sequence: int, epochs: Epochs, registration: Outbox[E] | None) -> None:
         """Take over what the journal has: the number of the newest message of all registrations, and the last of these."""
         self._sequence, self.epochs, self.current = sequence, epochs, registration

@@ -1,10 +1,11 @@
 """``ykactor rm``: what an operator does about the resource manager, beside it."""
 
+from functools import partial
+
 import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect, operate
-from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
@@ -17,15 +18,21 @@ def command() -> None:
 
 @command.command()
 @click.argument("rm_id", metavar="RM_ID")
+@click.option(
+    "--forget-epoch",
+    is_flag=True,
+    help="As an operator, also forget the epoch of RM_ID, registered or not, so that a process with any epoch may register.",
+)
 @daemon_options
-def release(rm_id: str, daemon: Destination) -> None:
+def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     """End the registration of the resource manager RM_ID, so that another one may register.
 
-    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. Who may not be RM_ID, or knows no
-    epoch with which it could be, does this as an operator.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. A caller that may not be RM_ID, or
+    knows no epoch with which it could be, does this as an operator.
     """
+    act = partial(_release_as_operator, rm_id, daemon, forget_epoch=True) if forget_epoch else partial(_release, rm_id, daemon)
     try:
-        trio.run(_release, rm_id, daemon)
+        trio.run(act)
     except* RequestRefused as refusals:
         (refusal,) = refusals.exceptions
         assert isinstance(refusal, RequestRefused)
@@ -35,7 +42,8 @@ def release(rm_id: str, daemon: Destination) -> None:
     except* KeyboardInterrupt:
         click.echo(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
         raise
-    click.echo(f"{rm_id} is deregistered; another resource manager may register")
+    forgotten = " and its epoch is forgotten" if forget_epoch else ""
+    click.echo(f"{rm_id} is deregistered{forgotten}; another resource manager may register")
 
 
 def _not_registered(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
@@ -59,12 +67,12 @@ async def _release(rm_id: str, daemon: Destination) -> None:
         if as_itself.code not in ("NOT_PERMITTED", "STALE_EPOCH"):
             raise
         try:
-            await _release_as_operator(rm_id, daemon.url, login)
+            await _release_as_operator(rm_id, daemon)
         except RequestRefused as as_operator:
             raise (as_itself if as_operator.code == as_itself.code else as_operator) from None
 
 
-async def _release_as_operator(rm_id: str, url: str, login: LoginOptions) -> None:
-    """The same as an operator."""
-    async with operate(url, **login) as operator:
-        await operator.request(si.ReleaseResourceManager(rm_id=rm_id))
+async def _release_as_operator(rm_id: str, daemon: Destination, *, forget_epoch: bool = False) -> None:
+    """End the registration as an operator."""
+    async with operate(daemon.url, **daemon.login()) as operator:
+        await operator.request(si.ReleaseResourceManager(rm_id=rm_id, forget_epoch=forget_epoch))

@@ -147,15 +147,21 @@ class OperatorRequests:
         outboxes = self._gateway.outboxes
         async with outboxes.turn:
             self._caller.confirm()  # a while later
-            current = outboxes.current
+            current, reach = outboxes.current, self._caller.identity.partitions
             if current is not None:
                 check_reach(self._caller.identity, current)
-            if current is None or current.rm_id != request.rm_id:
+            is_registered = current is not None and current.rm_id == request.rm_id
+            epoch = outboxes.epochs.highest_within(request.rm_id, reach) if request.forget_epoch else 0
+            if not is_registered and not epoch:
                 found = "no resource manager" if current is None else current.rm_id
                 raise ProtocolError("REFUSED", f"{request.rm_id} is not registered, found {found}", "rmID")
-            async with self._audit.acting(self._caller, Act.RELEASE, request.rm_id, REGISTERED):
-                await end_registration(self._gateway, self._configs)
-                current.expel(_RELEASED)
+            before = [REGISTERED] * is_registered + [f"epoch {epoch}"] * bool(epoch)
+            async with self._audit.acting(self._caller, Act.RELEASE, request.rm_id, ", ".join(before)):
+                if current is not None and is_registered:
+                    await end_registration(self._gateway, self._configs)
+                    current.expel(_RELEASED)
+                if epoch:
+                    outboxes.forget_epochs(request.rm_id, reach)
 
 
 async def _finished(pending: Pending) -> None:

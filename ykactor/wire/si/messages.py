@@ -439,9 +439,13 @@ class ReloadConfiguration(_Request, frozen=True, kw_only=True):
 
 
 class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
-    """End the registration of the resource manager ``rm_id``, as its own ``DeregisterResourceManagerRequest`` does."""
+    """End the registration of the resource manager ``rm_id``, as its own ``DeregisterResourceManagerRequest`` does.
+
+    With ``forget_epoch`` also forget its epoch, whether it is registered or not (SC-158).
+    """
 
     rm_id: str
+    forget_epoch: bool = False
 
 
 #: What an operator does to applications and queues. It acts for itself: ``ugi`` is absent.
