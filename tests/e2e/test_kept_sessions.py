@@ -86,6 +86,50 @@ async def test_a_daemon_without_a_journal_is_told_everything_again():
                 assert await placed(rm, 1) == ["t1"]
 
 
+def tree(*queues):
+    below = ", ".join(f"{{name: {name}}}" for name in queues)
+    return f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{below}]}}]}}]"
+
+
+async def test_each_fresh_registration_brings_its_configuration():
+    """It is in force before what is sent next, however many queues it has; it is asked for each time anew."""
+    texts = [tree("q0", "a"), tree("b", *(f"q{number}" for number in range(2000)))]
+    async with real_daemon() as first:
+        async with keep_registered(first.url, rm_id="rm", config=lambda: texts.pop(0)) as rm:
+            await begun(rm)
+            await kill(first)
+            async with real_daemon(ws=port_of(first)):
+                while not isinstance(await anext(rm), si.RegisterResourceManagerResponse):
+                    pass
+                rm.send(node(vcore=8000))
+                rm.send(application(queue="root.q1999"))
+                rm.send(asks("t1"))
+                assert await placed(rm, 1) == ["t1"]
+    assert texts == []
+
+
+async def test_it_registers_without_a_configuration_that_is_refused():
+    """The refusal comes after the beginning, and says where the mistake is."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm", config=lambda: "partitions: none") as rm:
+        await begun(rm)
+        refusal = await anext(rm)
+        assert refusal.request.config == "partitions: none"
+        assert (refusal.answer.code, refusal.answer.path) == ("CONFIG_REFUSED", "config")
+        rm.send(node())
+        assert isinstance(await anext(rm), si.NodeResponse)
+
+
+async def test_it_says_when_a_configuration_is_in_force():
+    """Its queues can be used from then on: the Ack has the checksum."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        rm.send(si.UpdateConfigurationRequest(config=tree("a")))
+        message = await anext(rm)
+        assert isinstance(message, si.Ack)
+        assert message.checksum
+        await answered(rm)
+
+
 async def test_it_waits_for_a_daemon_that_comes_later(tmp_path):
     """Whoever starts first: the resource manager says why it waits."""
     said = []

@@ -42,9 +42,12 @@ class KeptSession:
         Whether its connection was lost, or could not be made, and there is no other yet. False also before the first attempt.
     """
 
-    def __init__(self, rng: random.Random, on_connection: OnConnection) -> None:
+    def __init__(self, rng: random.Random, on_connection: OnConnection, config: Callable[[], str]) -> None:
         self._rng = rng
         self._on_connection = on_connection
+        self._config = config
+        #: The configuration that the daemon has refused in a fresh registration; the next one comes without.
+        self._refused_config: Refusal | None = None
         self.is_lost = False
         #: The number of the newest message that was handled; None: there is nothing to resume.
         self._sequence: int | None = None
@@ -121,9 +124,11 @@ class KeptSession:
             while True:
                 before, since_s = self._sequence, inf
                 try:
+                    text = self._config() if self._sequence is None and self._refused_config is None else ""
                     async with connect(
                         url,
                         rm_id=rm_id,
+                        config=text,
                         resume_from=self._sequence,
                         answers_predicates=answers_predicates,
                         wants_scheduling_states=wants_scheduling_states,
@@ -139,7 +144,9 @@ class KeptSession:
                 except _Interrupted:
                     self._sequence = None
                 except RequestRefused as refused:
-                    if before is None or refused.code != "RESYNC_REQUIRED":
+                    if text and refused.path == "config":
+                        self._refused_config = _refusal_of(text, refused)
+                    elif before is None or refused.code != "RESYNC_REQUIRED":
                         raise
                     self._sequence = None
                     continue
@@ -166,6 +173,9 @@ class KeptSession:
             await self._messages_in.send(si.RegisterResourceManagerResponse(sequence=rm.sequence))
             await self._is_reported.wait()  # a channel hands over before the other task runs, and nothing old may be sent
             self._sequence = rm.sequence
+            refused, self._refused_config = self._refused_config, None
+            if refused is not None:
+                await self._messages_in.send(refused)
         else:
             self._on_connection(f"resumed after message {self._sequence}")
         for _ in range(rm.unread_count):
@@ -200,6 +210,8 @@ class KeptSession:
         """Deliver a message, and note its number when it is delivered."""
         match message:
             case si.Ack(id=request_id):  # also of registrations, which come again
+                if isinstance(self._unanswered.get(request_id), si.UpdateConfigurationRequest):
+                    await self._messages_in.send(message)
                 self._forget(request_id)
             case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
                 if code == _INTERRUPTED:
@@ -216,6 +228,17 @@ class KeptSession:
         self._unsent.pop(request_id, None)
 
 
+def _refusal_of(config: str, refused: RequestRefused) -> Refusal:
+    """The refusal of the configuration of a registration, as if it had been sent by itself."""
+    answer = si.ErrorResponse(id="", code=refused.code, message=refused.message, path=refused.path)
+    return Refusal(si.UpdateConfigurationRequest(config=config), answer)
+
+
+def _no_config() -> str:
+    """Keep the configuration in force."""
+    return ""
+
+
 @asynccontextmanager
 async def keep_registered(
     url: str,
@@ -224,6 +247,7 @@ async def keep_registered(
     answers_predicates: bool = False,
     wants_scheduling_states: bool = False,
     epoch: int = 0,
+    config: Callable[[], str] = _no_config,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
     **login: Unpack[LoginOptions],
@@ -234,6 +258,9 @@ async def keep_registered(
     ----------
     url, rm_id, answers_predicates, wants_scheduling_states, epoch
         As of `connect`.
+    config : callable, optional
+        Called at each fresh registration; returns the queue configuration that is in force before anything else is handled. If
+        the daemon refuses it, it registers without, and iteration yields the `Refusal`. Empty keeps the one in force.
     rng : random.Random, optional
         For the random pauses between attempts to connect.
     on_connection : callable
@@ -247,7 +274,8 @@ async def keep_registered(
         Iterates over the messages of the daemon, each once and in order. A `si.RegisterResourceManagerResponse` says that the
         daemon has nothing of this resource manager: it is the first message, and comes again when the daemon has lost its state
         or the connection was away for too long. Requests without an answer are forgotten then: send everything (SC-144).
-        A `Refusal` is a request that had no effect.
+        A `Refusal` is a request that had no effect. A `si.Ack` says that the configuration of a `si.UpdateConfigurationRequest`
+        is in force. The daemon handles what follows such a request meanwhile, so its queues may be used from then on.
         Iteration raises `SessionReplaced`, `RequestRefused` if the daemon does not let this one in, and `ProtocolError`.
 
     Examples
@@ -263,7 +291,7 @@ async def keep_registered(
                     case si.AllocationResponse(new=new):
                         ...
     """
-    session = KeptSession(rng or random.Random(), on_connection)
+    session = KeptSession(rng or random.Random(), on_connection, config)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.run, url, rm_id, answers_predicates, wants_scheduling_states, epoch, login)
