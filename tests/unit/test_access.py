@@ -39,7 +39,7 @@ def queue(path: str, submit: AccessList = NOBODY, admin: AccessList = NOBODY) ->
 )
 def test_one_list(acl: AccessList, who: UserGroups, allowed: bool) -> None:
     """Everybody, the user, or one of the groups; names with their case (QU-80)."""
-    assert allows(acl, who) is allowed
+    assert allows(acl, who.user, frozenset(who.groups)) is allowed
 
 
 @pytest.mark.parametrize(

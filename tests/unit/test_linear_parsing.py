@@ -8,7 +8,11 @@ from time import thread_time
 import pytest
 from queuetexts import PARTITION, mistakes_of, partition_of, queue_with
 
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import Limit
+from ykactor.core.quota.limits import QueueLimits, choose_group
 from ykactor.core.values import expressions
+from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
 from ykactor.wire.queuefile import access_lists, name_filters
@@ -90,6 +94,17 @@ def test_searches_for_expressions(expression: str, hostile: Callable[[int], str]
     """PL-17: every expression that is allowed is searched for in linear time."""
     assert not expressions.objection(expression)
     assert is_linear(lambda text: [expressions.matches(expression, text) for _ in range(20)], hostile, 7)
+
+
+def test_the_choice_of_a_group() -> None:
+    """QU-68: the groups of a user are not compared with the limits one by one, however many there are of both."""
+
+    def choose(text: str) -> None:
+        names = text.split()
+        limits = QueueLimits(QueuePath("root"), tuple(Limit(groups=(f"{name}-prod",)) for name in names))
+        assert choose_group([limits], UserGroups("bob", tuple(names))) is None
+
+    assert is_linear(choose, lambda n: " ".join(f"team-{number}" for number in range(n)), 100)
 
 
 def test_mistakes() -> None:

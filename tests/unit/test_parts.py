@@ -6,15 +6,17 @@ import pytest
 from world import PLENTY, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import Limit
+from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.submissions import SubmitAllocation
 from ykactor.core.objects.commands import Entry, SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK, Budget
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
-from ykactor.core.values import parts
+from ykactor.core.values import parts, selector
 from ykactor.core.values.parts import PART_MAX, Pace, finished, in_parts, sorted_in_parts
 
 
@@ -213,6 +215,20 @@ def test_a_leaf_pauses_when_many_tasks_end(end, monkeypatch):
     monkeypatch.setattr(parts, "PART_MAX", 10)
     leaf = crowded(30, 20).direct.core.registry.queues["root.a"]
     assert list(leaf.work(SubmitBatch(0, [Entry(0, end(), 0, 0)]))) == [()] * 5
+
+
+def test_a_leaf_pauses_when_many_selectors_are_read():
+    """The longer the selectors are, the fewer asks are taken at a time."""
+    leaf = crowded(1, 1).direct.core.registry.queues["root.a"]
+
+    def pauses(length):
+        texts = [",".join(f"k{length}.{ask}.{word}!=v" for word in range(length)) for ask in range(60)]
+        specs = (AllocationSpec(f"s{n}", "app-1", {"vcore": 1}, tags={selector.TAG: text}) for n, text in enumerate(texts))
+        asks = [SubmitAllocation(spec) for spec in specs]
+        return len(list(leaf.work(SubmitBatch(0, [Entry(0, each, 0, number) for number, each in enumerate(asks)]))))
+
+    assert pauses(60) >= 5
+    assert pauses(1) == 0
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from world import World, app, ask, make_world, node, queue, tree
+from world import World, app, ask, limit, make_world, node, queue, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskCondition
@@ -152,3 +152,17 @@ def test_observation_of_many_queues_lets_other_tasks_run() -> None:
     facts = carry_out(world.direct.core.ingest(0, [*applications, *asks]))
     pauses = sum(1 for _ in world.direct.scheduler.handle(Observe(facts)))
     assert pauses >= len(facts) // PAUSE_EVERY + count // PAUSE_EVERY
+
+
+def test_observation_of_users_with_many_groups_lets_other_tasks_run() -> None:
+    """Applications of users with many groups count as more items: the groups are compared with the limits of each queue."""
+
+    def pauses(groups: int) -> int:
+        world = make_world(tree(queue("a"), limits=[limit(groups=("ops",), vcore=1)]))
+        names = tuple(f"g{number}" for number in range(groups))
+        applications = [app(f"app-{number}", groups=names) for number in range(100)]
+        asks = [ask("t", f"app-{number}", vcore=1) for number in range(100)]
+        facts = carry_out(world.direct.core.ingest(0, [*applications, *asks]))
+        return sum(1 for _ in world.direct.scheduler.handle(Observe(facts)))
+
+    assert pauses(1000) > pauses(1) + 3

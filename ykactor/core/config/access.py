@@ -38,16 +38,18 @@ class UserGroups(Struct, frozen=True):
     groups: tuple[str, ...]
 
 
-def allows(acl: AccessList, who: UserGroups) -> bool:
-    """Whether the list names everybody, the user, or one of the groups (QU-80). Names are case-sensitive."""
-    return acl.everybody or who.user in acl.users or not acl.groups.isdisjoint(who.groups)
+def allows(acl: AccessList, user: str, groups: frozenset[str]) -> bool:
+    """True if the list names everybody, the user, or one of the groups (QU-80). Names are case-sensitive."""
+    return acl.everybody or user in acl.users or not acl.groups.isdisjoint(groups)
 
 
 def may_submit(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
-    """Whether a submit or admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
-    return any(allows(queue.submit_acl, who) or allows(queue.admin_acl, who) for queue in path_up)
+    """True if a submit or admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
+    user, groups = who.user, frozenset(who.groups)
+    return any(allows(queue.submit_acl, user, groups) or allows(queue.admin_acl, user, groups) for queue in path_up)
 
 
 def may_administer(path_up: Iterable[QueueConfig], who: UserGroups) -> bool:
-    """Whether the admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
-    return any(allows(queue.admin_acl, who) for queue in path_up)
+    """True if the admin ACL of a queue or of one of its ancestors names ``who`` (QU-81)."""
+    user, groups = who.user, frozenset(who.groups)
+    return any(allows(queue.admin_acl, user, groups) for queue in path_up)

@@ -41,8 +41,9 @@ from ykactor.core.objects.commands import (
     Terminate,
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
+from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID
-from ykactor.core.values.parts import Pausing, finished
+from ykactor.core.values.parts import Pace, Pausing, finished
 
 R = TypeVar("R")
 
@@ -138,11 +139,13 @@ class LeafCore:
         self.deadline_ns = self._next_deadline_ns()
 
     def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
-        now_ns = command.now_ns
+        now_ns, pace = command.now_ns, Pace()
         reply = []
         for entry in command.entries:
             submission = entry.submission
             if type(submission) is SubmitAllocation:
+                if submission.spec.tags and pace.is_due(selector.items(submission.spec.tags)):
+                    yield ()
                 facts = self._submit(now_ns, entry, submission.spec)
             elif type(submission) is AddApplication:
                 assert entry.who is not None

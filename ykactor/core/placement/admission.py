@@ -76,7 +76,9 @@ class Admission:
         if name in self._registry.applications:
             taken = f"adding application {name} to partition {self._partition}, but application already existed"
             return Rejection(RejectionCode.DUPLICATE, taken)
-        placed = yield from place(self._registry, Applicant(spec, who, self._pace))
+        applicant = Applicant(spec, who, self._pace)
+        yield from applicant.rest()
+        placed = yield from place(self._registry, applicant)
         if isinstance(placed, Rejection):
             return Rejection(placed.code, f"failed to place application {name}: {placed.reason}")
         if placed.creates:

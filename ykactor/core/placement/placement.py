@@ -83,6 +83,7 @@ def place(registry: Registry, applicant: Applicant) -> Pausing[Placed | Rejectio
         else:
             obstacle = Rejection(RejectionCode.NO_QUEUE, outcome.why)
         tried.append((label(rule), obstacle))
+        yield from applicant.rest()
     if is_forced(applicant.spec.tags):
         return Placed(RECOVERY_QUEUE, RECOVERY_QUEUE not in registry.queues)  # unchecked (PL-37)
     obstacle = _obstacle(registry, DEFAULT_QUEUE, who) if DEFAULT_QUEUE in registry.queues else _MISSING

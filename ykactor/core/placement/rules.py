@@ -60,6 +60,11 @@ class Applicant:
         self.tried = 0
         self._pace = pace
 
+    def rest(self) -> Pausing[None]:
+        """Pause if that is due after a look at access lists, with which all groups are compared."""
+        if self._pace.is_due(1 + len(self.who.groups) // _LITERALS):
+            yield ()
+
     def is_among(self, listed: NameFilter, names: tuple[str, ...]) -> Pausing[bool]:
         """True if one of the names is in the list of a filter or matches its expression. Too many names are not compared."""
         self.tried += len(names)

@@ -25,21 +25,24 @@ _OTHERS = "*"
 class QueueLimits:
     """The limits of one queue by name; groups in the order of the configuration, which decides among a user's groups (QU-68)."""
 
-    __slots__ = ("groups", "path", "users")
+    __slots__ = ("_positions", "groups", "path", "users")
 
     def __init__(self, path: QueuePath, limits: tuple[Limit, ...]) -> None:
         self.path = path
         self.users = {user: limit for limit in limits for user in limit.users}
         self.groups = {group: limit for limit in limits for group in limit.groups}
+        self._positions = {group: position for position, group in enumerate(self.groups)}
 
     def of_user(self, user: str) -> Limit | None:
         """The user's own limit, else that of ``*``; never both (QU-62)."""
         return self.users.get(user) or self.users.get(_OTHERS)
 
-    def first_group(self, groups: tuple[str, ...]) -> str | None:
-        """The first listed group that is among ``groups``, else ``*`` if it is listed."""
-        member = next((group for group in self.groups if group in groups), None)
-        return member or (_OTHERS if _OTHERS in self.groups else None)
+    def first_group(self, groups: frozenset[str]) -> str | None:
+        """The first listed group that is among ``groups``, else ``*`` if it is listed. O(the smaller set)."""
+        members = self.groups.keys() & groups
+        if not members:
+            return _OTHERS if _OTHERS in self.groups else None
+        return min(members, key=self._positions.__getitem__)
 
 
 class GroupChoice(Struct, frozen=True):
@@ -150,8 +153,9 @@ class Trackers:
 
 def choose_group(path_up: Iterable[QueueLimits], who: UserGroups) -> GroupChoice | None:
     """The group that an application counts against: the first queue from its leaf upwards that limits one decides (QU-68)."""
-    for limits in path_up:
-        group = limits.first_group(who.groups) if who.groups else None
+    groups = frozenset(who.groups)
+    for limits in path_up if groups else ():
+        group = limits.first_group(groups)
         if group is not None:
             return GroupChoice(group, limits.path)
     return None

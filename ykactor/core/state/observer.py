@@ -17,11 +17,14 @@ from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.values.parts import PART_MAX, Pace
 
 #: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
 #: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 40 us each).
 PAUSE_EVERY = 150
+#: An application takes as long as so many items; and so many amounts, or groups of a user, as one.
+_APPLICATION_ITEMS, _AMOUNTS, _GROUPS = PART_MAX // PAUSE_EVERY, 50, 50
 
 
 class Observer:
@@ -94,20 +97,25 @@ class Observer:
         state, work = self._state, self._work
         if work.tree_changed:
             yield from reconfigure.rebuild(state, work, at_ns)
+        pace = Pace()
         for leaf, change in work.pending.items():
             state.ledger.change_pending(leaf, change)
+            if pace.is_due(len(leaf.path_up) * len(change) // _AMOUNTS):
+                yield
         work.pending.clear()
         for application in work.woken:
             work.consequences += enrolment.wake(state, at_ns, application)
         work.woken.clear()
         yield from state.tree.refresh_shares()
-        for number, application in enumerate(work.applications, 1):
+        for application in work.applications:
+            items = _APPLICATION_ITEMS
             if not application.enrolled:
                 work.consequences += enrolment.enrol(state, at_ns, application)
+                items += len(application.who.groups) // _GROUPS
             state.update_position(application)
             if application.queues:
                 state.pending_reasons.note(state.leaf_of(application), application)
-            if number % PAUSE_EVERY == 0:
+            if pace.is_due(items):
                 yield
         work.applications.clear()
         for node_id in work.nodes:

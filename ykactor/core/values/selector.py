@@ -15,6 +15,8 @@ from msgspec import Struct
 from ykactor.core.values.quantities import shown
 
 EXPECTED = "key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+#: So many characters take as long to read as an item.
+_CHARACTERS = 16
 #: The tag of an ask that carries the selector.
 TAG = "ykactor.io/node-selector"
 
@@ -45,6 +47,11 @@ Selector = tuple[Requirement, ...]
 
 class SelectorError(ValueError):
     """The text is not a selector; the message says what was found."""
+
+
+def items(tags: dict[str, str]) -> int:
+    """As how many items (``Pace``) an ask with these tags counts that is checked: its selector is read."""
+    return 1 + len(tags.get(TAG, "")) // _CHARACTERS
 
 
 @lru_cache(maxsize=1024)
