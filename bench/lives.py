@@ -139,7 +139,7 @@ class Line:
             MSGPACK,
             SessionLimits(caller, audit, "", SessionCounts()),
             path="",
-            first_message_s=limits.first_message_s,
+            unused_s=limits.unused_s,
             send_s=limits.send_s,
             close_s=limits.close_s,
         )

@@ -280,7 +280,7 @@ CHANGES: dict[str, tuple[Access, Access, str]] = {
     "limits": (
         limited("limits: {sessions: 9}"),
         limited("limits: {sessions: 8, totalSessions: 99}", "limits: {sessions: 4, asks: 5}"),
-        "limit totalSessions: 1032 -> 99; limit sessions: 9 -> 8; limit sessions: 9 -> 4 of a; limit asks: 1000000 -> 5 of a",
+        "limit totalSessions: 4128 -> 99; limit sessions: 9 -> 8; limit sessions: 9 -> 4 of a; limit asks: 1000000 -> 5 of a",
     ),
     "nothing": (access(a="1"), structs.replace(access(a="1"), jwks_file="x"), "no identity, token or limit changed"),
 }

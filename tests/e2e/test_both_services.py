@@ -18,7 +18,7 @@ from restdaemon import Rest, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
-from ykactor.surfaces.http import connection_places, connections
+from ykactor.surfaces.http import admission, connections
 from ykactor.surfaces.server.caller import Admit, Caller
 
 GOOD = f"Authorization: Bearer {SECRETS['reader']}"
@@ -151,7 +151,7 @@ async def test_who_is_refused_is_not_reviewed(caplog: pytest.LogCaptureFixture) 
     assert "access_ended" not in caplog.messages
 
 
-# ---- the places of connections
+# ---- the slots of connections
 
 
 class Line:
@@ -160,10 +160,13 @@ class Line:
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
 
-    async def ask(self, name: str) -> str:
+    async def send(self, text: str) -> None:
+        await self._stream.send_all(text.encode())
+
+    async def ask(self, name: str, path: str = "/ws/v1/clusters") -> str:
         """The answer to a request of an identity."""
-        lines = ("GET /ws/v1/clusters HTTP/1.1", "Host: localhost", f"Authorization: Bearer {SECRETS.get(name, name)}", "", "")
-        await self._stream.send_all("\r\n".join(lines).encode())
+        lines = (f"GET {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {SECRETS.get(name, name)}", "", "")
+        await self.send("\r\n".join(lines))
         return (await self._stream.receive_some()).decode()
 
     async def ends(self) -> None:
@@ -208,22 +211,52 @@ async def test_no_identity_takes_all_connections() -> None:
                 pass
 
 
-async def test_no_network_takes_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SE-96: what has not shown whose it is counts for its network; what has shown it has its place."""
-    monkeypatch.setattr(connection_places, "UNKNOWN_MAX", 2)
+async def test_who_has_shown_nothing_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: of connections that have not shown whose they are a further one ends the oldest; what has shown it has its slot."""
+    monkeypatch.setattr(admission, "UNPROVEN_MAX", 8)
     async with rest_daemon(admit=control_of().admit) as rest, AsyncExitStack() as held:
         heard = heard_by(rest)
+        reader = await line_to(rest, held)
+        assert (await reader.ask("reader")).startswith("HTTP/1.1 200")
         first, second = await line_to(rest, held), await line_to(rest, held)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        refused = await rest.send(b"")
-        reason = "2 connections of 127.0.0.0/24 have not shown whose they are, no more are allowed"
-        assert refused.startswith(b"HTTP/1.1 503")
-        assert reason in refused.decode()
-        assert (await first.ask("reader")).startswith("HTTP/1.1 200")
         assert (await (await line_to(rest, held)).ask("reader")).startswith("HTTP/1.1 200")
+        await first.ends()
         assert (await second.ask("reader")).startswith("HTTP/1.1 200")
+        assert (await reader.ask("reader")).startswith("HTTP/1.1 200")
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert [(fact.who, fact.target, fact.refusal) for fact in heard] == [("", "connection", reason)]
+        (fact,) = heard
+        assert (fact.who, fact.target) == ("", "connection")
+        assert fact.refusal.startswith("2 connections that have not shown whose they are of ")
+
+
+async def test_crowds_without_proof_shut_out_neither_probes_nor_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: 500 of them that say nothing, and 500 that have asked what needs no proof and keep their connection."""
+    monkeypatch.setattr(connections, "IDLE_S", 1000)
+    async with rest_daemon(admit=control_of().admit) as rest, AsyncExitStack() as held:
+        for number in range(1000):
+            line = await line_to(rest, held)
+            if number % 2:
+                await line.send("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"ok" in await rest.send(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await (await line_to(rest, held)).ask("reader")).startswith("HTTP/1.1 200")
+        scrape = await line_to(rest, held)
+        assert (await scrape.ask("metrics", "/ws/v1/metrics")).startswith("HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("READERS_MAX", "reader"), ("METRICS_MAX", "metrics")])
+async def test_no_identity_takes_all_slots_of_a_kind(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+    """SE-96: one has a quarter of what the others leave, and the others have theirs."""
+    monkeypatch.setattr(admission, kind, 8)
+    path = "/ws/v1/metrics" if name == "metrics" else "/ws/v1/clusters"
+    control = control_of(access({**IDENTITIES, "rm": "roles: [rm, reader], rmIDs: [x]"}))
+    async with rest_daemon(admit=control.admit) as rest, AsyncExitStack() as held:
+        for _ in range(2):
+            assert (await (await line_to(rest, held)).ask(name, path)).startswith("HTTP/1.1 200")
+        refused = await (await line_to(rest, held)).ask(name, path)
+        assert refused.startswith("HTTP/1.1 503")
+        assert f"of identity {name} are open, no more are allowed" in refused
+        assert (await (await line_to(rest, held)).ask("rm", path)).startswith("HTTP/1.1 200")
 
 
 async def test_who_shows_no_proof_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

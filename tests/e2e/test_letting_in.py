@@ -78,7 +78,7 @@ async def test_one_answer_for_all_reasons(path: str) -> None:
     control = control_of(access(secrets={**SECRETS, "nobody": "yk_" + "n" * 43}))
     expired = control_of(access(secrets={"reader": EXPIRED}, expires_ns=NOW_NS))
     answers = set()
-    for in_force in (Limits, partial(Limits, total_sessions=32)):
+    for in_force in (Limits, partial(Limits, total_sessions=0)):
         for admit in (control.admit, expired.admit):
             async with running_daemon(in_force=in_force, admit=admit) as daemon:
                 answers |= {await response(daemon, *headers, path=path) for headers in BAD.values()}
@@ -167,7 +167,7 @@ async def test_without_an_access_file(path: str, headers: tuple[str, ...]) -> No
 
 async def test_who_is_let_in_learns_more() -> None:
     """SE-60: an unknown path, a page of another host and that there is no room are told to who is somebody."""
-    async with running_daemon(in_force=lambda: Limits(total_sessions=32), admit=control_of().admit) as daemon:
+    async with running_daemon(in_force=lambda: Limits(total_sessions=0), admit=control_of().admit) as daemon:
         good = bearer(SECRETS["reader"])
         assert status_of(await response(daemon, good, path="/v1/unknown")) == 404
         assert status_of(await response(daemon, good, "Origin: http://elsewhere")) == 403

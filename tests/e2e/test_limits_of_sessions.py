@@ -124,21 +124,48 @@ async def until_there_is_a_place(daemon: FakeDaemon, path: str) -> None:
             await trio.lowlevel.checkpoint()
 
 
-async def test_sessions_of_all() -> None:
-    """SE-49: followers have what 16 resource managers and 16 operators leave, which have their places in any case."""
-    async with (
-        daemon_with("{sessions: 100}", in_force=partial(Limits, total_sessions=34)) as (daemon, _),
-        AsyncExitStack() as lines,
-    ):
-        for name in ("rm", "reader"):
-            await lines.enter_async_context(line_to(daemon, "/v1/feed", name))
-        with pytest.raises(Disconnected, match="503 limit totalSessions = 34: followers have all but the 32 that are for others"):
-            await lines.enter_async_context(line_to(daemon, "/v1/feed"))
-        for path in ("/v1/rm", "/v1/operator"):
-            for _ in range(16):
-                await lines.enter_async_context(line_to(daemon, path))
-            with pytest.raises(Disconnected, match=f"503 16 sessions are open on {path}"):
-                await lines.enter_async_context(line_to(daemon, path))
+#: By path, the slots there are where ``totalSessions`` is 64, and the quarter of an identity.
+SLOTS = {"/v1/rm": (16, 4), "/v1/operator": (16, 4), "/v1/feed": (32, 8)}
+
+
+@pytest.mark.parametrize("path", SLOTS)
+async def test_no_identity_keeps_others_out(path: str) -> None:
+    """SE-49: at each door one has a quarter of what the others leave; others have theirs, also at the doors beside it."""
+    control, in_force = control_of(access(dict.fromkeys(IDENTITIES, ALL))), partial(Limits, total_sessions=64)
+    most, quarter = SLOTS[path]
+    async with running_daemon(admit=control.admit, in_force=in_force) as daemon, AsyncExitStack() as lines:
+
+        async def greedy(name: str) -> int:
+            """The sessions that an identity gets that opens all it can."""
+            count, reason = 0, ""
+            while not reason:
+                try:
+                    await lines.enter_async_context(line_to(daemon, path, name))
+                except Disconnected as refused:
+                    reason = str(refused)
+                else:
+                    count += 1
+            assert f"503 {count} sessions on {path} of identity {name} are open" in reason
+            return count
+
+        counts = [await greedy(name) for name in IDENTITIES]
+        assert counts[0] == quarter
+        assert all(counts)
+        assert counts[1] == (most - quarter) // 4
+        for other in SLOTS.keys() - {path}:
+            await lines.enter_async_context(line_to(daemon, other, "rm"))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert {who for who, act, _ in refusals(daemon) if act == "CONNECT"} == set(IDENTITIES)
+
+
+async def test_without_identities_an_address_block_has_a_quarter() -> None:
+    """SE-49: where no access file is in force, whoever it is in the block."""
+    async with running_daemon(in_force=partial(Limits, total_sessions=64)) as daemon, AsyncExitStack() as lines:
+        for _ in range(4):
+            await lines.enter_async_context(line_to(daemon))
+        with pytest.raises(Disconnected, match=r"503 4 sessions on /v1/rm of [^ ]+ are open, no more are allowed"):
+            await lines.enter_async_context(line_to(daemon))
+        await lines.enter_async_context(line_to(daemon, "/v1/operator"))
 
 
 async def test_another_file_holds_for_who_is_there() -> None:
@@ -204,9 +231,9 @@ async def passes(clock: trio.testing.MockClock, seconds: float, step_s: float = 
 
 @pytest.mark.parametrize(
     ("limits", "first"),
-    [("{messagesPerSecond: 2}", {}), ("{bytesPerSecond: 500}", {}), ("{bytesPerSecond: 500}", {"rmID": "x" * 900})],
+    [("{messagesPerSecond: 2}", "x" * 200), ("{bytesPerSecond: 500}", "x" * 200), ("{bytesPerSecond: 500}", "x" * 900)],
 )
-async def test_who_sends_too_fast_waits(limits: str, first: dict[str, str], mock_clock: trio.testing.MockClock) -> None:
+async def test_who_sends_too_fast_waits(limits: str, first: str, mock_clock: trio.testing.MockClock) -> None:
     """SE-49: what is allowed in a second is taken at once, the rest no faster than that; none is lost, and nobody else waits."""
     async with daemon_with(limits) as (daemon, _), line_to(daemon, "/v1/rm") as line, timed(line) as times:
         sizes = [len(msgspec.json.encode(message)) for message in (message_of(number, first) for number in range(10))]
@@ -222,17 +249,17 @@ async def test_who_sends_too_fast_waits(limits: str, first: dict[str, str], mock
             assert max(0.0, owed / rate) - 0.01 <= at_s - began <= max(0.0, owed / rate) + 0.3
 
 
-def message_of(number: int, first: Mapping[str, str]) -> dict[str, object]:
-    """A request that is refused; the first one with more in it."""
-    padding = {"rmID": "x" * 200} if number else {"rmID": "x" * 200, **first}
-    return {"type": "RegisterResourceManagerRequest", "id": str(number), **padding}
+def message_of(number: int, first: str = "x" * 200) -> dict[str, object]:
+    """A request that is refused before a registration; the first one names this node."""
+    nodes = [{"nodeID": first if number == 0 else "x" * 200, "action": "CREATE"}]
+    return {"type": "NodeRequest", "id": str(number), "nodes": nodes}
 
 
 async def test_who_waits_leaves_a_trace(mock_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture) -> None:
     """SE-49: a line a minute, with the limit, and a count of all waits."""
     caplog.set_level(logging.INFO)
-    async with daemon_with("{messagesPerSecond: 1}") as (daemon, _), line_to(daemon) as line:
-        await line.send(*(message_of(number, {}) for number in range(65)))
+    async with daemon_with("{messagesPerSecond: 1}", limits=ServerLimits(unused_s=DAY_S)) as (daemon, _), line_to(daemon) as line:
+        await line.send(*(message_of(number) for number in range(65)))
         await passes(mock_clock, 70, 1.0)
     keys = [record.__dict__["keys"] for record in caplog.records if record.getMessage() == "session_throttled"]
     reason = "limit messagesPerSecond = 1 of identity rm: what follows has to wait"
@@ -245,7 +272,7 @@ async def test_who_waits_is_not_dead(mock_clock: trio.testing.MockClock) -> None
     """SE-49: answers to pings are behind what waits; the session goes on for as long as there is something."""
     async with daemon_with("{bytesPerSecond: 100}", limits=ServerLimits(ping_s=0.5)) as (daemon, _), line_to(daemon) as line:
         async with timed(line) as times:
-            await line.send(*(message_of(number, {}) for number in range(5)))
+            await line.send(*(message_of(number) for number in range(5)))
             await passes(mock_clock, 15)
             assert len(times) == 5
 
@@ -253,7 +280,7 @@ async def test_who_waits_is_not_dead(mock_clock: trio.testing.MockClock) -> None
 async def test_a_raised_limit_holds_for_who_waits(mock_clock: trio.testing.MockClock) -> None:
     """SE-49: within a second; what is owed is paid at the new rate."""
     async with daemon_with("{bytesPerSecond: 1}") as (daemon, control), line_to(daemon) as line, timed(line) as times:
-        await line.send(*(message_of(number, {}) for number in range(3)))
+        await line.send(*(message_of(number) for number in range(3)))
         await passes(mock_clock, 3)
         assert len(times) == 1
         control.replace(access(limited("{bytesPerSecond: 1000}")))
@@ -268,7 +295,7 @@ async def test_the_end_of_who_waits(mock_clock: trio.testing.MockClock) -> None:
     """SE-49: who is let in no longer is sent away, and a connection that ends leaves its place, however long it would wait."""
     async with daemon_with("{bytesPerSecond: 1, sessions: 1}", limits=ServerLimits(close_s=0.1)) as (daemon, control):
         async with line_to(daemon) as line:
-            await line.send(message_of(0, {}))
+            await line.send(message_of(0))
             await line.receive()
             await trio.testing.wait_all_tasks_blocked(0.01)
         await until_there_is_a_place(daemon, "/v1/feed")
@@ -333,8 +360,8 @@ async def test_tags() -> None:
 
 
 def test_the_defaults_fit_together() -> None:
-    """SE-48: one identity alone may have everything; the most that may wait has room for several of the largest messages."""
+    """SE-48: one identity alone may have its quarter; the most that may wait has room for several of the largest messages."""
     one, of_all = IdentityLimits(), Limits()
-    assert one.sessions == of_all.total_sessions
-    assert one.subscriptions == of_all.total_sessions - 32
+    assert one.sessions == of_all.total_sessions // 4
+    assert one.subscriptions == (of_all.total_sessions - 2 * of_all.reserved_sessions) // 4
     assert 10 * one.message_bytes < of_all.waiting_bytes

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 from accessfiles import access_of
-from callers import SECRETS, control_of
+from callers import IDENTITIES, SECRETS, access, control_of
 from doubles import FakeDaemon, accept_all
 from restdaemon import Rest, node, rest_daemon
 
@@ -116,32 +116,35 @@ async def test_a_stream_ends_with_the_right_to_read() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_streams_are_limited() -> None:
-    """15 for each name of the server; one that ends makes room."""
-    async with rest_daemon(host_names=["other"]) as rest, AsyncExitStack() as held:
-        for _ in range(events.STREAMS_EACH_MAX):
-            stream = await held.enter_async_context(streaming(rest))
+async def test_streams_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: a quarter of what others leave for each identity, whatever the ``Host`` is; one that ends makes room."""
+    monkeypatch.setattr(events, "STREAMS_MAX", 8)
+    control = control_of(access({**IDENTITIES, "rm": "roles: [rm, reader], rmIDs: [x]"}))
+    reader, other = (f"Authorization: Bearer {SECRETS[name]}\r\n" for name in ("reader", "rm"))
+    async with rest_daemon(admit=control.admit, host_names=["other"]) as rest, AsyncExitStack() as held:
+        for host in ("localhost", "other"):
+            stream = await held.enter_async_context(streaming(rest, host=host, headers=reader))
             await stream.head()
-        refused = await rest.ask("/ws/v1/events/stream", Host="localhost")
+        refused = await rest.ask("/ws/v1/events/stream", Host="third", Authorization=f"Bearer {SECRETS['reader']}")
         assert (refused.status, refused.content["message"]) == (503, "Too many streaming connections")
-        async with streaming(rest, host="other") as other:
-            assert b"200" in await other.head()
+        async with streaming(rest, headers=other) as another:
+            assert b"200" in await another.head()
         await held.aclose()
-        await room_for_one(rest)
+        await room_for_one(rest, reader)
 
 
-async def room_for_one(rest: Rest) -> None:
+async def room_for_one(rest: Rest, headers: str = "") -> None:
     """Until the daemon has noticed that a stream has ended."""
     status = 503
     while status == 503:
-        async with streaming(rest) as stream:
+        async with streaming(rest, headers=headers) as stream:
             status = int((await stream.head()).split()[1])
 
 
 async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection ends when it has not taken a part for some time, and its place is free again."""
     monkeypatch.setattr(exchange, "SEND_S", 0.2)
-    monkeypatch.setattr(events, "STREAMS_EACH_MAX", 1)
+    monkeypatch.setattr(events, "STREAMS_MAX", 1)
     async with rest_daemon() as rest, streaming(rest) as stream:
         await stream.head()
         facts = [Audited(1, "", "", "", Act.CONNECT, "x" * 4000) for _ in range(4000)]

@@ -11,8 +11,8 @@ from ykactor.core.values.quantities import parse_uint64
 from ykactor.wire.si.lengths import ITEMS_MAX
 
 _MIB = 2**20
-#: Of all sessions so many are for resource managers, and as many for operators: nobody else can take their places.
-RESERVED_SESSIONS = 16
+#: Of all sessions at most so many are for resource managers, and as many for operators: nobody else can take their slots.
+_RESERVED_MAX = 64
 
 
 class IdentityLimits(Struct, frozen=True, rename="camel"):
@@ -29,7 +29,7 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
         tags: of one application or ask; at most those that a message may have.
     """
 
-    sessions: int = 1_000 + 2 * RESERVED_SESSIONS
+    sessions: int = 1_032
     subscriptions: int = 1_000
     connections: int = 250
     messages_per_second: int = 10_000
@@ -56,10 +56,15 @@ class Limits(Struct, frozen=True, rename="camel"):
         waiting_bytes: of all messages, complete or not, that are received and not yet handled.
     """
 
-    total_sessions: int = 1_000 + 2 * RESERVED_SESSIONS
+    total_sessions: int = 4_000 + 2 * _RESERVED_MAX
     handshake_seconds: int = 10
     waiting_bytes: int = 256 * _MIB
     each: IdentityLimits = IdentityLimits()
+
+    @property
+    def reserved_sessions(self) -> int:
+        """Of all sessions so many are for resource managers, and as many for operators."""
+        return min(_RESERVED_MAX, self.total_sessions // 4)
 
     def with_numbers(self, numbers: Mapping[str, int]) -> Limits:
         """These limits with other numbers, by their names in the access file, of both kinds."""
@@ -73,7 +78,7 @@ def replaced(limits: IdentityLimits, numbers: Mapping[str, int]) -> IdentityLimi
 
 
 #: By their names in the access file, the smallest and the largest number of limits that have another one than the others.
-_SMALLEST = {"totalSessions": 2 * RESERVED_SESSIONS + 1}
+_SMALLEST = {"totalSessions": 4}
 _LARGEST = {"tags": ITEMS_MAX}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import NamedTuple, Self
 
 from starlette.requests import Request
 
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.held_limits import exceeded
-from ykactor.surfaces.http.connection_places import ConnectionPlace
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.replies import RefusedError
 from ykactor.surfaces.http.route import Route
@@ -19,12 +19,48 @@ from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
 from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
+from ykactor.surfaces.server.slots import Slot, Slots
 
-#: Of the answers that must have some. Others may have the place of a connection that shows no identity that may have it.
+#: Connections that have not shown whose they are, those of readers, and those that have asked for metrics only.
+UNPROVEN_MAX, READERS_MAX, METRICS_MAX = 1000, 1000, 64
+#: Of the answers that must have some. Others may have the slot of a connection that shows no identity that may have one.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer", "Connection": "close"},
     HTTPStatus.SERVICE_UNAVAILABLE: {"Connection": "close"},
 }
+
+
+class ConnectionSlots(NamedTuple):
+    """The slots of connections (SE-96): a connection has one of those that its requests have shown that it may have."""
+
+    unproven: Slots
+    readers: Slots
+    metrics: Slots
+
+    @classmethod
+    def new(cls) -> Self:
+        """Slots that nobody has taken."""
+        return cls(
+            Slots("connections that have not shown whose they are", lambda: UNPROVEN_MAX),
+            Slots("connections of readers", lambda: READERS_MAX),
+            Slots("connections for metrics", lambda: METRICS_MAX),
+        )
+
+    def claim(self, slot: Slot, caller: Caller, *, is_scrape: bool) -> str:
+        """Move the slot of a connection to where the caller of a request may have one; returns why it may not, or "".
+
+        A connection counts for the caller that it has shown first.
+        """
+        if slot.slots is self.readers or (is_scrape and slot.slots is self.metrics):
+            return ""
+        wanted, holder = self.metrics if is_scrape else self.readers, caller.holder
+        most, held = caller.identity.limits.connections, self.readers.held(holder) + self.metrics.held(holder)
+        if held - (slot.slots is self.metrics) >= most:
+            return exceeded("connections", most, caller.identity.name, "so many are open")
+        refusal = wanted.refusal(holder)
+        if not refusal:
+            slot.move(wanted, holder)
+        return refusal
 
 
 class RequestAdmission:
@@ -34,7 +70,8 @@ class RequestAdmission:
         log: gets what is refused.
         failed_log: gets errors of the daemon.
         shown: what the connection has shown.
-        place: that the connection has.
+        slots: of all connections.
+        slot: that the connection has.
     """
 
     def __init__(
@@ -45,7 +82,8 @@ class RequestAdmission:
         door: Door,
         origin: Origin,
         shown: Credentials,
-        place: ConnectionPlace,
+        slots: ConnectionSlots,
+        slot: Slot,
     ) -> None:
         self._admission = admission
         self._log = log
@@ -53,7 +91,8 @@ class RequestAdmission:
         self._door = door
         self._origin = origin
         self._shown = shown
-        self._place = place
+        self._slots = slots
+        self._slot = slot
 
     def failed(self, errors: BaseException) -> None:
         """Tell the log that a request met an error of the daemon, not as often as a client likes."""
@@ -83,8 +122,7 @@ class RequestAdmission:
         bearer = bearer_of(value_of(request, b"authorization"))
         caller = self._admission.caller(role, self._door, self._origin, self._shown, bearer, path)
         request.scope["caller"] = caller
-        if not self._place.claim(caller.identity):
-            full = exceeded("connections", caller.identity.limits.connections, caller.identity.name, "so many are open")
+        if full := self._slots.claim(self._slot, caller, is_scrape=role is Role.METRICS):
             self._admission.refused(caller, path, full)
             raise refusals.RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, full)
         if route is not None:

@@ -6,9 +6,7 @@ others, so nobody waits for it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
@@ -27,14 +25,15 @@ from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
 from ykactor.surfaces.http.views import caller_of, check_sees_all
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.slots import Slots
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.si.messages import EventRecord
 
 #: Records of one batch.
 RECORDS_MAX = 10_000
-#: Streams, in all and of one ``Host``.
-STREAMS_MAX, STREAMS_EACH_MAX = 100, 15
+#: Streams that are open.
+STREAMS_MAX = 100
 _EVERYTHING = EventFilter()
 
 
@@ -55,7 +54,7 @@ class Events:
     def __init__(self, gateway: Gateway, stopping: trio.Event) -> None:
         self._gateway = gateway
         self._stopping = stopping
-        self._streams: Counter[str] = Counter()
+        self._streams = Slots("streams", lambda: STREAMS_MAX)
 
     # ---- batch
 
@@ -82,23 +81,14 @@ class Events:
     async def stream(self, request: Request) -> Response:
         """``/ws/v1/events/stream``."""
         check_sees_all(request)
-        past, host = number(request, "count", 0), request.headers.get("host", "").lower()
-        if self._streams.total() >= STREAMS_MAX or self._streams[host] >= STREAMS_EACH_MAX:
+        past, holder = number(request, "count", 0), caller_of(request).holder
+        if self._streams.refusal(holder):
             raise RefusedError(503, "Too many streaming connections")
         ring = self._gateway.feed.ring
         after = max(ring.durable - past, ring.lowest - 1)
         produce = partial(self._produce, after, caller_of(request))
         headers = {"Content-Type": JSON, **cors(allowed_methods(request))}
-        return Streamed(produce, headers, self._place(host))
-
-    @contextmanager
-    def _place(self, host: str) -> Iterator[None]:
-        self._streams[host] += 1
-        try:
-            yield
-        finally:
-            self._streams[host] -= 1
-            self._streams += Counter()  # forget hosts without a stream
+        return Streamed(produce, headers, partial(self._streams.take, holder))
 
     async def _produce(self, after: int, caller: Caller, write: Write) -> None:
         """Write what follows an event until it ends; the last line then says why. A caller is reviewed while it is held here."""

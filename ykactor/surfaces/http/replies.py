@@ -15,7 +15,7 @@ from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
-JSON, TEXT = "application/json; charset=UTF-8", "text/plain; charset=utf-8"
+JSON = "application/json; charset=UTF-8"
 #: Headers of an answer that is short, of one that could be compressed, and of one that is.
 _SHORT: tuple[tuple[str, str], ...] = ()
 PLAIN = (("Vary", "Accept-Encoding"),)
@@ -84,19 +84,19 @@ class Streamed(Response):
     """A response that ``produce`` writes, until it returns or the client has gone.
 
     Args:
-        held: what the response takes up, from when it begins until its end.
+        take: takes the slot of the response, from when it begins until its end.
     """
 
     def __init__(
         self,
         produce: Callable[[Write], Awaitable[None]],
         headers: dict[str, str],
-        held: AbstractContextManager[None] | None = None,
+        take: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         super().__init__(headers=headers)
         del self.headers["content-length"]
         self._produce = produce
-        self._held = held or nullcontext()
+        self._take = take
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -104,7 +104,7 @@ class Streamed(Response):
         async def write(part: bytes | memoryview) -> None:
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
-        with self._held:
+        with self._take():
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             is_whole = False
             async with trio.open_nursery() as nursery:
@@ -132,11 +132,6 @@ async def reply(request: Request, page: Page, media_type: str = JSON, headers: d
             parts, encoding = await page.zipped(), ZIPPED
     shown = {**cors(allowed_methods(request)), **(headers or {})}
     return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))
-
-
-def with_query(target: str, request: Request) -> str:
-    """A path with the query of the request, for a redirection."""
-    return f"{target}?{request.url.query}" if request.url.query else target
 
 
 def allowed_methods(request: Request) -> str:

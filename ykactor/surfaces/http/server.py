@@ -13,9 +13,8 @@ import trio
 from starlette.types import Scope
 
 from ykactor.access.model import Role
-from ykactor.surfaces.http.admission import RequestAdmission
+from ykactor.surfaces.http.admission import ConnectionSlots, RequestAdmission
 from ykactor.surfaces.http.arrivals import Arrivals
-from ykactor.surfaces.http.connection_places import ConnectionPlace, ConnectionPlaces
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send, linger
 from ykactor.surfaces.http.exchange import SEND_S
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
@@ -23,6 +22,7 @@ from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
 from ykactor.surfaces.server.refusals import RefusedError
+from ykactor.surfaces.server.slots import Slot
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
 
@@ -78,11 +78,11 @@ class _Server:
         self._arrivals = Arrivals()
         self._admission = admission
         self._stopping = stopping
-        self._places = ConnectionPlaces()
+        self._slots = ConnectionSlots.new()
         self._connections: set[Connection] = set()
         self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
         self._requests_log = LimitedLog(logger, logging.INFO, "request_refused", lines=REFUSED_LINES, within_s=1.0)
-        self._no_place_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
+        self._no_slot_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
         self._failed_log = LimitedLog(logger, logging.ERROR, "connection_failed", lines=1, within_s=60.0)
 
     async def mind(self) -> None:
@@ -102,8 +102,11 @@ class _Server:
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
-        origin = door.origin(stream)
-        if refusal := self._no_place(origin, stream):
+        origin, is_reserved_ = door.origin(stream), is_reserved(stream.socket.fileno())
+        if refusal := NO_ROOM if is_reserved_ else self._slots.unproven.make_room(origin.holder):
+            self._no_slot_log.log(peer=origin.text, reason=refusal)
+            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
+        if is_reserved_:
             if door.tls is None:
                 await self._refuse(stream, refusal)
             return
@@ -111,21 +114,13 @@ class _Server:
             _notice_its_end(stream)
         transport = transport_of(door, stream)
         try:
-            with self._places.taken(origin) as place:
+            with trio.CancelScope() as serving, self._slots.unproven.take(origin.holder, serving.cancel) as slot:
                 if await self._is_open(transport, origin):
-                    await self._serve(door, origin, transport, place)
+                    await self._serve(door, origin, transport, slot)
         except trio.BrokenResourceError:
             pass
         except Exception as error:  # a client must not end the daemon, whatever was not thought of
             self._failed_log.log(peer=origin.text, reason=raised_at(error))
-
-    def _no_place(self, origin: Origin, stream: trio.SocketStream) -> str:
-        """Why there is no place for a new connection; "" if there is. Told to log and audit."""
-        refusal = NO_ROOM if is_reserved(stream.socket.fileno()) else self._places.refusal(origin)
-        if refusal:
-            self._no_place_log.log(peer=origin.text, reason=refusal)
-            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
-        return refusal
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application. Its errors are logged without what they quote, and not as often as a client likes."""
@@ -159,9 +154,9 @@ class _Server:
                 return True
         return False
 
-    async def _serve(self, door: Door, origin: Origin, transport: Transport, place: ConnectionPlace) -> None:
+    async def _serve(self, door: Door, origin: Origin, transport: Transport, slot: Slot) -> None:
         admission = RequestAdmission(
-            self._admission, self._requests_log, self._failed_log, door, origin, transport.credentials, place
+            self._admission, self._requests_log, self._failed_log, door, origin, transport.credentials, self._slots, slot
         )
         scheme = "http" if door.tls is None else "https"
         connection = Connection(transport, self._call, scheme, {"admission": admission}, self._arrivals.wait, self._stopping)

@@ -11,6 +11,7 @@ from ykactor.access import permissions
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.core.values.times import NEVER
+from ykactor.surfaces.server.networks import network_of
 from ykactor.wire.si.codec import ProtocolError
 
 
@@ -31,6 +32,11 @@ class Caller(Struct, eq=False, weakref=True):
     expires_ns: int = NEVER
     revoked: str = ""
     ended: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def holder(self) -> str:
+        """Whose slots its connections and sessions take: its identity, and without one its address block (``slots``)."""
+        return network_of(self.origin) if self.identity is ANYBODY else f"identity {self.identity.name}"
 
     def review(self) -> None:
         """Take over what has changed. Without an access file nothing does (see ``access_control``)."""

@@ -9,6 +9,15 @@ RESERVE = 64
 NO_ROOM = f"only {RESERVE} file descriptors are left, which the daemon needs for itself: raise its limit (ulimit -n)"
 #: More than all connections that the default limits allow, with those that are still in their handshake.
 LIMIT_MAX = 65_536
+#: All that the default limits allow.
+_CONNECTIONS_MAX = 10_240
+
+
+def fitting(count: int) -> int:
+    """How many of ``count`` connections of a kind there may be: less where descriptors are few, so that no kind takes all."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    left = _CONNECTIONS_MAX if limit == resource.RLIM_INFINITY else max(0, limit - RESERVE)
+    return count if left >= _CONNECTIONS_MAX else min(count, max(1, count * left // _CONNECTIONS_MAX))
 
 
 def is_reserved(descriptor: int) -> bool:

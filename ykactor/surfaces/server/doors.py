@@ -16,6 +16,7 @@ from msgspec import Struct
 from ykactor.access.model import ANYBODY, OVERFLOW_UID, Identity, local_reader
 from ykactor.surfaces.server import unix_socket
 from ykactor.surfaces.server.logs import get_logger, log_event
+from ykactor.surfaces.server.networks import network_of
 from ykactor.surfaces.server.peer_user import UnknownUserError, tcp_uid, unix_uid
 from ykactor.surfaces.server.systemd import listen_fds
 from ykactor.wire.addresses import UNIX, is_loopback
@@ -105,6 +106,11 @@ class Origin(NamedTuple):
     uid: int | None = None
     why_unknown: str = ""
     is_here: bool = False
+
+    @property
+    def holder(self) -> str:
+        """Whose slots a connection takes that has shown nothing: the user at the other end, if known, or its address block."""
+        return network_of(self.text) if self.uid is None else f"user {self.uid}"
 
 
 class Door(Struct, frozen=True, eq=False):

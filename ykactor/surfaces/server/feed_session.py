@@ -129,10 +129,13 @@ class FeedSession:
                 if isinstance(request, ProtocolError):
                     raise request
                 self._caller.check(request)
-                if isinstance(request, si.Subscribe):
-                    subscription = await self._subscribe(request)
-                else:
-                    await self._answer(request)
+                with self.peer.working():
+                    if isinstance(request, si.Subscribe):
+                        subscription = await self._subscribe(request)
+                    else:
+                        await self._answer(request)
+                if subscription is not None:
+                    self.peer.settle()
             except ProtocolError as error:
                 if not isinstance(request, ProtocolError):
                     self._audit.not_permitted(self._caller, request, error)

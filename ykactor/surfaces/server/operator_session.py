@@ -88,6 +88,7 @@ class OperatorSession:
             self._audit.refused_message(self._caller, request, str(error))
             raise
         await self._audit.durable()
+        self.peer.settle()
         return ack
 
     async def _check(self, request: si.OperatorRequest) -> None:

@@ -1,6 +1,7 @@
 """The peer of a session: sends and receives whole messages over a websocket connection."""
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -11,6 +12,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.server.frames import Frames
+from ykactor.surfaces.server.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH
 from ykactor.surfaces.server.logs import log_event
 from ykactor.surfaces.server.session_limits import SessionLimits
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 #: The close codes of a peer that says nothing, and of one that does not read (RFC 6455 leaves 4000 and above to applications).
 SILENT = 4003
 STALLED = 4004
+
+#: What a session that has not been settled lacks, by path.
+_WANTED = {RM_PATH: "no registration", FEED_PATH: "no subscription", OPERATOR_PATH: "no request that may be carried out"}
 
 #: So often whoever waits because of a limit looks whether it is another one now.
 REVIEW_S = 1.0
@@ -37,7 +42,7 @@ class Peer:
         stream, noticed: the stream below the connection, and the one around it that notices its end.
         limits: how fast messages may come.
         path: what the peer connected to, for the log.
-        first_message_s: the time limit for the peer's first message.
+        unused_s: how long the session may wait for what it is there for (``settle``).
         send_s: the time limit for sending one message.
         close_s: the time limit for the closing handshake.
     """
@@ -51,7 +56,7 @@ class Peer:
         limits: SessionLimits,
         *,
         path: str,
-        first_message_s: float,
+        unused_s: float,
         send_s: float,
         close_s: float,
     ) -> None:
@@ -61,8 +66,10 @@ class Peer:
         self._noticed = noticed
         self._path = path
         self._connection = connection
-        self._first_message_s = first_message_s
-        self._has_spoken = False
+        self._unused_s = unused_s
+        #: When a session that is not used ends, of trio's clock, and around waiting for a message until then.
+        self._unused_until = trio.current_time() + unused_s
+        self._unused = trio.CancelScope()
         #: Since when a message is waited for; None while the session does something else.
         self._receiving_since: float | None = None
         self._send_s = send_s
@@ -73,7 +80,7 @@ class Peer:
     async def receive(self) -> str | bytes:
         """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
 
-        A connection without a first message is closed after ``first_message_s``, with the reason. One that has sent too much is
+        A session that is not settled ends after ``unused_s``, with the reason. One that has sent too much is
         left alone for a while: what it sends then waits in its own buffers (TCP back pressure).
         """
         await self._wait_for_limits()
@@ -94,14 +101,23 @@ class Peer:
                 await trio.sleep(min(delay_s, REVIEW_S))
 
     async def _receive(self) -> str | bytes:
-        if self._has_spoken:
+        with trio.CancelScope(deadline=self._unused_until) as self._unused:
             return await self._connection.get_message()
-        with trio.move_on_after(self._first_message_s):
-            message = await self._connection.get_message()
-            self._has_spoken = True
-            return message
-        await self.drop(SILENT, f"no message came within {self._first_message_s:g} s")
+        await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
         raise ConnectionClosed(None)
+
+    def settle(self) -> None:
+        """The session is used for what it is there for: from now on it may wait for messages as long as it likes."""
+        self._unused_until = self._unused.deadline = math.inf
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """The session does what the peer has asked for within this block: meanwhile no message is missed."""
+        self._unused.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._unused.deadline = self._unused_until
 
     @contextmanager
     def connected(self) -> Iterator[None]:

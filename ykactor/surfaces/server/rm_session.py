@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 CLOSED_REPLACED = 4001
 CLOSED_FELL_BEHIND = 4002
 CLOSED_RELEASED = 4006
+CLOSED_REFUSED = 4007
 _CONNECTED = f"{REGISTERED}, connected"
 #: Bytes of a registration without a configuration: each of its mappings has up to 256 KiB (AP-138).
 _PLAIN_BYTES_MAX = 2 * 2**20
@@ -104,6 +105,9 @@ class ResourceManagerSession:
 
     async def _listen(self, sending: trio.Nursery) -> None:
         reader = self._reader = await self._register()
+        if reader is None:
+            return
+        self.peer.settle()
         sending.start_soon(self._send_messages, reader)
         handler = self._handler = RequestHandler(
             self._gateway, reader, self.peer.encoding.decoding_request, self._configs, self._memory, self._caller, self._audit
@@ -122,7 +126,8 @@ class ResourceManagerSession:
 
     # ---- registration (SC-140 to SC-145)
 
-    async def _register(self) -> OutboxReader[Encoding]:
+    async def _register(self) -> OutboxReader[Encoding] | None:
+        """The first registration that comes; None if it was refused, which ends the session."""
         while True:
             message = await self.peer.receive()
             request: si.Request | None = None
@@ -138,6 +143,9 @@ class ResourceManagerSession:
                 if request is not None:
                     self._audit.not_permitted(self._caller, request, error)
                 await self.peer.send(error_response(error, request.id if request is not None else ""))
+                if isinstance(request, si.RegisterResourceManagerRequest):
+                    await self.peer.close(CLOSED_REFUSED, "the registration was refused")
+                    return None
 
     def _check_size(self, size: int) -> None:
         """Refuse what is no registration that the caller may send, before it is decoded: many may connect and none register."""

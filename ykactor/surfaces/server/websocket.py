@@ -6,7 +6,6 @@ peer.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -22,6 +21,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
+from ykactor.core.messages.held_limits import exceeded
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.audit import Audit
@@ -34,13 +34,12 @@ from ykactor.surfaces.server.feed_session import FeedSession, event_formats
 from ykactor.surfaces.server.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, read_head
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.limited_log import LimitedLog
-from ykactor.surfaces.server.networks import network_of
 from ykactor.surfaces.server.operator_session import OperatorSession
 from ykactor.surfaces.server.peer import Peer
-from ykactor.surfaces.server.places import Places
 from ykactor.surfaces.server.refusals import RefusedError
 from ykactor.surfaces.server.rm_session import ResourceManagerSession
 from ykactor.surfaces.server.session_limits import SessionLimits
+from ykactor.surfaces.server.slots import Slots
 from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
@@ -71,10 +70,10 @@ class Limits(Struct, frozen=True):
 
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
-    #: Connections of one network that are in their handshake.
-    handshakes_max: int = 1000
-    #: Time limits for the first message, for sending one message, and for the closing handshake.
-    first_message_s: float = 30.0
+    #: Connections that are in their handshake.
+    handshakes_max: int = 4000
+    #: Time limits for what a session is there for (``Peer.settle``), for sending one message, and for the closing handshake.
+    unused_s: float = 30.0
     send_s: float = 10.0
     close_s: float = 2.0
     #: A ping leaves this often, and its answer may take as long.
@@ -153,9 +152,8 @@ class _Server:
         self._in_force = in_force
         self._counts = counts
         self._memory = InputMemory(lambda: in_force().waiting_bytes)
-        self._places = Places(in_force)
-        #: Connections by network that are in their handshake.
-        self._handshakes: Counter[str] = Counter()
+        self._handshakes = Slots("connections in their handshake", lambda: self._limits.handshakes_max)
+        self._slots = _session_slots(in_force)
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -181,43 +179,25 @@ class _Server:
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
         origin = door.origin(stream)
-        network = network_of(origin.text)
-        if refusal := self._no_place(network, stream):
+        is_reserved_ = is_reserved(stream.socket.fileno())
+        if refusal := NO_ROOM if is_reserved_ else self._handshakes.make_room(origin.holder):
             self._no_room_log.log(peer=origin.text, reason=refusal)
             self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
+        if is_reserved_:
             return
-        transport = transport_of(door, stream)
+        transport, admitted = transport_of(door, stream), None
         with ExitStack() as held:
-            with self._opened(network):
+            with trio.CancelScope() as handshake, self._handshakes.take(origin.holder, handshake.cancel):
                 admitted = await self._admitted(door, origin, transport, held)
             if admitted is not None:
                 await self._serve(*admitted, transport, held)
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await transport.finish()
 
-    def _no_place(self, network: str, stream: trio.SocketStream) -> str:
-        """Why there is no place for a new connection; "" if there is."""
-        if is_reserved(stream.socket.fileno()):
-            return NO_ROOM
-        if self._handshakes[network] >= (most := self._limits.handshakes_max):
-            return f"{most} connections of {network} are in their handshake, no more are allowed"
-        return ""
-
-    @contextmanager
-    def _opened(self, network: str) -> Iterator[None]:
-        """A connection is in its handshake within this block."""
-        self._handshakes[network] += 1
-        try:
-            yield
-        finally:
-            self._handshakes[network] -= 1
-            if not self._handshakes[network]:
-                del self._handshakes[network]
-
     async def _admitted(
         self, door: Door, origin: Origin, transport: Transport, held: ExitStack
     ) -> tuple[RequestHead, Caller] | None:
-        """The request of a new connection and who sent it; ``held`` then holds its session's place. None if it was refused or
+        """The request of a new connection and who sent it; ``held`` then holds its session's slot. None if it was refused or
         none came.
         """
         with (
@@ -232,7 +212,7 @@ class _Server:
                     return None
                 caller = self._caller(head, door, origin, transport.credentials)
                 # Before anything waits: others must not take it meanwhile.
-                held.enter_context(self._places.taken(head.path, caller.identity))
+                held.enter_context(self._slots[head.path].take(caller.holder))
                 return head, caller
             except RefusedError as refused:
                 self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
@@ -327,7 +307,7 @@ class _Server:
             encoding,
             sends,
             path=head.path,
-            first_message_s=limits.first_message_s,
+            unused_s=limits.unused_s,
             send_s=limits.send_s,
             close_s=limits.close_s,
         )
@@ -357,9 +337,29 @@ class _Server:
             self._admission.check_page(head.host, head.headers["origin"])
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if full := self._places.refusal(head.path, caller.identity):
+        if full := self._no_slot(head.path, caller):
             self._admission.refused(caller, head.path, full)
             raise RefusedError(503, full)
+
+    def _no_slot(self, path: str, caller: Caller) -> str:
+        """Why there is no slot for one more session; "" if there is."""
+        name, limits, holder = caller.identity.name, caller.identity.limits, caller.holder
+        if sum(slots.held(holder) for slots in self._slots.values()) >= limits.sessions:
+            return exceeded("sessions", limits.sessions, name, "so many are open")
+        if path == FEED_PATH and self._slots[path].held(holder) >= limits.subscriptions:
+            return exceeded("subscriptions", limits.subscriptions, name, "so many are open")
+        return self._slots[path].refusal(holder)
+
+
+def _session_slots(in_force: Callable[[], AccessLimits]) -> dict[str, Slots]:
+    """The slots of sessions by path: none of a path can take one of another path."""
+
+    def followers() -> int:
+        limits = in_force()
+        return limits.total_sessions - 2 * limits.reserved_sessions
+
+    most = {FEED_PATH: followers}
+    return {path: Slots(f"sessions on {path}", most.get(path, lambda: in_force().reserved_sessions)) for path in DOORS}
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
