@@ -26,7 +26,7 @@ class LocalManager:
 
     async def start(self) -> None:
         """Returns when it answers."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self.process = await trio.lowlevel.open_process(self._command, stdout=log, stderr=log, env=clean_environment())
         with trio.fail_after(LIMIT_S):

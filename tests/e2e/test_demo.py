@@ -92,7 +92,7 @@ async def test_the_tour(tmp_path: Path) -> None:
 
 def leave_a_job(local: Path) -> tuple[Processes, Task]:
     """As by a demonstration that was killed."""
-    local.mkdir(parents=True)
+    local.mkdir(mode=0o700, parents=True)
     job, task = job_of("sleep 100", id="job-1", queue="root.batch"), Task("job-1", 0, State.RUNNING, boot=boot_id())
     with closing(Store(local)) as store:
         store.commit([job], [task], [], 0)

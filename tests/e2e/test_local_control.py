@@ -86,7 +86,7 @@ async def test_without_a_manager_nobody_waits(tmp_path: Path, has_begun: bool) -
 async def test_the_path_may_be_longer_than_that_of_a_socket(tmp_path: Path) -> None:
     """A deep directory has a socket too, although its path has more bytes than the kernel takes."""
     directory = tmp_path / ("x" * 150)
-    directory.mkdir()
+    directory.mkdir(mode=0o700)
     async with answering(directory, echo):
         assert isinstance(await control.ask(directory, control.ListJobs(3)), control.Refused)
     assert list(directory.iterdir()) == []

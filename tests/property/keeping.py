@@ -139,7 +139,7 @@ class Keeping:
                 self.since[name_of(ask)] = min(ask.created_ns, at_ns)
             case AskReturned(_, ask):  # with its age, also if it was never pending (AP-144)
                 self.since.setdefault(name_of(ask), ask.since_ns)
-            case (AskReadmitted(after=after) | PreemptionPolicyChanged(after=after)) if name_of(after) in self.kept:
+            case AskReadmitted(after=after) | PreemptionPolicyChanged(after=after) if name_of(after) in self.kept:
                 self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
             case AskRemoved(_, ask, _, True):
                 leaves = any(

@@ -1,9 +1,8 @@
 """What the command line and the local resource manager tell each other: lines of JSON over a Unix socket.
 
-The socket is in the state directory, which only its owner may enter.
+The socket is in the state directory, which only its owner may enter. Each end checks this, and the user of the other end.
 """
 
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,6 +14,8 @@ import trio
 from msgspec import Struct
 
 from ykactor.local.model import Job, State, Task
+from ykactor.local.private import NotPrivate, check_peer, private_directory
+from ykactor.wire.credentials import credentials
 
 #: Bytes of a line from a client: the environment has at most 1 MiB, and JSON makes a third more of it.
 LINE_MAX = 2 * 2**20
@@ -106,13 +107,11 @@ class NoManager(Exception):
 def _socket_path(directory: Path) -> Iterator[str]:
     """The socket in a state directory, by a path within the kernel's limit of 107 bytes, however long that of the directory is.
 
-    Raises:  OSError: the directory cannot be entered.
+    Raises:
+        NotPrivate. OSError: the directory cannot be entered.
     """
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
-    try:
+    with private_directory(directory) as descriptor:
         yield f"/proc/self/fd/{descriptor}/{NAME}"
-    finally:
-        os.close(descriptor)
 
 
 @asynccontextmanager
@@ -139,6 +138,11 @@ async def serve(listener: trio.SocketListener, handle: Handler) -> None:
 async def _converse(stream: trio.SocketStream, *, handle: Handler) -> None:
     try:
         async with stream:
+            try:
+                check_peer(credentials(stream.socket))
+            except NotPrivate as reason:
+                await _send(stream, Refused(str(reason)))
+                return
             while line := await _line(stream, LINE_MAX):
                 try:
                     request = _decode_request(line)
@@ -172,7 +176,9 @@ async def _answered(stream: trio.SocketStream, handle: Callable[[], Awaitable[An
 async def ask(directory: Path, request: Request) -> Answer:
     """Ask the local resource manager of a state directory.
 
-    Raises:  NoManager: there is none, or it has ended before its answer.
+    Raises:
+        NoManager: there is none, or it has ended before its answer.
+        NotPrivate: the directory or the process there is of another user, or open to others.
     """
     try:
         with _socket_path(directory) as path:
@@ -181,6 +187,7 @@ async def ask(directory: Path, request: Request) -> Answer:
         raise NoManager(f"no local resource manager runs for {directory}: start one with ykactor local") from None
     try:
         async with stream:
+            check_peer(credentials(stream.socket))
             await _send(stream, request)
             line = await _line(stream, ANSWER_MAX)
     except trio.BrokenResourceError:

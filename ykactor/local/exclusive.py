@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import socket
-import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,9 +19,8 @@ import trio
 from ykactor.client.streams import DEFAULT_PORTS
 from ykactor.local.machine import user_name
 from ykactor.wire.addresses import UNIX, unix_path
+from ykactor.wire.credentials import credentials
 
-#: What SO_PEERCRED returns: process, user and group.
-_CREDENTIALS = struct.Struct("3i")
 _ANSWER_S = 1.0
 
 
@@ -85,8 +83,8 @@ def _holder(name: str) -> str:
             probe.connect(name)
         except OSError:  # it begins or ends just now
             return "another process"
-        pid, uid, _ = _CREDENTIALS.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return f"process {pid} of {user_name(uid)}"
+        holder = credentials(probe)
+    return f"process {holder.pid} of {user_name(holder.uid)}"
 
 
 async def daemon_of(url: str) -> str:

@@ -22,6 +22,7 @@ from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
 from ykactor.local.model import Ended, Job, State, Task
+from ykactor.local.private import private_directory
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
@@ -62,13 +63,13 @@ async def managing(settings: Settings) -> AsyncIterator[None]:
     """A local resource manager until the block ends; then it stops its jobs if that is its task, however the block ends.
 
     Raises:
+        NotPrivate: the state directory is of another user, or open to others.
         InUse: another one has the state directory, or serves the daemon from this machine.
         OSError, sqlite3.Error: the state directory.
         Disconnected, RequestRefused: the daemon does not let it in, or another one has taken its place.
     """
     settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    settings.directory.chmod(0o700)
-    with only_in(settings.directory):
+    with private_directory(settings.directory), only_in(settings.directory):
         async with only_for(settings.url):
             with closing(Manager(settings)) as manager:
                 async with manager.running():

@@ -24,6 +24,7 @@ from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import demo_tour, door_options, exit_codes
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
@@ -82,7 +83,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
         raise exit_codes.FileProblem(str(first_of(errors))) from None
     except* DoorError as errors:
         raise door_options.problem(first_of(errors)) from None
-    except* (Disconnected, RequestRefused, InUse, sqlite3.Error) as failures:
+    except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as failures:
         raise click.ClickException(str(first_of(failures))) from None
     if was_interrupted:
         raise KeyboardInterrupt

@@ -9,8 +9,8 @@ import struct
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
-#: ``struct ucred``: process, user and group at the other end of a Unix socket.
-_UCRED = struct.Struct("iII")
+from ykactor.wire.credentials import credentials
+
 #: ``struct nlmsghdr``, with which each message begins: its length, type, flags, number and sender.
 _HEADER = struct.Struct("=IHHII")
 #: ``struct inet_diag_req_v2`` without its end: the family, the protocol, the states, and the ports and addresses of the socket.
@@ -52,8 +52,7 @@ class _Found(NamedTuple):
 
 def unix_uid(connected: Connected) -> int:
     """The user that the process at the other end of a Unix socket had when it connected."""
-    credentials = _UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-    return int(credentials[1])
+    return credentials(connected).uid
 
 
 def tcp_uid(connected: Connected) -> int:

@@ -11,6 +11,7 @@ import trio
 from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.local import control
 from ykactor.local.model import State, Task
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli.cells import printable
 
 #: How long an answer is waited for when the local resource manager has gone: it may be starting again.
@@ -76,6 +77,8 @@ async def answer(directory: Path, request: control.Request) -> control.Answer:
     while True:
         try:
             found = await control.ask(directory, request)
+        except NotPrivate as reason:
+            raise click.ClickException(str(reason)) from None
         except control.NoManager as reason:
             has_been_there = has_been_there or reason.has_begun
             gone_at = trio.current_time() if reason.has_begun else gone_at

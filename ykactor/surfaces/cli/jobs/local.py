@@ -15,6 +15,7 @@ from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
+from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.cells import resource as resource_text
@@ -71,7 +72,7 @@ def command(daemon: Destination, directory: Path, amounts: tuple[tuple[str, int]
     click.echo(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
     try:
         was_interrupted = trio.run(_manage, settings)
-    except* (Disconnected, RequestRefused, InUse, sqlite3.Error) as errors:
+    except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
     if was_interrupted:
         raise KeyboardInterrupt
