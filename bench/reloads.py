@@ -57,7 +57,8 @@ async def _apply(queues: ManyQueues, make: Callable[[], Watch]) -> tuple[Watch, 
         durations_s = []
         for text in texts:
             began_s = perf_counter()
-            await daemon.apply_config(text, "")
+            async with daemon.reading_config(text) as config:
+                await config.apply()
             durations_s.append(perf_counter() - began_s)
         trio.lowlevel.remove_instrument(instrument)
         placed = _placed(daemon) - placed_before

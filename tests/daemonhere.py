@@ -30,6 +30,12 @@ async def daemon_here(text: str = "", store: MemoryStore | None = None) -> Async
         yield daemon, url
 
 
+async def apply_config(daemon: Daemon, text: str, if_checksum: str = "") -> str:
+    """Put a configuration into force, as an operator does; the checksum in force."""
+    async with daemon.reading_config(text, if_checksum) as config:
+        return await config.apply()
+
+
 @asynccontextmanager
 async def serving(daemon: Daemon) -> AsyncIterator[str]:
     """Run a daemon on loopback until the block ends, then stop it; its URL. The block fails if it takes very long."""

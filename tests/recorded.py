@@ -32,7 +32,7 @@ from ykactor.core.values.times import NEVER
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.server.recovery import Recovered, recover
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
@@ -121,19 +121,19 @@ class Life:
         nursery.start_soon(self.journal.run)
         nursery.start_soon(self.feed.run)
         if self.known is None:
-            self.rows.end_switch(self.config)
+            self.rows.end_switch(self.config, ChangeRow())
         await self.partitions.start(nursery, self.config)
         unfinished = None if self.known is None else self.known.unfinished
         self.known = None
         if unfinished is not None:  # as the daemon does, before anybody is served
-            await self.switch(unfinished)
+            await self.switch(unfinished.config)
 
     async def switch(self, config: SchedulerConfig) -> None:
         """Change to another configuration."""
-        self.rows.begin_switch(config)
+        self.rows.begin_switch(config, ChangeRow())
         refusal = await self.partitions.switch(config)
         self.config = self.config if refusal else config
-        self.rows.end_switch(self.config)
+        self.rows.end_switch(self.config, ChangeRow())
 
     async def happen(self, step: Step) -> None:
         """Carry out a step at its time; one for a partition that is not there is left out."""

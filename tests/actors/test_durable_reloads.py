@@ -17,7 +17,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.recording import Recording
-from ykactor.surfaces.server.daemon_rows import CONFIG, DaemonRows
+from ykactor.surfaces.server.daemon_rows import CONFIG, ChangeRow, DaemonRows
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events
@@ -44,9 +44,9 @@ class Reloaded:
         await self.feed.published(name)
 
     async def reload(self, config):
-        self.rows.begin_switch(config)
+        self.rows.begin_switch(config, ChangeRow())
         assert await self.partitions.switch(config) == ""
-        self.rows.end_switch(config)
+        self.rows.end_switch(config, ChangeRow())
 
     async def look(self):
         """Two partitions reply, the third never does: meanwhile the feed holds back what the two publish."""

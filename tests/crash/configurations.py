@@ -7,6 +7,7 @@ from pathlib import Path
 from ledger import Ledger
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.surfaces.server.daemon_rows import ChangeRow
 from ykactor.surfaces.server.recovery import Recovered
 from ykactor.wire.queuefile.load import load
 from ykactor.wire.si import messages as si
@@ -31,7 +32,7 @@ class Configurations:
 
     def check(self, recovered: Recovered, ledger: Ledger | None) -> None:
         """Against what a daemon has left behind; the ledger has taken all messages."""
-        in_force = recovered.unfinished or recovered.config
+        in_force = _in_force(recovered)
         allowed = self._allowed(ledger)
         assert in_force.checksum in allowed, f"{in_force.checksum} is in force, expected one of {allowed}"
         self.take(recovered)
@@ -39,8 +40,8 @@ class Configurations:
     def take(self, recovered: Recovered) -> None:
         """Believe what a daemon has left behind, but for a mixture."""
         _check_partitions(recovered)
-        self._in_force = (recovered.unfinished or recovered.config).checksum
-        self._files = {load(self._file.read_text()).checksum} - {recovered.file_checksum}
+        self._in_force = _in_force(recovered).checksum
+        self._files = {load(self._file.read_text()).checksum} - {_last_change(recovered).checksum}
 
     def _allowed(self, ledger: Ledger | None) -> set[str]:
         acknowledged: list[str] = []
@@ -53,9 +54,18 @@ class Configurations:
         return allowed | {acknowledged[-1] if acknowledged else self._in_force}
 
 
+def _in_force(recovered: Recovered) -> SchedulerConfig:
+    """What the next daemon begins with: it finishes what was under way."""
+    return recovered.config if recovered.unfinished is None else recovered.unfinished.config
+
+
+def _last_change(recovered: Recovered) -> ChangeRow:
+    return recovered.change if recovered.unfinished is None else recovered.unfinished.change
+
+
 def _check_partitions(recovered: Recovered) -> None:
     """Each partition has the configuration in force; during a change it may have the next one already."""
-    configs = [_partitions(config) for config in (recovered.config, recovered.unfinished) if config is not None]
+    configs = [_partitions(config) for config in (recovered.config, _in_force(recovered))]
     for name, restored in recovered.partitions.items():
         found = restored.core.registry.config
         assert found in [partitions.get(name) for partitions in configs], f"partition {name} has {found}"

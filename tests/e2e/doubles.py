@@ -152,7 +152,7 @@ class FakeDaemon:
         return ["root", "root.a", "root.p", "root.p.b"]
 
     @asynccontextmanager
-    async def reading_config(self, text: str, if_checksum: str = "") -> AsyncIterator[FakeConfig]:
+    async def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AsyncIterator[FakeConfig]:
         if "bad" in text:
             raise ProtocolError("BAD_CONFIG", "found bad, expected good", "config")
         if if_checksum not in ("", "sum"):

@@ -15,7 +15,7 @@ from subprocess import CalledProcessError
 import pytest
 import queuetexts
 import trio
-from daemonhere import daemon_here
+from daemonhere import apply_config, daemon_here
 from partitiontexts import several
 from world import limit, queue, tree
 
@@ -220,14 +220,14 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(tmp_path / "none") if body is None else program(tmp_path / "python", body))
             with pytest.raises(ProtocolError) as caught:
-                await daemon.apply_config(large, "")
+                await apply_config(daemon, large, "")
             assert (caught.value.code, caught.value.path) == ("UNAVAILABLE", "config")
             assert caught.value.message.startswith("the process that reads the configuration failed: ")
             assert daemon.config is running
             assert registry.config is config
             assert registry.queues == queues
-            await daemon.apply_config(tree(queue("a"), queue("c")), "")
-        assert await daemon.apply_config(large, "") == queuefile.load(large).checksum
+            await apply_config(daemon, tree(queue("a"), queue("c")), "")
+        assert await apply_config(daemon, large, "") == queuefile.load(large).checksum
         assert set(registry.queues) == {"root", "root.a", "root.b", "root.c"}
 
 
@@ -258,14 +258,14 @@ async def test_a_cancelled_load_leaves_no_process(monkeypatch: pytest.MonkeyPatc
             body = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"
             patch.setattr(sys, "executable", program(tmp_path / "python", body))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(daemon.apply_config, padded(SMALL), "")
+                nursery.start_soon(apply_config, daemon, padded(SMALL), "")
                 while not pid_file.exists():  # noqa: ASYNC110  # a process cannot set an event
                     await trio.sleep(0.01)
                 nursery.cancel_scope.cancel()
         with trio.fail_after(180):
             while runs(int(pid_file.read_text())):  # noqa: ASYNC110  # a process cannot set an event
                 await trio.sleep(0.01)
-        assert await daemon.apply_config(tree(queue("z")), "") == queuefile.load(tree(queue("z"))).checksum
+        assert await apply_config(daemon, tree(queue("z")), "") == queuefile.load(tree(queue("z"))).checksum
 
 
 async def test_whoever_goes_away_leaves_no_half_of_a_change() -> None:
@@ -274,14 +274,14 @@ async def test_whoever_goes_away_leaves_no_half_of_a_change() -> None:
     new = several(default=[queue("b")], come=[queue("b")], also=[queue("b")])
     async with daemon_here(SMALL) as (daemon, _):
         for turns in range(80):
-            await daemon.apply_config(old, "")
+            await apply_config(daemon, old, "")
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(daemon.apply_config, new, "")
+                nursery.start_soon(apply_config, daemon, new, "")
                 for _ in range(turns):
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
             with pytest.raises(ProtocolError, match="the configuration in force has"):
-                await daemon.apply_config("", "another")  # behind what may still be under way
+                await apply_config(daemon, "", "another")  # behind what may still be under way
             leaf = "root.a" if daemon.config.text == old else "root.b"
             assert list(daemon.partitions) == [partition.name for partition in daemon.config.partitions]
             for name in daemon.partitions:
@@ -296,9 +296,9 @@ async def test_a_partition_that_breaks_while_it_changes() -> None:
 
     with pytest.raises(BaseExceptionGroup) as failure:  # noqa: PT012  # it comes out of the whole block
         async with daemon_here(SMALL) as (daemon, _):
-            await daemon.apply_config(several(default=[queue("a")], gpu=[queue("a")]), "")
+            await apply_config(daemon, several(default=[queue("a")], gpu=[queue("a")]), "")
             daemon._partitions.actors[PartitionName("gpu")].core.ingest = broken  # type: ignore[assignment, method-assign]
-            await daemon.apply_config(several(default=[queue("b")], gpu=[queue("b")]), "")
+            await apply_config(daemon, several(default=[queue("b")], gpu=[queue("b")]), "")
     assert failure.group_contains(ZeroDivisionError)
 
 
@@ -311,7 +311,7 @@ async def test_changes_come_one_after_the_other() -> None:
         async with daemon_here(SMALL) as (daemon, _):
 
             async def apply(text: str) -> None:
-                answers.append(await daemon.apply_config(text, ""))  # noqa: B023
+                answers.append(await apply_config(daemon, text, ""))  # noqa: B023
 
             async with trio.open_nursery() as nursery:
                 for text in texts:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import COMMAND, clean_environment
-from daemonhere import daemon_here
+from daemonhere import apply_config, daemon_here
 from memorystore import MemoryStore
 from partitiontexts import several
 from world import queue
@@ -38,7 +38,7 @@ async def test_a_removed_partition_leaves_no_rows() -> None:
     store = MemoryStore()
     async with daemon_here(store=store) as (daemon, _):
         for text in several(default=[], gpu=[queue("a")]), several(default=[]):
-            await daemon.apply_config(text, "")
+            await apply_config(daemon, text, "")
             for name in daemon.partitions:
                 await daemon.feed.published(name)
             await daemon._journal.flushed()  # type: ignore[union-attr]

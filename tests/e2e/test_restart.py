@@ -19,7 +19,7 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server.daemon_rows import CONFIG, FILE, FileRow
+from ykactor.surfaces.server.daemon_rows import CHANGE, CONFIG, ChangeRow
 from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
 from ykactor.surfaces.server.systemd import EXTENSION_S
 from ykactor.wire.queuefile import load
@@ -295,7 +295,7 @@ async def test_a_partition_that_ended_with_the_daemon_leaves_nothing(tmp_path: P
         assert state.recovered is not None
         assert set(state.recovered.partitions) == {"default", "second"}
         one = load(FIRST)
-        puts = {CONFIG: msgspec.json.encode(one), FILE: msgspec.json.encode(FileRow(one.checksum))}
+        puts = {CONFIG: msgspec.json.encode(one), CHANGE: msgspec.json.encode(ChangeRow(one.checksum))}
         last = state.recovered
         state.store.commit(Batch(last.last_event + 1, last.last_message + 1, last.at_ns, puts=puts))
     async with real_daemon(*arguments) as second:

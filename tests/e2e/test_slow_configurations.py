@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 from daemon import application, asks, next_allocated, node
-from daemonhere import daemon_here
+from daemonhere import apply_config, daemon_here
 from doubles import running_daemon
 from msgspec import structs
 from world import queue, tree
@@ -20,8 +20,8 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_updates import WAITING_MAX
 from ykactor.surfaces.server.daemon import Daemon
-from ykactor.surfaces.server.daemon_rows import DaemonRows
-from ykactor.surfaces.server.reloading import Reloading
+from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.server.reloading import Reloading, Source
 from ykactor.surfaces.server.websocket import Limits
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -89,7 +89,7 @@ async def test_a_session_goes_on_while_its_configuration_is_read(loader: SlowLoa
 async def test_a_resource_manager_registers_while_the_file_is_read(loader: SlowLoader) -> None:
     """The watcher's configuration holds up nobody."""
     async with daemon_here(FIRST) as (daemon, url), trio.open_nursery() as nursery:
-        nursery.start_soon(daemon.apply_config, SECOND, "")
+        nursery.start_soon(apply_config, daemon, SECOND, "")
         await loader.wait_begun()
         async with connect(url, rm_id="rm-1") as rm:
             await rm.request(node())
@@ -290,10 +290,14 @@ async def reloading_here(monkeypatch: pytest.MonkeyPatch, load_s: float) -> Asyn
     async def refused(_: str) -> None:
         pass
 
+    def replaced(*_: str) -> None:
+        pass
+
     monkeypatch.setattr(config_loader.trio, "run_process", run_process)
     async with trio.open_nursery() as nursery:
-        made = Reloading(queuefile.load(FIRST), Partitions(lambda _: None), refused, DaemonRows(None))  # type: ignore[arg-type, return-value]
-        made.begin(nursery)
+        partitions = Partitions(lambda _: None)  # type: ignore[arg-type, return-value]
+        made = Reloading(queuefile.load(FIRST), ChangeRow(), partitions, refused, replaced, DaemonRows(None))
+        made.run_in(nursery)
         yield made
         nursery.cancel_scope.cancel()
 
@@ -307,7 +311,7 @@ async def test_progress_is_logged(
     """After 2 s, then every 10 s, with the size; no more when it has ended."""
     async with reloading_here(monkeypatch, 25) as changes:
         with pytest.raises(ProtocolError, match="it has failed"):
-            async with changes.reading(LARGE, "", "q.yaml"):
+            async with changes.reading(LARGE, "", Source("q.yaml")):
                 pass
         await trio.sleep(100)
     lines = [record.keys for record in records.records if record.message == "config_loading"]  # type: ignore[attr-defined]
@@ -323,7 +327,7 @@ async def test_a_load_that_takes_too_long_is_refused(
     async with reloading_here(monkeypatch, 10**6) as changes:
         began_s = trio.current_time()
         with pytest.raises(ProtocolError, match=r"found 100000 bytes.*longer than 180 s, expected at most that") as refused:
-            async with changes.reading(LARGE, "", "q.yaml"):
+            async with changes.reading(LARGE, "", Source("q.yaml")):
                 pass
         assert trio.current_time() - began_s == config_loader.LOAD_S == 180
     assert (refused.value.code, refused.value.path) == ("CONFIG_REFUSED", "config")

@@ -43,7 +43,7 @@ async def watching(path: Path, known: str) -> AsyncIterator[Watched]:
     stop = trio.Event()
     with trio.fail_after(TIMEOUT_S), send, receive:
         async with trio.open_nursery() as nursery:
-            watcher = ConfigWatcher(path, known, send.send)
+            watcher = ConfigWatcher(path, known, lambda text, _: send.send(text))
             await nursery.start(watcher.run, stop)
             yield Watched(watcher, stop, receive)
             stop.set()
@@ -54,6 +54,10 @@ def path(tmp_path: Path) -> Path:
     file = tmp_path / "queues.yaml"
     file.write_text("one")
     return file
+
+
+async def nothing(_text: str, _is_asked: bool) -> None:
+    """Apply no text."""
 
 
 def replace(path: Path, text: str) -> None:
@@ -164,7 +168,7 @@ async def test_changed_during_a_delivery(path: Path) -> None:
     begun, proceed, stop = trio.Event(), trio.Event(), trio.Event()
     applied: list[str] = []
 
-    async def apply(text: str) -> None:
+    async def apply(text: str, _: bool) -> None:
         begun.set()
         await proceed.wait()
         applied.append(text)
@@ -202,10 +206,9 @@ async def test_not_text(path: Path, caplog: pytest.LogCaptureFixture) -> None:
 async def test_ends(path: Path, how: str) -> None:
     """Both setting ``stop`` and cancelling end the watcher, and its thread."""
     stop = trio.Event()
-    send, _receive = trio.open_memory_channel[str](0)
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(ConfigWatcher(path, "one", send.send).run, stop)
+            await nursery.start(ConfigWatcher(path, "one", nothing).run, stop)
             if how == "stop":
                 stop.set()
             else:
@@ -272,7 +275,7 @@ async def test_a_text_that_could_not_be_applied_is_tried_again(path: Path, monke
     stop = trio.Event()
     texts: list[str] = []
 
-    async def changed(text: str) -> None:
+    async def changed(text: str, _: bool) -> None:
         texts.append(text)
         if len(texts) < 3:
             raise TryAgainError
@@ -295,7 +298,7 @@ async def test_a_thread_that_is_stuck_in_reading_holds_up_no_cancellation(path: 
     monkeypatch.setattr(watcher_module, "read_regular", read)
     with trio.fail_after(TIMEOUT_S):
         async with trio.open_nursery() as nursery:
-            await nursery.start(ConfigWatcher(path, "one", trio.sleep).run, trio.Event())
+            await nursery.start(ConfigWatcher(path, "one", nothing).run, trio.Event())
             await trio.to_thread.run_sync(reading.wait)
             nursery.cancel_scope.cancel()
     answer.set()

@@ -74,7 +74,7 @@ class Gateway(Protocol):
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""
 
-    def reading_config(self, text: str, if_checksum: str = "") -> AbstractAsyncContextManager[ReadConfig]:
+    def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a queue configuration, which can take minutes; it can be applied within the block.
 
         Until the end of the block other changes of the configuration wait.
@@ -82,6 +82,8 @@ class Gateway(Protocol):
         Args:
             text: the configuration; empty is the built-in default.
             if_checksum: only if this is the checksum of the current configuration; empty in any case.
+            rm_id: the resource manager that has sent it, which is told when another sender replaces it; "" if it is from an
+                operator.
 
         Raises:
             wire.si.codec.ProtocolError: the text is invalid or the checksum differs.

@@ -322,6 +322,8 @@ class _Play:
             case si.SchedulingStateResponse():
                 for waiting in response.entries:
                     yield f"waiting {waiting.allocation_key} of {waiting.application_id} ({waiting.state}): {waiting.reason}"
+            case si.ErrorResponse(code="CONFIG_REPLACED"):
+                yield f"configuration replaced: {response.message}"
             case si.ErrorResponse():
                 request = type(self._messages[int(response.id)].request) if response.id else si.AllocationRequest
                 where = f"{response.path}: " if response.path else ""

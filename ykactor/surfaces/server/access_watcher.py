@@ -43,7 +43,7 @@ class AccessWatcher(FileWatcher):
     def read(self) -> bytes:
         return self._file.read()
 
-    async def deliver(self, content: bytes) -> bytes:
+    async def deliver(self, content: bytes, *, is_asked: bool) -> bytes:
         """A wrong file changes nothing, and is logged."""
         before = self.control.access
         try:

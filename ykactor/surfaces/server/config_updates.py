@@ -85,37 +85,49 @@ class ConfigUpdates:
                     update.outbox.post(error_response(_FAILED, update.request.id))
 
     async def _carry_out(self, update: _Update) -> None:
-        request = update.request
-        checksum = await apply_update(self._gateway, self._audit, request, update.caller)
-        for name in list(self._gateway.partitions):
-            await self._gateway.feed.published(name)
-        if request.id:
-            update.outbox.post(si.Ack(id=request.id, checksum=checksum))
+        request, outbox = update.request, update.outbox
+        async with applying_update(self._gateway, self._audit, request, update.caller, outbox.rm_id) as checksum:
+            for name in list(self._gateway.partitions):
+                await self._gateway.feed.published(name)
+            if request.id:  # within the block: that it was replaced is told afterwards
+                outbox.post(si.Ack(id=request.id, checksum=checksum))
 
 
-async def apply_update(gateway: Gateway, audit: Audit, request: si.UpdateConfigurationRequest, caller: Caller) -> str:
-    """Put the configuration of a request into force, and tell it in the audit; returns the checksum in force.
+@asynccontextmanager
+async def applying_update(
+    gateway: Gateway, audit: Audit, request: si.UpdateConfigurationRequest, caller: Caller, rm_id: str = ""
+) -> AsyncIterator[str]:
+    """Put the configuration of a request into force, and tell it in the audit; the checksum in force.
+
+    Until the end of the block other changes of the configuration wait.
+
+    Args:
+        rm_id: the resource manager that has sent it; "" if it is from an operator.
 
     Raises:
         ProtocolError: it is wrong or cannot replace the one in force.
     """
-    async with reading_config(gateway, request.config, "update of configuration failed", request.if_checksum) as config:
+    failure = "update of configuration failed"
+    async with reading_config(gateway, request.config, failure, request.if_checksum, rm_id) as config:
         caller.confirm()  # reading takes a while
         async with audit.acting(caller, Act.CONFIGURE, CONFIGURATION, gateway.config.checksum) as doing:
             doing.after = await config.apply()
-            return doing.after
+        yield doing.after
 
 
 @asynccontextmanager
-async def reading_config(gateway: Gateway, text: str, failure: str, if_checksum: str = "") -> AsyncIterator[ReadConfig]:
+async def reading_config(
+    gateway: Gateway, text: str, failure: str, if_checksum: str = "", rm_id: str = ""
+) -> AsyncIterator[ReadConfig]:
     """Read a configuration, while nobody but other configurations waits; within the block no other request is handled.
 
     Args:
         failure: how the message of a ``ProtocolError`` begins.
+        rm_id: as in ``Gateway.reading_config``.
     """
     try:
         with unavailable_when_closed("the partitions do"):
-            async with gateway.reading_config(text, if_checksum) as config, gateway.outboxes.turn:
+            async with gateway.reading_config(text, if_checksum, rm_id) as config, gateway.outboxes.turn:
                 yield config
     except ProtocolError as error:
         raise ProtocolError(error.code, f"{failure}: {error.message}", error.path) from None

@@ -42,7 +42,7 @@ from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit
 from ykactor.surfaces.server.cycle_log import log_cycle
-from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.server.doors import HTTP, WS, Door
 from ykactor.surfaces.server.groups import GroupResolver
 from ykactor.surfaces.server.incidents import Incidents, log_no_base
@@ -51,13 +51,14 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.pending import late_answer
 from ykactor.surfaces.server.queue_file import QueueFile
 from ykactor.surfaces.server.recovery import Recovered, restored_outbox
-from ykactor.surfaces.server.reloading import ReadConfig, Reloading, log_changes
+from ykactor.surfaces.server.reloading import ReadConfig, Reloading, Source, log_changes
 from ykactor.surfaces.server.reports import log_stopped, problems, status_of
 from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.server.watcher import FileWatcher
 from ykactor.surfaces.server.websocket import serve_websockets
 from ykactor.wire import queuefile
 from ykactor.wire.causes import encode_cause
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.events import events
 from ykactor.wire.si.mentions import mentioned
@@ -143,15 +144,14 @@ class Daemon:
         self._file_config = config
         self._recovered = recovered
         in_force = recovered.config if recovered is not None else config or queuefile.load("")
-        self._reloading = Reloading(in_force, self._partitions, self._report_refused, self._rows)
+        change = recovered.change if recovered is not None else ChangeRow()
+        self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
         self._groups = GroupResolver()
         self._stop = trio.Event()
         #: Set when ``run`` has ended without an error.
         self.stopped = trio.Event()
         self.audit = Audit(self.feed, self.partitions, self.now_ns, self._rows)
-        self._queue_file = QueueFile(
-            settings.config_path, self.apply_config, lambda: self.config.checksum, self._rows, self.audit
-        )
+        self._queue_file = QueueFile(settings.config_path, self._reloading, self.audit)
         self._access = access
         self._tls = tls
 
@@ -172,14 +172,13 @@ class Daemon:
         """The configuration in force."""
         return self._reloading.config
 
-    def reading_config(self, text: str, if_checksum: str = "", source: str = "config") -> AbstractAsyncContextManager[ReadConfig]:
+    def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
-        return self._reloading.reading(text, if_checksum, source)
+        return self._reloading.reading(text, if_checksum, Source("config", rm_id))
 
-    async def apply_config(self, text: str, if_checksum: str, source: str = "config") -> str:
-        """Read a configuration and put it into force in all partitions, or change nothing; returns the checksum in force."""
-        async with self.reading_config(text, if_checksum, source) as config:
-            return await config.apply()
+    def _tell_replaced(self, rm_id: str, reason: str) -> None:
+        if self.outboxes.current is not None and self.outboxes.current.rm_id == rm_id:
+            self.outboxes.deliver([si.ErrorResponse(code="CONFIG_REPLACED", message=reason, path="config")])
 
     async def _report_refused(self, reason: str) -> None:
         running = [name for name in self.partitions if name not in self._partitions.stopped]
@@ -255,7 +254,7 @@ class Daemon:
         addresses = ", ".join(door.url for door in doors)
         stopping = trio.Event()
         async with trio.open_nursery() as inner:
-            self._reloading.begin(inner)
+            self._reloading.run_in(inner)
             if self._journal is not None:
                 inner.start_soon(self._journal.run, name="journal")
                 inner.start_soon(JournalLog(self._journal, self.feed.ring).run, name="journal log")
@@ -305,8 +304,7 @@ class Daemon:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
         recovered = self._recovered
         if recovered is None:
-            self._rows.end_switch(self.config)
-            self._rows.note_file(self.config.checksum)
+            self._reloading.begin()
             await self._partitions.start(nursery, self.config, self._supervisor)
             return
         self.feed.restore(recovered.events, recovered.last_event)
@@ -328,19 +326,14 @@ class Daemon:
     async def _resume_configurations(self, recovered: Recovered) -> None:
         """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
         if recovered.unfinished is not None:
-            await self._reloading.resume(recovered.unfinished, "journal")
-            if self._partitions.stopped:  # the next start reads the queue file, also one that was changed back
-                self._rows.note_file("")
+            await self._reloading.resume(*recovered.unfinished)
         self._recovered = None
         for name in recovered.partitions:
             if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
                 await self._rows.forget_partition(name)
-        if self._file_config is not None and recovered.file_checksum != self._file_config.checksum:
-            await self._reloading.resume(self._file_config, str(self._settings.config_path or "standard input"))
-            if self.config.checksum == self._file_config.checksum:  # else the next start tries it again
-                self._rows.note_file(self._file_config.checksum)
-        if self._partitions.are_behind(self.config):  # a partition has failed to apply it, and was stopped
-            await self._reloading.resume(self.config, "journal")
+        if self._file_config is not None:
+            await self._reloading.resume_file(self._file_config, str(self._settings.config_path or "standard input"))
+        await self._reloading.catch_up()
 
     def stop(self) -> None:
         """End ``run``, after what is under way is finished."""

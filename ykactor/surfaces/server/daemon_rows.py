@@ -21,16 +21,24 @@ from ykactor.core.values.names import ANY, Names
 from ykactor.wire.si.codec import Encoding
 
 #: Keys begin with the name of the partition; there is none with an empty name.
-CONFIG, SWITCH, FILE, REGISTRATION = b'["","config"]', b'["","switch"]', b'["","file"]', b'["","registration"]'
+CONFIG, CHANGE, REGISTRATION = b'["","config"]', b'["","file"]', b'["","registration"]'
+SWITCH, SWITCH_CHANGE = b'["","switch"]', b'["","switch change"]'
 EPOCHS = b'["","epochs"]'
 #: How the keys of acts begin.
 _ACT = b'["","act",'
 
 
-class FileRow(Struct, frozen=True):
-    """The queue file that was read last: its checksum (CF-12), also if another configuration is in force."""
+class ChangeRow(Struct, frozen=True, omit_defaults=True):
+    """The last change of the configuration: what had been read of the queue file then, and who has sent the configuration.
 
-    checksum: str
+    Attributes:
+        checksum: of the text of the queue file that was read last (CF-12), also if another configuration is in force; "" if
+            none was.
+        rm_id: the resource manager that has sent the configuration in force; "" if it is from the queue file or an operator.
+    """
+
+    checksum: str = ""
+    rm_id: str = ""
 
 
 class RegistrationRow(Struct, frozen=True):
@@ -69,18 +77,21 @@ class DaemonRows:
 
     # ---- the configuration
 
-    def begin_switch(self, config: SchedulerConfig) -> None:
+    def begin_switch(self, config: SchedulerConfig, change: ChangeRow) -> None:
         """The partitions are about to change to another configuration."""
         self._note(SWITCH, config)
+        self._note(SWITCH_CHANGE, change)
 
-    def end_switch(self, in_force: SchedulerConfig) -> None:
-        """The partitions have changed to it, or none of them has."""
+    def end_switch(self, in_force: SchedulerConfig, change: ChangeRow) -> None:
+        """The partitions have changed to it, or none of them has and the change before it is still the last one."""
         self._note(CONFIG, in_force)
+        self.note_change(change)
         self._note(SWITCH, None)
+        self._note(SWITCH_CHANGE, None)
 
-    def note_file(self, checksum: str) -> None:
-        """The queue file was read and its configuration applied."""
-        self._note(FILE, FileRow(checksum))
+    def note_change(self, change: ChangeRow) -> None:
+        """A change to the configuration that is in force already."""
+        self._note(CHANGE, change)
 
     async def forget_partition(self, name: PartitionName) -> None:
         """A partition has ended with everything in it: one that is added later begins anew, whatever its name is.

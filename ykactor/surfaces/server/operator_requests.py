@@ -13,7 +13,7 @@ from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.server import acted_on
 from ykactor.surfaces.server.audit import CONFIGURATION, REGISTERED, Audit, act_of
 from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates, apply_update
+from ykactor.surfaces.server.config_updates import ConfigUpdates, applying_update
 from ykactor.surfaces.server.pending import Pending, interrupted, unavailable_when_closed
 from ykactor.surfaces.server.rm_requests import check_reach, end_registration, put
 from ykactor.wire.si import messages as si
@@ -44,8 +44,8 @@ class OperatorRequests:
             case si.NodeRequest():
                 await self._drain(request)
             case si.UpdateConfigurationRequest():
-                checksum = await apply_update(self._gateway, self._audit, request, self._caller)
-                return si.Ack(id=request.id, checksum=checksum)
+                async with applying_update(self._gateway, self._audit, request, self._caller) as checksum:
+                    return si.Ack(id=request.id, checksum=checksum)
             case si.ReloadConfiguration():
                 return si.Ack(id=request.id, checksum=await self._reload())
             case si.ReleaseResourceManager():

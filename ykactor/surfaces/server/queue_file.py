@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +10,8 @@ import trio
 
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.daemon_rows import DaemonRows
 from ykactor.surfaces.server.logs import get_logger
+from ykactor.surfaces.server.reloading import Reloading
 from ykactor.surfaces.server.systemd import Notifier
 from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError
 from ykactor.wire.si.codec import ProtocolError
@@ -24,25 +24,14 @@ class QueueFile:
 
     Args:
         path: None: there is no file.
-        apply: puts a text into force (``Daemon.apply_config``).
-        checksum: that of the configuration in force.
 
     Attributes:
         watcher: of the file; None while it is not followed.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        apply: Callable[[str, str, str], Awaitable[str]],
-        checksum: Callable[[], str],
-        rows: DaemonRows,
-        audit: Audit,
-    ) -> None:
+    def __init__(self, path: Path | None, reloading: Reloading, audit: Audit) -> None:
         self._path = path
-        self._apply = apply
-        self._checksum = checksum
-        self._rows = rows
+        self._reloading = reloading
         self._audit = audit
         self.watcher: ConfigWatcher | None = None
 
@@ -60,37 +49,35 @@ class QueueFile:
             self.watcher = ConfigWatcher(self._path, known, changed)
             await nursery.start(self.watcher.run, stopping, name="config watcher")
 
-    async def _on_changed(self, path: Path, notifier: Notifier, status: Callable[[], str], text: str) -> None:
+    async def _on_changed(self, path: Path, notifier: Notifier, status: Callable[[], str], text: str, is_asked: bool) -> None:
         """A valid file is applied between two cycles; another changes nothing, is logged and is reported as an event (CF-52)."""
-        before = self._checksum()
+        before = self._reloading.config.checksum
         notifier.reloading()
         try:
-            self._rows.note_file(await self._apply(text, "", str(path)))
+            await self._reloading.apply_file(text, str(path), is_asked=is_asked)
         except ProtocolError as error:  # logged
             if error.code == "UNAVAILABLE":
                 raise TryAgainError from None
-            if error.code == "INTERRUPTED":
-                self._rows.note_file(self._checksum())
         except trio.ClosedResourceError:
             pass  # the daemon stops
         finally:
             notifier.ready(status())
-        if self._checksum() != before:
-            await self._audit.changed_file(Act.CONFIGURE, path, before, self._checksum())
+        after = self._reloading.config.checksum
+        if after != before:
+            await self._audit.changed_file(Act.CONFIGURE, path, before, after)
 
     async def read_again(self) -> str:
         """As ``Gateway.reload_file``."""
         if self.watcher is None:
             raise ProtocolError("REFUSED", _NO_FILE)
-        try:
-            text = (await self.watcher.read_complete()).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProtocolError("UNAVAILABLE", f"the queue file cannot be read: {error}") from None
-        if not text:  # for the daemon it would be the built-in configuration
-            raise ProtocolError("UNAVAILABLE", "the queue file is empty")
-        checksum = await self._apply(text, "", str(self._path))
-        self._rows.note_file(checksum)
-        return checksum
+        async with self.watcher.turn:
+            try:
+                text = (await self.watcher.read_complete()).decode()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ProtocolError("UNAVAILABLE", f"the queue file cannot be read: {error}") from None
+            if not text:  # for the daemon it would be the built-in configuration
+                raise ProtocolError("UNAVAILABLE", "the queue file is empty")
+            return await self._reloading.apply_file(text, str(self._path), is_asked=True)
 
 
 _NO_FILE = "the daemon has no queue file to read again"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -32,11 +32,12 @@ from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import (
+    CHANGE,
     CONFIG,
-    FILE,
     REGISTRATION,
     SWITCH,
-    FileRow,
+    SWITCH_CHANGE,
+    ChangeRow,
     RegistrationRow,
     begun_acts,
     epochs_of,
@@ -58,14 +59,21 @@ def _silent() -> None:
     """Nobody waits for a sign of progress."""
 
 
+class Unfinished(NamedTuple):
+    """A change of the partitions to another configuration that was under way."""
+
+    config: SchedulerConfig
+    change: ChangeRow
+
+
 class Recovered(Struct):
     """What a daemon has to know of the one before it.
 
     Attributes:
         config: in force.
         partitions: by name, with their state.
-        unfinished: the configuration to which the partitions were changing; None if they were not.
-        file_checksum: that of the queue file that was read last; "" if none was.
+        change: the last change of the configuration, which has put ``config`` into force.
+        unfinished: the change that was under way; None if there was none.
         registration: None if no resource manager was registered.
         epochs: of all that have registered.
         unanswered: requests that had an effect and were not answered.
@@ -77,8 +85,8 @@ class Recovered(Struct):
 
     config: SchedulerConfig
     partitions: dict[PartitionName, Restored]
-    unfinished: SchedulerConfig | None
-    file_checksum: str
+    change: ChangeRow
+    unfinished: Unfinished | None
     registration: RegistrationRow | None
     epochs: Epochs
     unanswered: list[Unanswered]
@@ -113,8 +121,8 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
     return Recovered(
         config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
         partitions=partitions,
-        unfinished=msgspec.json.decode(own[SWITCH], type=SchedulerConfig) if SWITCH in own else None,
-        file_checksum=msgspec.json.decode(own[FILE], type=FileRow).checksum if FILE in own else "",
+        change=_change(own, CHANGE),
+        unfinished=_unfinished(own),
         registration=registration,
         epochs=epochs_of(own),
         unanswered=unanswered(own),
@@ -125,6 +133,18 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
     )
+
+
+def _change(own: dict[bytes, bytes], key: bytes) -> ChangeRow:
+    return msgspec.json.decode(own[key], type=ChangeRow) if key in own else ChangeRow()
+
+
+def _unfinished(own: dict[bytes, bytes]) -> Unfinished | None:
+    if SWITCH not in own:
+        return None
+    # Earlier versions have noted the change only when it was over.
+    change = _change(own, SWITCH_CHANGE if SWITCH_CHANGE in own else CHANGE)
+    return Unfinished(msgspec.json.decode(own[SWITCH], type=SchedulerConfig), change)
 
 
 def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:

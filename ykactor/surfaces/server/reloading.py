@@ -1,8 +1,8 @@
-"""Changes of the configuration of a running daemon: from the watched file, on SIGHUP, or by a resource manager.
+"""Changes of the configuration of a running daemon: from the queue file, by an operator, or by a resource manager.
 
 A configuration is read, compared with the one in force, and applied in all partitions or in none (CF-58). While a text is read,
 which can take minutes, only other changes of the configuration wait. Every attempt is logged; one that fails is also reported as
-an event.
+an event. With each change it is noted which text of the queue file was read last: the file replaces no later change (CF-90).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from subprocess import CalledProcessError
 from typing import NamedTuple
 
 import trio
+from msgspec import structs
 
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.server import config_loader
-from ykactor.surfaces.server.daemon_rows import DaemonRows
+from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.wire import queuefile
 from ykactor.wire.si.codec import ProtocolError
@@ -35,11 +36,24 @@ PROGRESS_S = 10.0
 _NOT_READ = "the process that reads the configuration failed"
 
 
+class Source(NamedTuple):
+    """Where a configuration comes from.
+
+    Attributes:
+        name: of the file or of the field in a request, for messages.
+        rm_id: the resource manager that has sent it; "" if it is from the queue file or an operator.
+    """
+
+    name: str
+    rm_id: str = ""
+
+
 class _Switch(NamedTuple):
     """A change of the partitions to ``config``; ``report`` takes its result. ``afresh`` as in ``SwitchConfig``."""
 
     config: SchedulerConfig
     source: str
+    change: ChangeRow
     afresh: bool
     report: Callable[[str | Exception], None]
 
@@ -49,8 +63,10 @@ class Reloading:
 
     Args:
         config: the first configuration.
+        change: the change that has put it into force.
         partitions: the running partitions.
         refused: reports to followers that a configuration was refused, and why.
+        replaced: tells a resource manager why its configuration is no longer in force.
         rows: keeps the configuration in force, and the one that is being put into force.
 
     Attributes:
@@ -58,28 +74,35 @@ class Reloading:
     """
 
     def __init__(
-        self, config: SchedulerConfig, partitions: Partitions, refused: Callable[[str], Awaitable[None]], rows: DaemonRows
+        self,
+        config: SchedulerConfig,
+        change: ChangeRow,
+        partitions: Partitions,
+        refused: Callable[[str], Awaitable[None]],
+        replaced: Callable[[str, str], None],
+        rows: DaemonRows,
     ) -> None:
         self.config = config
+        self._change = change
+        #: The checksum of the text of the queue file that was read last, also if it was refused; noted with the next change.
+        self._file = change.checksum
         self._rows = rows
         self._partitions = partitions
         self._refused = refused
+        self._replaced = replaced
         #: Held while a configuration is read and applied, by one request after the other, so that the last one wins.
         self._turn = trio.Lock()
         #: Held by the task that changes the partitions. It goes on if the request that started it is cancelled.
         self._switching = trio.Lock()
         self._nursery: trio.Nursery
 
-    def begin(self, nursery: trio.Nursery) -> None:
+    def run_in(self, nursery: trio.Nursery) -> None:
         """Run changes as tasks of this nursery, from now on."""
         self._nursery = nursery
 
     @asynccontextmanager
-    async def reading(self, text: str, if_checksum: str, source: str) -> AsyncIterator[ReadConfig]:
+    async def reading(self, text: str, if_checksum: str, source: Source) -> AsyncIterator[ReadConfig]:
         """Wait for earlier changes and read a configuration; within the block it can be applied.
-
-        Args:
-            source: the name of the file, or of the sender, for messages.
 
         Raises:
             ProtocolError: the configuration is wrong, or ``if_checksum`` does not match. A ``ProtocolError`` of the block is
@@ -89,10 +112,30 @@ class Reloading:
             async with self._turn:
                 async with self._switching:
                     self._check(if_checksum)
-                yield ReadConfig(await self._load(text, source), source, self._switch)
+                yield ReadConfig(await self._load(text, source.name), source, self._switch)
         except ProtocolError as error:
-            await self._report(error, source)
+            await self._report(error, source.name)
             raise
+
+    async def apply_file(self, text: str, name: str, *, is_asked: bool) -> str:
+        """Put the queue file into force, or change nothing; returns the checksum of the configuration in force (CF-90).
+
+        Args:
+            is_asked: whether somebody asks for it; otherwise a file that has not changed since it was read changes nothing.
+
+        Raises:
+            ProtocolError, trio.ClosedResourceError: as ``reading`` and ``ReadConfig.apply``.
+        """
+        async with self.reading(text, "", Source(name)) as read:
+            if not is_asked and self._has_read(read.config):
+                log_event(log, logging.INFO, "config_unchanged", source=name, checksum=read.config.checksum)
+                return self.config.checksum
+            self._file = read.config.checksum
+            return await read.apply()
+
+    def _has_read(self, config: SchedulerConfig) -> bool:
+        """True if this text of the queue file was read last."""
+        return config.checksum == self._file
 
     async def _report(self, error: ProtocolError, source: str) -> None:
         is_refused = error.code != "INTERRUPTED"
@@ -114,21 +157,43 @@ class Reloading:
         finally:
             progress.cancel()
 
-    async def _switch(self, config: SchedulerConfig, source: str, afresh: bool) -> str:
+    async def _switch(self, config: SchedulerConfig, source: Source, afresh: bool) -> str:
+        return await self._switch_to(config, source.name, ChangeRow(self._file, source.rm_id), afresh=afresh)
+
+    async def _switch_to(self, config: SchedulerConfig, source: str, change: ChangeRow, *, afresh: bool = False) -> str:
         report, results = trio.open_memory_channel[str | Exception](1)
         # ``start`` returns when the task holds the lock: until then it is cancelled with its caller, from then on it is not.
-        await self._nursery.start(self._run_switch, _Switch(config, source, afresh, report.send_nowait))
+        await self._nursery.start(self._run_switch, _Switch(config, source, change, afresh, report.send_nowait))
         result = await results.receive()
         if isinstance(result, Exception):
             raise result
         return result
 
-    async def resume(self, config: SchedulerConfig, source: str) -> None:
-        """Put a configuration into force that was read before the start: the daemon before this one had not finished it, or
-        the queue file has changed since. What cannot replace the one in force is logged and reported.
-        """
+    def begin(self) -> None:
+        """Note the first configuration of a new journal, with which the partitions begin."""
+        self._file = self.config.checksum
+        self._change = ChangeRow(self._file)
+        self._rows.end_switch(self.config, self._change)
+
+    async def resume(self, config: SchedulerConfig, change: ChangeRow) -> None:
+        """Finish a change that the daemon before this one has begun; one that is refused is logged and reported."""
+        self._file = change.checksum
+        await self._try(config, "journal", change)
+
+    async def resume_file(self, config: SchedulerConfig, name: str) -> None:
+        """Put the queue file into force if it was changed while no daemon ran; one that is refused is logged and reported."""
+        if not self._has_read(config):
+            self._file = config.checksum
+            await self._try(config, name, ChangeRow(self._file))
+
+    async def catch_up(self) -> None:
+        """Put the configuration in force into force in partitions that have failed to apply it (DU-17)."""
+        if self._partitions.are_behind(self.config):
+            await self._try(self.config, "journal", self._change)
+
+    async def _try(self, config: SchedulerConfig, source: str, change: ChangeRow) -> None:
         try:
-            await self._switch(config, source, False)
+            await self._switch_to(config, source, change)
         except ProtocolError as error:
             await self._report(error, source)
 
@@ -144,19 +209,29 @@ class Reloading:
         config = switch.config
         if config.checksum == self.config.checksum and not self._partitions.are_behind(config):  # CF-53
             log_event(log, logging.INFO, "config_unchanged", source=switch.source, checksum=config.checksum)
+            self._change = structs.replace(switch.change, rm_id=switch.change.rm_id or self._change.rm_id)
+            self._rows.note_change(self._change)
             return config.checksum
         before = set(self._partitions.inboxes)
-        self._rows.begin_switch(config)
+        self._rows.begin_switch(config, switch.change)
         objection = await self._partitions.switch(config, afresh=switch.afresh)
-        self._rows.end_switch(self.config if objection else config)
         if objection:
+            self._rows.end_switch(self.config, self._change)
             raise ProtocolError("CONFIG_REFUSED", objection, "config")
+        self._rows.end_switch(config, switch.change)
         self._log_applied(config, switch.source, before)
-        self.config = config
+        self._put_in_force(config, switch.change)
         if self._partitions.stopped:
             found = "\n".join(self._partitions.stopped.values())
             raise ProtocolError("INTERRUPTED", f"the configuration is in force, but for one part: {found}", "config")
         return config.checksum
+
+    def _put_in_force(self, config: SchedulerConfig, change: ChangeRow) -> None:
+        before, sender = self.config.checksum, self._change.rm_id
+        self.config, self._change = config, change
+        if sender and sender != change.rm_id and before != config.checksum:
+            reason = f"the queue file or an operator has replaced the configuration {before} of {sender}"
+            self._replaced(sender, f"{reason}: {config.checksum} is in force")
 
     def _log_applied(self, config: SchedulerConfig, source: str, before: set[PartitionName]) -> None:
         actors = self._partitions.actors
@@ -172,8 +247,8 @@ class ReadConfig(NamedTuple):
     """A configuration that was read and is not in force yet (``Reloading.reading``)."""
 
     config: SchedulerConfig
-    source: str
-    switch: Callable[[SchedulerConfig, str, bool], Awaitable[str]]
+    source: Source
+    switch: Callable[[SchedulerConfig, Source, bool], Awaitable[str]]
 
     async def apply(self, *, afresh: bool = False) -> str:
         """Apply the configuration, or change nothing; returns the checksum of the configuration in force.

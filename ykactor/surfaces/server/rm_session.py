@@ -166,7 +166,7 @@ class ResourceManagerSession:
                 return await self._enter(request, None)
         self._check_registration(request)
         async with AsyncExitStack() as stack:
-            reading = reading_config(self._gateway, request.config, "registration of RM failed")  # SC-140
+            reading = reading_config(self._gateway, request.config, "registration of RM failed", rm_id=request.rm_id)  # SC-140
             with self.peer.connected():  # who is gone must not delay a second attempt
                 config = await stack.enter_async_context(reading)
             return await self._enter(request, config)

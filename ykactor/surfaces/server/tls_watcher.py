@@ -56,7 +56,7 @@ class TlsWatcher(FileWatcher):
     def read(self) -> bytes:
         return self._files.read()
 
-    async def deliver(self, content: bytes) -> bytes:
+    async def deliver(self, content: bytes, *, is_asked: bool) -> bytes:
         """Wrong files change nothing, and are logged: often one of them was replaced, and the next one follows."""
         try:
             await trio.to_thread.run_sync(self._files.load, abandon_on_cancel=True)

@@ -54,7 +54,9 @@ class FileWatcher:
         self.path = path
         self.name = name
         self._known = _digest(known)
-        self._is_forced = False
+        self._is_asked = False
+        #: Held while the file is read and delivered, so that what was read first is applied first.
+        self.turn = trio.Lock()
         #: Why the file could not be read the last time, so that this is logged once, and again on ``reload``.
         self._trouble = ""
         # One slot: several triggers become one, and a trigger during a delivery is not lost.
@@ -76,8 +78,11 @@ class FileWatcher:
     def check(self, content: bytes) -> None:
         """Raise UnicodeDecodeError or EmptyFileError for a content that is not delivered."""
 
-    async def deliver(self, content: bytes) -> bytes:
-        """Apply a content that differs from the last one; returns what was applied, which may be newer.
+    async def deliver(self, content: bytes, *, is_asked: bool) -> bytes:
+        """Apply a content; returns what was applied, which may be newer.
+
+        Args:
+            is_asked: whether somebody asks for it (``reload``); otherwise the content differs from the last one.
 
         Raises:
             TryAgainError: see there; any other exception ends the watcher.
@@ -88,7 +93,7 @@ class FileWatcher:
 
     def reload(self) -> None:
         """Deliver the file even if it did not change. Never waits; does nothing after ``stop``."""
-        self._is_forced = True
+        self._is_asked = True
         self._trouble = ""  # whoever asks for a reload is told that the file still cannot be read
         self._trigger()
 
@@ -154,14 +159,16 @@ class FileWatcher:
             while True:
                 with trio.move_on_after(wait_s):
                     await self._triggers.receive()
-                is_forced, self._is_forced = self._is_forced, False
-                if await self._deliver_once(is_forced):
+                is_asked, self._is_asked = self._is_asked, False
+                async with self.turn:
+                    is_done = await self._deliver_once(is_asked)
+                if is_done:
                     retry_s, wait_s = RETRY_S, math.inf
                 else:
-                    self._is_forced |= is_forced
+                    self._is_asked |= is_asked
                     retry_s, wait_s = min(2 * retry_s, RETRY_MAX_S), retry_s
 
-    async def _deliver_once(self, is_forced: bool) -> bool:
+    async def _deliver_once(self, is_asked: bool) -> bool:
         """Returns False if something lacked that may be there later."""
         try:
             content = await self.read_complete()
@@ -171,11 +178,11 @@ class FileWatcher:
             return not (isinstance(error, OSError) and error.errno in SHORTAGES)
         self._trouble = ""
         digest = _digest(content)
-        if not is_forced and digest == self._known:
+        if not is_asked and digest == self._known:
             return True
-        log_event(log, logging.INFO, f"{self.name}_read", path=self.path, sha256=digest, reload=is_forced)
+        log_event(log, logging.INFO, f"{self.name}_read", path=self.path, sha256=digest, reload=is_asked)
         try:
-            self._known = _digest(await self.deliver(content))
+            self._known = _digest(await self.deliver(content, is_asked=is_asked))
         except TryAgainError:
             return False
         if self.directories() != self._watched:
@@ -209,10 +216,10 @@ class ConfigWatcher(FileWatcher):
     Args:
         path: its directory must exist.
         known: the text that the caller has already read and applied.
-        changed: applies a text; raises as ``deliver``.
+        changed: applies a text, with ``is_asked`` of ``deliver``; raises as ``deliver``.
     """
 
-    def __init__(self, path: Path, known: str, changed: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, path: Path, known: str, changed: Callable[[str, bool], Awaitable[None]]) -> None:
         super().__init__("config", path, known.encode())
         self._changed = changed
 
@@ -223,8 +230,8 @@ class ConfigWatcher(FileWatcher):
         if not content.decode():  # the writer truncated it first, or the disk is full
             raise EmptyFileError("the file is empty")
 
-    async def deliver(self, content: bytes) -> bytes:
-        await self._changed(content.decode())
+    async def deliver(self, content: bytes, *, is_asked: bool) -> bytes:
+        await self._changed(content.decode(), is_asked)
         return content
 
 
