@@ -50,11 +50,18 @@ async def test_names_and_values_of_yunikorn(tmp_path: Path) -> None:
             f"{scheduler}trypreemption_latency_milliseconds_count": 0,
             'yunikorn_queue_app{queue="root.a",state="running"}': 1,
             'yunikorn_queue_resource{queue="root.a",resource="vcore",state="guaranteed"}': 1000,
-            'yunikorn_queue_resource{queue="root.a",resource="memory",state="guaranteed"}': 0,
+            'yunikorn_queue_resource{queue="root.a",resource="memory",state="guaranteed"}': None,
+            'yunikorn_queue_resource{queue="root.b",resource="vcore",state="max"}': None,
+            'yunikorn_queue_resource{queue="root.b",resource="vcore",state="allocated"}': 0,
             'yunikorn_queue_resource{queue="root.a",resource="memory",state="max"}': 2**33,
             'yunikorn_queue_resource{queue="root.a",resource="vcore",state="pending"}': 2000,
             'yunikorn_queue_resource{queue="root",resource="vcore",state="allocated"}': 3000,
-            'yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"}': 0,
+            'yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"}': None,
+            f'{scheduler}container_allocation_attempt_total{{state="rejected"}}': 0,
+            f'{scheduler}application_total{{state="failed"}}': 0,
+            f'{scheduler}node{{state="decommissioned"}}': 0,
+            'yunikorn_root_a_queue_container{state="released"}': 0,
+            'yunikorn_queue_app_total{queue="root.a",state="completed"}': 0,
             'yunikorn_root_a_queue_container{state="allocated"}': 3,
             'ykactor_pending_asks{partition="default",reason="queue"}': 2,
             'ykactor_connections{role="rm"}': 1,
@@ -90,8 +97,9 @@ async def test_a_restart_begins_at_zero(tmp_path: Path) -> None:
         assert await daemon.stop() == 0
     async with real_daemon(*arguments, "--metrics-old-names", http="127.0.0.1:0") as daemon:
         found = values(await ask(daemon, PATH))
-        assert not [series for series in found if series.startswith("yunikorn_scheduler_container")]
-        assert "yunikorn_root_a_queue_container" not in " ".join(found)
+        attempts = [count for series, count in found.items() if series.startswith("yunikorn_scheduler_container")]
+        assert attempts == [0, 0, 0, 0]
+        assert found['yunikorn_root_a_queue_container{state="allocated"}'] == 0
         assert found["ykactor_ask_wait_seconds_count"] == 0
         assert found['yunikorn_queue_resource{queue="root.a",resource="vcore",state="allocated"}'] == 3000
         assert found['yunikorn_root_a_queue_resource{resource="vcore",state="allocated"}'] == 3000

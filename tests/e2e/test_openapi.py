@@ -6,10 +6,12 @@ Schemathesis makes the requests and compares the answers with the document.
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import schemathesis
 import trio
 from hypothesis import Phase, given, settings
+from jsonschema_rs import Draft202012Validator
 from restdaemon import Rest, rest_daemon
 from schemathesis import Case
 from schemathesis.generation import GenerationMode
@@ -52,7 +54,7 @@ def ask_of_each(schema: BaseSchema) -> None:
         has_states = "{state}" in operation.path and "{queue}" not in operation.path
         for state in ("active", "completed", "rejected") if has_states else ("active",):
             names = {name: (NAMES | {"state": state})[name] for name in re.findall(r"\{(\w+)\}", operation.path)}
-            body: dict[str, Any] = {"body": CONFIG.encode(), "media_type": "*/*"} if operation.method == "post" else {}
+            body: dict[str, Any] = {"body": CONFIG, "media_type": "application/yaml"} if list(operation.body) else {}
             case = operation.Case(path_parameters=names, **body)
             answer = case.call(allow_redirects=False)
             assert answer.status_code == min(int(status) for status in operation.responses.status_codes), case
@@ -85,12 +87,35 @@ def ask_anything(schema: BaseSchema, mode: GenerationMode) -> None:
         ask()
 
 
+async def test_what_the_document_says_of_accounts_is_taken() -> None:
+    """Several columns with commas between them, days as a number, as dates and as times."""
+    async with rest_daemon() as rest:
+        path = "/ws/v1/partition/{partition}/usage/accounting"
+        described = (await rest.ask("/openapi.json")).content["paths"][path]["get"]["parameters"]
+        by, since, until = [each for each in described if each["in"] == "query"]
+        assert (by["schema"]["type"], by["explode"], by["schema"]["uniqueItems"]) == ("array", False, True)
+        validator = Draft202012Validator(since["schema"], validate_formats=True)
+        assert since["schema"] == until["schema"]
+        for day in ("7d", "2026-01-31", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00.5+02:00"):
+            assert validator.is_valid(day)
+            query = f"by={','.join(by['schema']['items']['enum'])}&since={quote(day)}&until={quote(day)}"
+            assert (await rest.ask(f"{path.replace('{partition}', 'default')}?{query}")).status == 200
+        for day in ("", "0d", "2026-02-30", "yesterday"):
+            assert not validator.is_valid(day)
+
+
 async def test_the_document() -> None:
-    """It needs no proof, names each operation once, and refers to what is in it."""
+    """It needs no proof, names each operation once in words, says of each body what it is, and refers to what is in it."""
     async with rest_daemon() as rest:
         whole = (await rest.ask("/openapi.json")).content
         found = [operation for methods in whole["paths"].values() for operation in methods.values()]
         names = [operation["operationId"] for operation in found]
         assert len(set(names)) == len(names)
+        assert [name for name in names if not re.fullmatch("(get|post)([A-Z][a-z]+)+", name)] == []
+        assert {"getQueues", "getQueueApplicationsByState", "getUsageAccounting", "postValidateConf"} <= {*names}
+        bodies = [answer for operation in found for status, answer in operation["responses"].items() if status != "301"]
+        assert [answer for answer in bodies if not answer.get("content")] == []
+        (body,) = [operation["requestBody"] for operation in found if operation["operationId"] == "postValidateConf"]
+        assert body == {"required": True, "content": {"application/yaml": {"schema": {"type": "string"}}}}
         referred = set(re.findall(r"#/components/schemas/(\w+)", str(whole)))
         assert referred == set(whole["components"]["schemas"])

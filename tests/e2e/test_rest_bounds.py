@@ -237,12 +237,12 @@ async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
 async def test_an_application_with_thousands_of_asks_is_read_in_pieces() -> None:
     """None of an answer about it is larger than others, alone and among all."""
     async with rest_daemon('partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]') as rest:
-        await rest.submit(application("app", "root.a"), application("small", "root.a"), asks("app", 5000), asks("small", 1))
+        await rest.submit(application("app", "root.a"), application("small", "root.a"), asks("app", 7500), asks("small", 1))
         alone = await rest.ask("/ws/v1/partition/default/application/app")
         assert len(alone.body) > PART_BYTES
         among_all, small = await rest.read("partition/default/queue/root.a/applications")
         for found in alone.content, among_all:
-            assert sorted(ask["allocationKey"] for ask in found["requests"]) == sorted(f"app-{i}" for i in range(5000))
+            assert sorted(ask["allocationKey"] for ask in found["requests"]) == sorted(f"app-{i}" for i in range(7500))
         assert small["applicationID"] == "small"
         steps = list[object]()
 

@@ -465,6 +465,9 @@ async def test_paths_are_repaired(shared: Rest) -> None:
     assert "access-control-allow-origin" not in found.headers
     assert (await shared.ask("/ws/v1/validate-conf/", "POST", b"")).status == 308
     assert (await shared.ask("/ws/v1/partition//queues")).status == 404
+    for old in ("stack", "fullstatedump"):
+        moved = await shared.ask(f"/ws/v1/{old}?pretty=1&x=%2F")
+        assert (moved.status, moved.headers["location"]) == (301, f"/debug/{old}?pretty=1&x=%2F")
     coded = await shared.ask("/ws/v1/partition/default/queue/root.a%252Fb/")
     assert coded.headers["location"] == "/ws/v1/partition/default/queue/root.a%252Fb"
 

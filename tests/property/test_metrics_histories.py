@@ -17,7 +17,7 @@ from ykactor.core.values.parts import finished
 from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition, name_part
 from ykactor.surfaces.metrics.fact_counts import FactCounts
-from ykactor.surfaces.metrics.reading import read
+from ykactor.surfaces.metrics.reading import PartitionFigures, read
 
 #: A series: name and labels.
 Key = tuple[str, frozenset[tuple[str, str]]]
@@ -28,6 +28,13 @@ def key(name: str, **labels: str) -> Key:
     return name, frozenset(labels.items())
 
 
+def queue_of(series: Key) -> str | None:
+    """The queue of a series by its path, or by its part of the name; None if it is of no queue."""
+    name, labels = series
+    is_of_one = name.endswith("_queue_container")
+    return name.removeprefix("yunikorn_").removesuffix("_queue_container") if is_of_one else dict(labels).get("queue")
+
+
 class Scraped:
     """A partition and what is scraped of it."""
 
@@ -36,6 +43,9 @@ class Scraped:
         self.counts = FactCounts({world.core.name})
         self.counted = 0
         self.counters: dict[Key, float] = {}
+        self.seen: set[Key] = set()
+        #: The paths of the leaves of the last scrape, also as they stand in names.
+        self.leaves: set[str] = set()
 
     def scrape(self) -> dict[Key, float]:
         """All series; no counter has ever become smaller, but those of a queue that was removed."""
@@ -51,17 +61,29 @@ class Scraped:
         own.add_waiting(to, figures)
         own.add_counts(to, self.counts, len(figures[0].queues))
         found: dict[Key, float] = {}
+        counting: set[Key] = set()
         for family in text_string_to_metric_families(b"".join(finished(to.encoded())).decode()):
             for sample in family.samples:
                 # the parser adds what the name of a counter lacks; Prometheus does not
                 series = key(sample.name.replace("_container_total", "_container"), **sample.labels)
                 assert series not in found, f"{series} is there twice"
                 found[series] = sample.value
+                if family.type in ("counter", "histogram"):
+                    counting.add(series)
                 if family.type == "counter" and not series[0].endswith("_container"):
                     assert sample.value >= self.counters.get(series, 0)
                     self.counters[series] = sample.value
-        assert self.counters.keys() <= found.keys()
+        assert {series for series, count in self.counters.items() if count} <= found.keys()
+        self.check_beginnings({series: found[series] for series in counting}, figures[0])
         return found
+
+    def check_beginnings(self, counters: dict[Key, float], figures: PartitionFigures) -> None:
+        """RE-8: a counter was there before its first event, unless its queue was not."""
+        begun = counters.keys() - self.seen if self.seen else set()
+        assert {series for series in begun if queue_of(series) in self.leaves | {None}} == set()
+        self.seen |= counters.keys()
+        leaves = [path for path, queue in figures.queues.items() if queue.is_leaf]
+        self.leaves = {*leaves, *map(name_part, leaves)}
 
 
 def naive(facts: list[fact.Fact]) -> dict[Key, float]:
@@ -118,6 +140,7 @@ def test_metrics_are_what_facts_and_state_say(seed: int) -> None:
     history = draw_history(seed)
     world = World(history.config, LARGE)
     scraped = Scraped(world)
+    scraped.scrape()
     for batch in history.batches:
         world.play([batch])
         state = world.scheduler.state
@@ -125,9 +148,11 @@ def test_metrics_are_what_facts_and_state_say(seed: int) -> None:
         expected = naive(world.facts)
         assert {series: found.get(series) for series in expected} == expected
         counted = {series for series in found if series[0].endswith("_queue_container")}
-        assert counted <= expected.keys()
-        assert labels_of(found, "yunikorn_queue_resource", "queue") == set(state.tree.nodes)
-        assert labels_of(found, "yunikorn_queue_app", "queue") <= set(state.tree.nodes) | {""}
+        assert {series for series in counted if found[series]} <= expected.keys()
+        assert labels_of(found, "yunikorn_queue_resource", "queue") <= set(state.tree.nodes)
+        assert labels_of(found, "yunikorn_queue_app", "queue") == {
+            path for path, node in state.tree.nodes.items() if node.is_leaf
+        } | {""}
         pending = sum(len(application.asks) for application in state.applications.values())
         assert sum(count for (name, _), count in found.items() if name == "ykactor_pending_asks") == pending
         running = sum(len(node.allocations) for node in world.core.registry.nodes.values())

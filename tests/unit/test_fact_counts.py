@@ -56,13 +56,13 @@ def test_an_application_that_goes_on_was_accepted_before() -> None:
     resumed = [changed(states.ACCEPTED), changed(states.RESUMING), changed(states.ACCEPTED), changed(states.FAILED)]
     counts = counted(*resumed, *resumed)
     assert counts.submissions["accepted"] == 2
-    assert counts.applications == {"failed": 2}
+    assert counts.applications == {"completed": 0, "failed": 2}
 
 
 def test_what_has_ended_survives_its_queue() -> None:
     """The rest goes with it."""
     counts = counted(changed(ApplicationState.COMPLETED), fact.QueueRemoved(2 * S, "root.a"))
-    assert counts.ended == {"root.a": {"completed": 1}}
+    assert counts.ended == {"": {"rejected": 0}, "root.a": {"completed": 1}}
     assert counts.queues.of("root.a").counts["completed"] == 0
 
 

@@ -269,8 +269,10 @@ def test_ending_a_registration() -> None:
 
 
 def test_reloading() -> None:
-    """SE-71: any operator may, also one that may not send a configuration: the daemon follows the file anyway."""
-    assert check(identity(OPERATOR, queues=frozenset({"root.a"})), OPERATOR, si.ReloadConfiguration()) is None
+    """SE-71: also an operator that may not send a configuration, but none that is limited: the answer is about all."""
+    assert check(identity(OPERATOR), OPERATOR, si.ReloadConfiguration()) is None
+    for limited in (identity(OPERATOR, queues=frozenset({"root.a"})), identity(OPERATOR, partitions=Names.of(["default"]))):
+        assert check(limited, OPERATOR, si.ReloadConfiguration()) is not None
 
 
 def test_subscribing() -> None:

@@ -21,7 +21,7 @@ def figures() -> PartitionFigures:
     types = {"vcore": 1, "memory": 2**30, "nvidia.com/gpu": 3}
     amounts = dict.fromkeys(("guaranteed", "max", "allocated", "pending", "preempting"), types)
     paths = [QueuePath(f"root.p{number % 50}.q{number}") for number in range(QUEUES)]
-    queues = {path: QueueFigures(0, dict(amounts), Counter(running=2, accepted=1)) for path in paths}
+    queues = {path: QueueFigures(True, dict(amounts), Counter(running=2, accepted=1)) for path in paths}
     return PartitionFigures(HERE, queues)
 
 
@@ -29,7 +29,7 @@ def once() -> float:
     to, counts, read = Exposition(), FactCounts({HERE}), figures()
     for path in read.queues:
         counts.queues.of(path).counts["allocated"] += 1
-    counts.ended = {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
+    counts.ended |= {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
 
     def scrape() -> Pausing[list[bytes]]:
         yield from yunikorn.add_queues(to, [read], counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from samplefacts import S
@@ -21,10 +22,15 @@ from ykactor.surfaces.metrics.series import SeriesOfQueues
 ASK = Ask(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1}), 0, 1)
 
 
-def queue(applications_max: int = 0, running: int = 0, **amounts: Resource) -> QueueFigures:
+STATES = ("new", "accepted", "running", "resuming", "failing", "completing", "completed", "failed")
+
+
+def queue(applications_max: int = 0, running: int = 0, *, is_leaf: bool = True, **amounts: Resource) -> QueueFigures:
     states = ("guaranteed", "max", "allocated", "pending", "preempting")
     applications = Counter({"running": running} if running else {})
-    return QueueFigures(applications_max, {state: dict(amounts.get(state, {})) for state in states}, applications)
+    slots = {"apps": applications_max} if applications_max else {}
+    of_states = {state: dict(amounts.get(state, {})) for state in states}
+    return QueueFigures(is_leaf, of_states | {"maxRunningApps": slots}, applications)
 
 
 def partition(name: str = "default", /, **queues: QueueFigures) -> PartitionFigures:
@@ -52,15 +58,44 @@ class Scrapes:
 def test_partitions_are_added_up() -> None:
     """Equal paths of two partitions share a series."""
     first = partition(root=queue(3, 1, allocated={"vcore": 5}, max={"vcore": 9}))
-    found = Scrapes().lines(first, partition("gpu", root=queue(2, 4, allocated={"vcore": 7}, max={"gpu": 1})))
-    assert found == {
+    found = Scrapes().lines(first, partition("gpu", root=queue(2, 4, allocated={"vcore": 7}, max={"vcore": 1})))
+    assert {line for line in found if 'queue="root"' in line and not line.endswith(" 0")} == {
         'yunikorn_queue_app{queue="root",state="running"} 5',
-        'yunikorn_queue_resource{queue="root",resource="vcore",state="guaranteed"} 0',
-        'yunikorn_queue_resource{queue="root",resource="gpu",state="guaranteed"} 0',
-        'yunikorn_queue_resource{queue="root",resource="vcore",state="max"} 9',
-        'yunikorn_queue_resource{queue="root",resource="gpu",state="max"} 1',
+        'yunikorn_queue_resource{queue="root",resource="vcore",state="max"} 10',
         'yunikorn_queue_resource{queue="root",resource="vcore",state="allocated"} 12',
         'yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 5',
+    }
+
+
+def test_what_is_not_limited_has_no_value() -> None:
+    """RE-7: 0 would say that nothing is allowed; of several queues the sum is limited only where each of them is."""
+    unlimited, forbidden = queue(max={"gpu": 2}), queue(1, max={"vcore": 0, "gpu": 0}, guaranteed={"vcore": 3})
+    alone = Scrapes().lines(partition(root__a=unlimited, root__b=forbidden), has_old_names=True)
+    assert {line for line in alone if re.search(r'state="(max|guaranteed|maxRunningApps)"', line)} == {
+        'yunikorn_queue_resource{queue="root.a",resource="gpu",state="max"} 2',
+        'yunikorn_root_a_queue_resource{resource="gpu",state="max"} 2',
+        'yunikorn_queue_resource{queue="root.b",resource="vcore",state="guaranteed"} 3',
+        'yunikorn_root_b_queue_resource{resource="vcore",state="guaranteed"} 3',
+        *(f'yunikorn_queue_resource{{queue="root.b",resource="{name}",state="max"}} 0' for name in ("vcore", "gpu")),
+        *(f'yunikorn_root_b_queue_resource{{resource="{name}",state="max"}} 0' for name in ("vcore", "gpu")),
+        'yunikorn_queue_resource{queue="root.b",resource="apps",state="maxRunningApps"} 1',
+        'yunikorn_root_b_queue_resource{resource="apps",state="maxRunningApps"} 1',
+    }
+    together = Scrapes().lines(partition(root__a=unlimited), partition("gpu", root__a=forbidden))
+    assert {line for line in together if re.search(r'state="(max|guaranteed|maxRunningApps)"', line)} == {
+        'yunikorn_queue_resource{queue="root.a",resource="gpu",state="max"} 2',
+        'yunikorn_queue_resource{queue="root.a",resource="vcore",state="guaranteed"} 3',
+    }
+
+
+def test_counters_of_a_queue_are_there_before_it_has_anything() -> None:
+    """RE-8: an increase from nothing to 1 is none to Prometheus. Parents have no applications of their own."""
+    assert Scrapes().lines(partition(root=queue(is_leaf=False), root__a=queue())) == {
+        *(f'yunikorn_queue_app{{queue="root.a",state="{state}"}} 0' for state in STATES),
+        *(f'yunikorn_queue_app_total{{queue="root.a",state="{state}"}} 0' for state in ("completed", "failed")),
+        *(f'yunikorn_root_a_queue_container{{state="{state}"}} 0' for state in ("allocated", "released")),
+        'yunikorn_queue_app{queue="",state="rejected"} 0',
+        'yunikorn_queue_app_total{queue="",state="rejected"} 0',
     }
 
 
@@ -70,7 +105,7 @@ def test_queues_beyond_the_bound_are_added_up() -> None:
     scrapes.counts.queues = SeriesOfQueues(2)
     queues = {path: queue(allocated={"vcore": 1}) for path in ("root", "root__a", "root__b", "root__c")}
     found = scrapes.lines(partition(**queues))
-    assert {line for line in found if "allocated" in line} == {
+    assert {line for line in found if "queue_resource" in line and "allocated" in line} == {
         f'yunikorn_queue_resource{{queue="{name}",resource="vcore",state="allocated"}} {amount}'
         for name, amount in (("root", 1), ("root.a", 1), ("other", 2))
     }
@@ -94,8 +129,8 @@ def test_what_was_shown_goes_to_zero_and_goes_with_its_queue() -> None:
     found = scrapes.lines(partition(root__a=queue()))
     assert 'yunikorn_queue_app{queue="root.a",state="running"} 0' in found
     assert 'yunikorn_queue_resource{queue="root.a",resource="vcore",state="allocated"} 0' in found
-    assert 'yunikorn_queue_resource{queue="root.a",resource="vcore",state="guaranteed"} 0' in found
-    assert scrapes.lines(partition()) == set()
+    assert [line for line in found if "guaranteed" in line] == []
+    assert [line for line in scrapes.lines(partition()) if 'queue=""' not in line] == []
 
 
 def test_applications_that_have_ended() -> None:
@@ -107,11 +142,11 @@ def test_applications_that_have_ended() -> None:
     gone = {
         'yunikorn_queue_app{queue="",state="rejected"} 1',
         'yunikorn_queue_app_total{queue="root.a",state="completed"} 1',
+        'yunikorn_queue_app_total{queue="root.a",state="failed"} 0',
         'yunikorn_queue_app_total{queue="",state="rejected"} 1',
     }
     there = scrapes.lines(partition(root__a=queue()))
-    assert there - gone == {
+    assert {line for line in there - gone if not line.endswith(" 0")} == {
         'yunikorn_queue_app{queue="root.a",state="completed"} 1',
-        'yunikorn_queue_resource{queue="root.a",resource="apps",state="maxRunningApps"} 0',
     }
     assert scrapes.lines(partition()) == gone

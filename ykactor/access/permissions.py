@@ -302,7 +302,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.ExpectNoAllocations: {
         Role.OPERATOR: _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),
     },
-    si.ReloadConfiguration: {Role.OPERATOR: _asked(si.ReloadConfiguration, "id")},
+    si.ReloadConfiguration: {Role.OPERATOR: Gate(_limit_of_sight, _asked(si.ReloadConfiguration, "id"))},
     si.ReleaseResourceManager: {
         Role.OPERATOR: _asked(si.ReleaseResourceManager, "id forget_epoch", rm_id=Gate(_limit_of_queues)),
     },

@@ -7,17 +7,20 @@ what the command has left in its process group.
 """
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import trio
 
 from ykactor.core.values.quantities import quantity_text
 from ykactor.local.isolation import Isolation
 from ykactor.local.model import Ended, Job, Task
+from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_small
 
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
 # ``exec`` find programs only, whatever the environment makes of their names.
@@ -29,6 +32,10 @@ echo $? > "$YKACTOR_ATTEMPT/exit"
 kill -KILL 0
 """
 _ATTEMPT = "YKACTOR_ATTEMPT"
+#: What the shell writes: a process number, which Linux keeps below 2**22, and an exit code.
+_PID, _EXIT, _EXIT_MAX = re.compile(rb"[1-9]\d{0,6}\n"), re.compile(rb"\d{1,3}\n"), 255
+#: Instead of a number, in an attempt that must not begin.
+_FORBIDDEN = b"forbidden\n"
 _VANISHED = "its process has vanished: it was killed from outside, or the machine had no memory left"
 
 
@@ -49,6 +56,8 @@ class Processes:
         self._grace_s = grace_s
         #: Shells that this program has started, by attempt: they stay as zombies until they are waited for.
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
+        #: Attempts of which the end is waited for.
+        self._watched: set[Path] = set()
 
     def attempt(self, task: Task) -> Path:
         """The directory of the present attempt."""
@@ -65,7 +74,7 @@ class Processes:
         attempt = self.attempt(task)
         try:
             attempt.mkdir(parents=True, exist_ok=True)
-            with (attempt / "out").open("ab") as output, (attempt / "err").open("ab") as errors:
+            with _appended(attempt / "out") as output, _appended(attempt / "err") as errors:
                 self._children[attempt] = subprocess.Popen(
                     [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", *job.arguments],
                     stdin=subprocess.DEVNULL,
@@ -75,38 +84,55 @@ class Processes:
                     env=environment(job, task, attempt, self._isolation.environ),
                     start_new_session=True,
                 )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, Unreadable) as error:
             raise NotStarted(f"the command cannot be started: {error}") from None
 
     def has_begun(self, task: Task) -> bool:
-        return (self.attempt(task) / "pid").exists()
+        return is_there(self.attempt(task) / "pid")
 
     def forbid(self, task: Task) -> None:
-        """Let an attempt that has not begun never begin, also if its shell is on its way."""
+        """Let an attempt that has not begun never begin, also if its shell is on its way.
+
+        Where a job has made this impossible, the attempt begins and is ended.
+        """
         attempt = self.attempt(task)
-        attempt.mkdir(parents=True, exist_ok=True)
         mark = attempt / "pid.forbidden"
-        mark.write_text("forbidden\n")
-        with suppress(FileExistsError):
+        with suppress(OSError):
+            attempt.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError), open(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(_FORBIDDEN)
             (attempt / "pid").hardlink_to(mark)
 
     async def wait(self, task: Task) -> Ended:
-        """Wait until the process of the task has ended, with all that it has left in its group."""
+        """Wait until the process of the task has ended, with all that it has left in its group.
+
+        If nothing says how it has ended, nothing says either that its number is the right one: then all of it is ended.
+        """
         attempt = self.attempt(task)
+        self._watched.add(attempt)
         child = await self._reaped(attempt)
-        pid = _number(attempt / "pid")
-        if pid is not None and pid != child:  # of an earlier run of this program
-            await _gone(pid, attempt)
-        if pid is not None:
-            await _kill_group(pid, attempt)
+        with suppress(Unreadable):
+            pid = _pid(attempt)
+            if pid is not None and pid != child:  # of an earlier run of this program
+                await _gone(pid, attempt)
+            if pid is not None:
+                await _kill_group(pid, attempt)
+        ended = self.ended(task)
+        if ended.exit_code is None:
+            await _kill_all(attempt)
         await self._isolation.clean(task)
-        return self.ended(task)
+        self._watched.discard(attempt)
+        return ended
 
     def ended(self, task: Task) -> Ended:
         """What is known of a process that has ended."""
         attempt = self.attempt(task)
-        code = _number(attempt / "exit")
-        if code is None and not (attempt / "pid").exists():
+        try:
+            _pid(attempt)
+            code = _exit_code(attempt)
+        except Unreadable as reason:
+            return Ended(None, f"its state cannot be read: {reason}")
+        if code is None and not is_there(attempt / "pid"):
             return Ended(None, "it could not say that it has begun: is the disk full?")
         return Ended(code, "" if code is not None else _VANISHED)
 
@@ -117,8 +143,9 @@ class Processes:
             while not self._signal(attempt, signal.SIGTERM):  # noqa: ASYNC110 (a shell tells nobody that it begins)
                 await trio.sleep(0.01)
             await trio.sleep(self._grace_s)
-        if not self._signal(attempt, signal.SIGKILL) and attempt in self._children:
-            self._children[attempt].kill()
+        if attempt in self._watched:
+            self._signal(attempt, signal.SIGKILL)
+            await _kill_all(attempt)
 
     async def _reaped(self, attempt: Path) -> int | None:
         """Wait for the shell that this program has started; its process number."""
@@ -131,12 +158,19 @@ class Processes:
         return child.pid
 
     def _signal(self, attempt: Path, number: signal.Signals) -> bool:
-        """Whether the process has begun; it may have ended."""
-        pid = _number(attempt / "pid")
-        if pid is not None and _is_of(pid, attempt):
+        """Signal the process groups of an attempt; True if it has begun. It may have ended."""
+        try:
+            pid = _pid(attempt)
+            has_begun = pid is not None
+        except Unreadable:
+            pid, has_begun = None, True
+        groups = {pid} if pid is not None and _is_of(pid, attempt) else set()
+        if attempt in self._children and (has_begun or number == signal.SIGKILL):
+            groups.add(self._children[attempt].pid)
+        for group in groups:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, number)
-        return pid is not None
+                os.killpg(group, number)
+        return has_begun
 
 
 def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) -> dict[bytes, bytes]:
@@ -157,17 +191,47 @@ def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) ->
     return inherited | {os.fsencode(name): os.fsencode(value) for name, value in own.items()}
 
 
-def _number(path: Path) -> int | None:
-    """The number in a file; None if the file is not there, or not written yet."""
-    try:
-        text = path.read_text().strip()
-    except OSError:
+def _appended(path: Path) -> BinaryIO:
+    """A file of an attempt, for what the command writes. The job, or one before it, may have put something else there.
+
+    Raises:  Unreadable.
+    """
+    descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.set_blocking(descriptor, True)
+    if os.fstat(descriptor).st_nlink != 1:
+        os.close(descriptor)
+        raise Unreadable(f"{path.name}: found a file with another name too, expected one of this attempt")
+    return open(descriptor, "ab")
+
+
+def _pid(attempt: Path) -> int | None:
+    """The number of the process of an attempt; None if it has not begun, or never will.
+
+    Raises:  Unreadable.
+    """
+    content = read_small(attempt / "pid")
+    if content is None or content == _FORBIDDEN:
         return None
-    return int(text) if text.isdecimal() else None
+    if _PID.fullmatch(content) is None:
+        raise Unreadable(f"pid: found {content!r}, expected the number of a process")
+    return int(content)
+
+
+def _exit_code(attempt: Path) -> int | None:
+    """The exit code of an attempt; None if it has not ended, or could not say so.
+
+    Raises:  Unreadable.
+    """
+    content = read_small(attempt / "exit")
+    if content is None:
+        return None
+    if _EXIT.fullmatch(content) is None or int(content) > _EXIT_MAX:
+        raise Unreadable(f"exit: found {content!r}, expected a number up to {_EXIT_MAX}")
+    return int(content)
 
 
 def _is_of(pid: int, attempt: Path) -> bool:
-    """Whether a process belongs to the attempt: its number may be that of another one by now."""
+    """True if a process belongs to the attempt: its number may be that of another one by now."""
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -191,16 +255,29 @@ async def _kill_group(pid: int, attempt: Path) -> None:
         await _gone(member, attempt)
 
 
+async def _kill_all(attempt: Path) -> None:
+    """All processes of an attempt, wherever they have gone, until there are none."""
+    while members := [pid for pid in _processes() if _is_of(pid, attempt)]:
+        for member in members:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(member, signal.SIGKILL)
+        for member in members:
+            await _gone(member, attempt)
+
+
 def _group(pid: int) -> list[int]:
     """The processes in a process group."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[2]) == pid:
-                    found.append(int(entry.name))
+    for member in _processes():
+        with suppress(OSError):
+            fields = Path(f"/proc/{member}/stat").read_bytes().rpartition(b")")[2].split()  # its name may be any bytes
+            if int(fields[2]) == pid:
+                found.append(member)
     return found
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 async def _gone(pid: int, attempt: Path) -> None:

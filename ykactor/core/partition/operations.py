@@ -26,8 +26,9 @@ def may_operate(operator: Operator, path: QueuePath) -> bool:
 
 def unknown_application(registry: Registry, application_id: ApplicationID, operator: Operator | None) -> str:
     """Why the application does not exist, for who asks (SE-26), or ""."""
-    path = registry.applications.get(application_id)
-    if path is not None and (operator is None or may_operate(operator, path)):
+    path = registry.applications.get(application_id, QueuePath(""))
+    # Asked of what does not exist too: the same work for it as for what must not be seen.
+    if (operator is None or may_operate(operator, path)) and path:
         return ""
     return f"failed to find application {brief(application_id)}"
 

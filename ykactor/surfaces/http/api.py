@@ -156,8 +156,8 @@ class Api:
 
     async def _application(self, request: Request, partition: PartitionName, path: QueuePath | None) -> Response:
         """An application, also only if it is in a queue."""
-        name, registry = ApplicationID(request.path_params["app"]), self._published.gateway.registry(partition)
-        found = registry.leaf_of(name).applications.get(name) if name in registry.applications else None
+        name = ApplicationID(request.path_params["app"])
+        found = self._published.seen_application(request, partition, name)
         is_small = found is None or applications.are_small([found])
         read = partial(applications.one, application_id=name, queue=path)
         return await self._published.answer(

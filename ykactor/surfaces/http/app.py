@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.connections import Application
-from ykactor.surfaces.http.replies import RefusedError, cors, reply
+from ykactor.surfaces.http.replies import RefusedError, cors, reply, with_query
 from ykactor.surfaces.http.route import Endpoint, Route
 from ykactor.surfaces.http.route_tree import RouteTree
 from ykactor.surfaces.http.views import caller_of
@@ -96,8 +96,7 @@ async def _elsewhere(repairs: list[tuple[re.Pattern[str], Route]], request: Requ
         match = pattern.fullmatch(path)
         if match is not None and request.url.path != (target := _filled(route.path, match)):
             status = 301 if request.method == "GET" else 308
-            query = f"?{request.url.query}" if request.url.query else ""
-            return RedirectResponse(quote(target, safe=_PLAIN) + query, status)
+            return RedirectResponse(with_query(quote(target, safe=_PLAIN), request), status)
     return PlainTextResponse("404 page not found\n", 404)
 
 

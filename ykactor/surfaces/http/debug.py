@@ -19,19 +19,23 @@ from ykactor.surfaces.http.history import History
 from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.published import Published, Reading
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
-from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, pieces, reply
+from ykactor.surfaces.http.replies import JSON, TEXT, Streamed, Write, allowed_methods, cors, pieces, reply, with_query
 from ykactor.surfaces.http.views import check_sees_all
 from ykactor.wire.rest.codec import encode
 
 
-async def to_stack(_: Request) -> Response:
+async def to_stack(request: Request) -> Response:
     """``/ws/v1/stack``."""
-    return RedirectResponse("/debug/stack", 301)
+    return _moved(request, "/debug/stack")
 
 
-async def to_dump(_: Request) -> Response:
+async def to_dump(request: Request) -> Response:
     """``/ws/v1/fullstatedump``."""
-    return RedirectResponse("/debug/fullstatedump", 301)
+    return _moved(request, "/debug/fullstatedump")
+
+
+def _moved(request: Request, target: str) -> Response:
+    return RedirectResponse(with_query(target, request), 301)
 
 
 class Debug:
@@ -47,7 +51,7 @@ class Debug:
     async def stack(self, request: Request) -> Response:
         """``/debug/stack``: where each task and thread is."""
         check_sees_all(request)
-        return await reply(request, Page(200, [*await _of_tasks(), "".join(_of_threads()).encode()]))
+        return await reply(request, Page(200, [*await _of_tasks(), "".join(_of_threads()).encode()]), TEXT)
 
     async def dump(self, request: Request) -> Response:
         """``/debug/fullstatedump``: the answers of many routes in one document, one dump at a time."""

@@ -54,22 +54,32 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
-    content = {} if schema is None else {"content": {_JSON: {"schema": schema}}}
+    plain = {kind: {"schema": {"type": "string"} if kind.startswith("text/") else {}} for kind in route.media_types}
+    content = (
+        {"content": plain} if schema is None and plain else {} if schema is None else {"content": {_JSON: {"schema": schema}}}
+    )
     statuses = sorted({*route.statuses, *_ALWAYS, *(_OF_NOBODY if route.role is not None else ())})
-    error = {"content": {_JSON: {"schema": {"$ref": _REF.format(name="Error")}}}} if route.role is not None else {}
+    error = {"content": {_JSON: {"schema": {"$ref": _REF.format(name="Error")}}}} if route.role is not None else content
     responses = {str(route.success): {"description": "found", **content}}
     responses |= {str(status): {"description": _MEANINGS[status], **error} for status in statuses}
     operation: dict[str, Any] = {
         "summary": route.summary,
-        "operationId": re.sub(r"[^a-z]+", "-", route.path.lower()).strip("-"),
+        "operationId": _operation_id(route),
         "parameters": [*_parameters(route)],
         "responses": responses,
     }
-    if route.method == "POST":
-        operation["requestBody"] = {"content": {"*/*": {"schema": {"type": "string"}}}}
+    if route.body:
+        operation["requestBody"] = {"required": True, "content": {route.body: {"schema": {"type": "string"}}}}
     if route.role is not None:
         operation["security"] = [{"bearer": []}, {}]  # the second one without an access file
     return operation
+
+
+def _operation_id(route: Route) -> str:
+    """Such as ``getQueueApplicationsByState``: the method, and the words of the path without the partition, which most have."""
+    path = route.path.removeprefix("/ws/v1").removeprefix("/partition/{partition}").replace("{state}", "by-state")
+    words = re.findall(r"[a-z]+", re.sub(r"\{\w+\}", "", path))
+    return route.method.lower() + "".join(map(str.capitalize, words))
 
 
 def _parameters(route: Route) -> Iterator[dict[str, Any]]:
@@ -78,4 +88,6 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(route.parameters.get(name, AnyName))}
     for name, kind in route.parameters.items():
         if name not in names:
-            yield {"name": name, "in": "query", "schema": msgspec.json.schema(kind)}
+            schema = msgspec.json.schema(kind)
+            form = {"style": "form", "explode": False} if schema.get("type") == "array" else {}
+            yield {"name": name, "in": "query", "schema": schema, **form}

@@ -15,9 +15,10 @@ from starlette.responses import Response
 from ykactor.access.view import View
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.reading import read_partition
+from ykactor.core.objects.application import Application
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http.allowance import IDLE_SHARE, READ_SHARE, STALE_MAX_S, Allowance
 from ykactor.surfaces.http.effort import Effort
@@ -80,8 +81,16 @@ class Published:
     def check_queue(self, request: Request, partition: PartitionName, path: QueuePath) -> None:
         """Refuse a queue that does not exist, or that who asks does not see."""
         view = view_for(request)
-        if path not in self.gateway.registry(partition).queues or not (view is None or view.shows_queue(path)):
+        is_seen = view is None or view.shows_queue(path)
+        if not is_seen or path not in self.gateway.registry(partition).queues:
             raise RefusedError(404, NO_QUEUE)
+
+    def seen_application(self, request: Request, partition: PartitionName, name: ApplicationID) -> Application | None:
+        """The application, as it is at present; None if it does not exist, or the caller may not see it."""
+        view, registry = view_for(request), self.gateway.registry(partition)
+        path = registry.applications.get(name, QueuePath(""))
+        is_seen = view is None or view.shows_queue(path)
+        return registry.leaf(path).applications.get(name) if is_seen and path else None
 
     async def answer(
         self,

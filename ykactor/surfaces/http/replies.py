@@ -15,7 +15,7 @@ from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
-JSON = "application/json; charset=UTF-8"
+JSON, TEXT = "application/json; charset=UTF-8", "text/plain; charset=utf-8"
 #: Headers of an answer that is short, of one that could be compressed, and of one that is.
 _SHORT: tuple[tuple[str, str], ...] = ()
 PLAIN = (("Vary", "Accept-Encoding"),)
@@ -132,6 +132,11 @@ async def reply(request: Request, page: Page, media_type: str = JSON, headers: d
             parts, encoding = await page.zipped(), ZIPPED
     shown = {**cors(allowed_methods(request)), **(headers or {})}
     return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))
+
+
+def with_query(target: str, request: Request) -> str:
+    """A path with the query of the request, for a redirection."""
+    return f"{target}?{request.url.query}" if request.url.query else target
 
 
 def allowed_methods(request: Request) -> str:

@@ -25,6 +25,8 @@ class Route(Struct, frozen=True):
         role: that the caller needs; None: it needs no proof (SE-62).
         other_role: one that will do as well.
         success: the status of an answer.
+        media_types: of an answer without a type, if it has a body.
+        body: the media type of the body of a request; "" if it has none.
     """
 
     path: str
@@ -37,6 +39,8 @@ class Route(Struct, frozen=True):
     role: Role | None = Role.READER
     other_role: Role | None = None
     success: int = 200
+    media_types: tuple[str, ...] = ()
+    body: str = ""
 
     @property
     def methods(self) -> str:

@@ -11,6 +11,7 @@ from ykactor.surfaces.http.services import Services
 from ykactor.wire.rest import checks, events, types, usage
 
 _P = "/ws/v1/partition/{partition}"
+_JSON, _TEXT = "application/json", "text/plain"
 
 
 def routes(to: Services) -> list[Route]:
@@ -97,9 +98,20 @@ def routes(to: Services) -> list[Route]:
             {"start": schemas.Start, "count": schemas.Count},
         ),
         Route(
-            "/ws/v1/events/stream", to.events.stream, "Events as they occur, one a line", None, (400,), {"count": schemas.Start}
+            "/ws/v1/events/stream",
+            to.events.stream,
+            "Events as they occur, one a line",
+            None,
+            (400,),
+            {"count": schemas.Start},
+            media_types=(_JSON,),
         ),
-        Route("/ws/v1/config", to.configuration.config, "The configuration in force, as YAML or JSON"),
+        Route(
+            "/ws/v1/config",
+            to.configuration.config,
+            "The configuration in force, as YAML or JSON",
+            media_types=("application/x-yaml", _JSON),
+        ),
         Route(
             "/ws/v1/validate-conf",
             to.configuration.validate,
@@ -107,17 +119,23 @@ def routes(to: Services) -> list[Route]:
             checks.Verdict,
             (408, 413),
             method="POST",
+            body="application/yaml",
         ),
         Route("/ws/v1/stack", debug.to_stack, "Leads to /debug/stack", success=301),
         Route("/ws/v1/fullstatedump", debug.to_dump, "Leads to /debug/fullstatedump", success=301),
-        Route("/debug/stack", to.debug.stack, "Where tasks and threads are"),
-        Route("/debug/fullstatedump", to.debug.dump, "The whole state"),
+        Route("/debug/stack", to.debug.stack, "Where tasks and threads are", media_types=(_TEXT,)),
+        Route("/debug/fullstatedump", to.debug.dump, "The whole state", media_types=(_JSON,)),
         Route(
-            "/ws/v1/metrics", to.metrics.metrics, "Metrics for Prometheus, as a text", role=Role.METRICS, other_role=Role.READER
+            "/ws/v1/metrics",
+            to.metrics.metrics,
+            "Metrics for Prometheus, as a text",
+            role=Role.METRICS,
+            other_role=Role.READER,
+            media_types=(_TEXT,),
         ),
         Route("/ws/v1/session", to.websockets.session, "Who asks, and where the websockets are", types.Session),
-        Route("/livez", to.health.live, "Whether the daemon answers", role=None),
-        Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None),
+        Route("/livez", to.health.live, "Whether the daemon answers", role=None, media_types=(_TEXT,)),
+        Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None, media_types=(_TEXT,)),
     ]
     document = openapi.document(found)
     return [

@@ -1,7 +1,7 @@
 """What the parameters of routes may be, for the OpenAPI document; ``parameters`` checks them.
 
-A value of the document is never refused. More is taken: names in other cases, several columns with commas between them, days as
-dates, and names with a slash, which has to be encoded twice.
+A value of the document is never refused. More is taken: names in other cases, and names with a slash, which has to be encoded
+twice.
 """
 
 from __future__ import annotations
@@ -27,8 +27,15 @@ Ended = Literal["active", "completed", "rejected"]
 Active = Literal["active"]
 
 #: Of accounts: what they are summed up by, and the first or last day.
-By = Annotated[str, Meta(pattern=f"^({'|'.join(Column)})$", description="several, each once, with commas between them")]
-Day = Annotated[str, Meta(pattern="^[1-9][0-9]{0,3}d$", description="also a day, such as 2027-01-31")]
+_Column = Annotated[str, Meta(extra_json_schema={"enum": [*Column]})]
+By = Annotated[list[_Column], Meta(min_length=1, extra_json_schema={"uniqueItems": True})]
+Day = Annotated[
+    str,
+    Meta(
+        description="a number of days before today, a date, or a time with its zone",
+        extra_json_schema={"anyOf": [{"pattern": "^[1-9][0-9]{0,3}d$"}, {"format": "date"}, {"format": "date-time"}]},
+    ),
+]
 
 #: Of events.
 Start = Annotated[int, Meta(ge=0, le=2**63 - 1)]

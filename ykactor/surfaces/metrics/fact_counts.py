@@ -38,7 +38,8 @@ NO_QUEUE = QueuePath("")
 #: Upper bounds of waiting times, in seconds.
 WAITS_S = (0.01, 0.1, 1, 10, 60, 300, 1800, 3600, 21_600, 86_400)
 _STATES_ENDED = {ApplicationState.COMPLETED: "completed", ApplicationState.FAILED: "failed"}
-ENDED = tuple(_STATES_ENDED.values())
+#: The states in which applications of a leaf end, that of applications in no queue, and those of containers of a queue.
+ENDED, REJECTED, CONTAINERS = tuple(_STATES_ENDED.values()), ("rejected",), ("allocated", "released")
 
 
 def _zeros(names: Iterable[str]) -> Counter[str]:
@@ -70,11 +71,11 @@ class FactCounts:
     def __init__(self, partitions: Container[PartitionName]) -> None:
         self._partitions = partitions
         self.queues = SeriesOfQueues()
-        self.ended: dict[QueuePath, Counter[str]] = {}
-        self.containers: Counter[str] = Counter()
-        self.submissions: Counter[str] = Counter()
-        self.applications: Counter[str] = Counter()
-        self.nodes: Counter[str] = Counter()
+        self.ended: dict[QueuePath, Counter[str]] = {NO_QUEUE: _zeros(REJECTED)}
+        self.containers = _zeros(("allocated", "released", "rejected", "error"))
+        self.submissions = _zeros(("new", "accepted", "rejected"))
+        self.applications = _zeros(ENDED)
+        self.nodes = _zeros(("failed", "decommissioned"))
         self.waits = Histogram(WAITS_S)
         self.preemptions = _zeros(PreemptionKind)
         self.victims = _zeros(PreemptionKind)
@@ -175,9 +176,12 @@ class FactCounts:
     def _on_application_left(self, partition: PartitionName, fact: ApplicationLeft) -> None:
         self._resuming.discard((partition, fact.application_id))
 
+    def has_own_ends(self, path: QueuePath) -> bool:
+        """True if the applications that end in a queue are counted under its own name."""
+        return path in self.ended or len(self.ended) < QUEUES_MAX
+
     def _ended(self, path: QueuePath) -> Counter[str]:
-        known = path if path in self.ended or len(self.ended) < QUEUES_MAX else OTHER
-        return self.ended.setdefault(known, Counter())
+        return self.ended.setdefault(path if self.has_own_ends(path) else OTHER, Counter())
 
     # ---- nodes and queues
 

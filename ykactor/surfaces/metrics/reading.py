@@ -15,6 +15,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to, saturated, saturated_and_pruned
+from ykactor.surfaces.metrics.series import NAMES_MAX
 from ykactor.surfaces.metrics.waiting import by_reason
 
 #: Apache YuniKorn has no longer the state Starting, in which an application runs already.
@@ -32,25 +33,32 @@ BANDS_COUNT = 10
 _QUEUE_ITEMS = 5
 
 
+#: The amounts that are maxima: what is not there is not limited, while 0 allows nothing.
+_MAXIMA = ("max", "maxRunningApps")
+
+
 class QueueFigures(Struct, eq=False):
     """A queue, or the sum of several.
 
     Attributes:
+        is_leaf: whether it has applications.
+        amounts: ``guaranteed``, ``max``, ``allocated``, ``pending`` and ``preempting``, in base units; and ``maxRunningApps``.
         applications: live ones by state; of a leaf.
-        applications_max: 0 is no limit.
-        amounts: ``guaranteed``, ``max``, ``allocated``, ``pending`` and ``preempting``, in base units.
     """
 
-    applications_max: int
+    is_leaf: bool
     amounts: dict[str, Resource]
     applications: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: QueueFigures) -> None:
-        """Make it the sum of both."""
-        self.applications_max += other.applications_max
+        """Make it the sum of both; together they have a maximum only of types of which both have one."""
+        self.is_leaf |= other.is_leaf
         self.applications.update(other.applications)
         for kind, amount in other.amounts.items():
-            add_to(self.amounts[kind], amount)
+            own = self.amounts[kind]
+            for name in [name for name in own if kind in _MAXIMA and name not in amount]:
+                del own[name]
+            add_to(own, {name: quantity for name, quantity in amount.items() if kind not in _MAXIMA or name in own})
 
 
 class PartitionFigures(Struct, eq=False):
@@ -76,8 +84,9 @@ class PartitionFigures(Struct, eq=False):
 def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:
     """Read a partition, between two turns."""
     figures, pace = PartitionFigures(core.name), Pace()
+    nothing = dict.fromkeys(state.tree.root_max or {}, 0)
     for path, queue in state.tree.nodes.items():
-        figures.queues[path] = _queue(queue)
+        figures.queues[path] = _queue(queue, nothing if len(nothing) <= NAMES_MAX else {})
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
     for application in state.applications.values():
@@ -98,15 +107,18 @@ def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures
     return figures
 
 
-def _queue(queue: QueueNode) -> QueueFigures:
+def _queue(queue: QueueNode, nothing: Resource) -> QueueFigures:
+    """The figures of a queue; ``nothing`` has a 0 for each type that is shown although nothing of it is used."""
+    applications_max = queue.config.max_applications
     return QueueFigures(
-        queue.config.max_applications,
+        queue.is_leaf,
         {
             "guaranteed": saturated(queue.config.guaranteed or {}),
             "max": saturated(queue.max or {}),
-            "allocated": saturated_and_pruned(queue.allocated),
-            "pending": saturated_and_pruned(queue.pending),
-            "preempting": saturated_and_pruned(queue.preempting),
+            "allocated": nothing | saturated_and_pruned(queue.allocated),
+            "pending": nothing | saturated_and_pruned(queue.pending),
+            "preempting": nothing | saturated_and_pruned(queue.preempting),
+            "maxRunningApps": {"apps": applications_max} if applications_max else {},
         },
     )
 

@@ -16,11 +16,13 @@ from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.metrics.exposition import Exposition, Family, escaped, labels, name_part
-from ykactor.surfaces.metrics.fact_counts import ENDED, NO_QUEUE, FactCounts
-from ykactor.surfaces.metrics.reading import BANDS_COUNT, PartitionFigures, QueueFigures
+from ykactor.surfaces.metrics.fact_counts import CONTAINERS, ENDED, NO_QUEUE, REJECTED, FactCounts
+from ykactor.surfaces.metrics.reading import BANDS_COUNT, STATES, PartitionFigures, QueueFigures
 from ykactor.surfaces.metrics.series import QueueSeries
 
 RANGES = ("[0,10%]", *(f"({10 * band}%,{10 * band + 10}%]" for band in range(1, BANDS_COUNT)))
+#: The states of the live applications of a queue.
+_LIVE = tuple(dict.fromkeys(STATES.values()))
 #: The states of ``application_total`` that are counted now; those of queues are more.
 _TOTALS = ("running", "resuming", "failing", "completing")
 _APPLICATIONS, _AMOUNTS = "Applications of the queue by state.", "Amounts of the queue in base units."
@@ -35,20 +37,17 @@ class _Shown(NamedTuple):
     series: QueueSeries
 
     def applications(self) -> dict[str, int]:
-        """By state; those that have ended are counted while the queue is there."""
-        counts = self.series.counts
-        return self.series.with_zeros("applications", self.figures.applications) | {
-            state: counts[state] for state in ENDED if counts[state]
-        }
+        """Those of a leaf by state; those that have ended are counted while the queue is there."""
+        if not self.figures.is_leaf:
+            return {}
+        counts, live = self.series.counts, self.figures.applications
+        return {state: live[state] for state in _LIVE} | {state: counts[state] for state in ENDED}
 
     def amounts(self) -> dict[str, dict[str, int]]:
-        """By state and type. A type that one of the two limits has is 0 in the other."""
-        amounts, series = self.figures.amounts, self.series
-        known = series.with_zeros("limits", amounts["guaranteed"] | amounts["max"])
-        found = {state: {name: amounts[state].get(name, 0) for name in known} for state in ("guaranteed", "max")}
-        for state in ("allocated", "pending", "preempting"):
-            found[state] = series.with_zeros(state, amounts[state])
-        return found | {"maxRunningApps": {"apps": self.figures.applications_max}}
+        """By state and type. What has no guarantee or no maximum has no value of it: 0 would say that nothing is allowed."""
+        amounts = self.figures.amounts
+        used = {state: self.series.with_zeros(state, amounts[state]) for state in ("allocated", "pending", "preempting")}
+        return amounts | used
 
 
 def add_scheduler(to: Exposition, figures: Sequence[PartitionFigures], counts: FactCounts, times: Sequence[TurnTimes]) -> None:
@@ -121,7 +120,7 @@ def add_queues(
     if has_old_names:
         yield from _add_old_names(to, shown)
     yield from _add_containers(to, shown)
-    yield from _add_ended(to, counts)
+    yield from _add_ended(to, counts, shown)
 
 
 def _add_queue(to: Exposition, path: QueuePath, queue: _Shown) -> None:
@@ -140,9 +139,9 @@ def _add_containers(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausin
     pace = Pace()
     sums: dict[str, Counter[str]] = {}
     for path, queue in shown.items():
-        found = queue.series.counts
-        for state in ("allocated", "released"):
-            if found[state]:
+        found, is_shown = queue.series.counts, queue.figures.is_leaf
+        for state in CONTAINERS:
+            if is_shown or found[state]:
                 sums.setdefault(name_part(path), Counter())[state] += found[state]
         if pace.is_due():
             yield ()
@@ -152,14 +151,14 @@ def _add_containers(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausin
             yield ()
 
 
-def _add_ended(to: Exposition, counts: FactCounts) -> Pausing[None]:
+def _add_ended(to: Exposition, counts: FactCounts, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
     """Also of queues that are gone. Applications that were refused were in no queue."""
-    rejected = counts.ended.get(NO_QUEUE)
-    if rejected:
-        _add_counts(to.gauge("yunikorn_queue_app", _APPLICATIONS), "state", rejected, 'queue="",')
+    _add_counts(to.gauge("yunikorn_queue_app", _APPLICATIONS), "state", counts.ended[NO_QUEUE], 'queue="",')
     total = to.counter("yunikorn_queue_app_total", "Applications of the queue that have ended, also after the queue was removed.")
     pace = Pace()
-    for path, by_state in list(counts.ended.items()):  # a copy: more may end during a pause
+    empty = [path for path, queue in shown.items() if queue.figures.is_leaf and counts.has_own_ends(path)]
+    for path in dict.fromkeys([*counts.ended, *empty]):  # a copy: more may end during a pause
+        by_state = dict.fromkeys(REJECTED if path == NO_QUEUE else ENDED, 0) | counts.ended.get(path, Counter())
         _add_counts(total, "state", by_state, f"{labels(queue=path)},")
         if pace.is_due():
             yield ()
@@ -167,18 +166,21 @@ def _add_ended(to: Exposition, counts: FactCounts) -> Pausing[None]:
 
 def _add_old_names(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
     pace = Pace()
-    names: dict[str, tuple[Counter[str], dict[str, Counter[str]]]] = {}
+    sums: dict[str, QueueFigures] = {}
     for path, queue in shown.items():
-        applications, amounts = names.setdefault(name_part(path), (Counter(), {}))
-        applications.update(queue.applications())
-        for state, by_type in queue.amounts().items():
-            amounts.setdefault(state, Counter()).update(by_type)
+        amounts = {state: dict(by_type) for state, by_type in queue.amounts().items()}  # they may be added to
+        figures = QueueFigures(queue.figures.is_leaf, amounts, Counter(queue.applications()))
+        name = name_part(path)
+        if name in sums:
+            sums[name].add(figures)
+        else:
+            sums[name] = figures
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
-    for name, (applications, amounts) in names.items():
-        _add_counts(to.gauge(f"yunikorn_{name}_queue_app", _APPLICATIONS), "state", applications)
+    for name, figures in sums.items():
+        _add_counts(to.gauge(f"yunikorn_{name}_queue_app", _APPLICATIONS), "state", figures.applications)
         family = to.gauge(f"yunikorn_{name}_queue_resource", _AMOUNTS)
-        for state, by_type in amounts.items():
+        for state, by_type in figures.amounts.items():
             for resource, amount in by_type.items():
                 family.add(amount, f'resource="{escaped(resource)}",state="{state}"')
         if pace.is_due(_QUEUE_ITEMS):

@@ -16,7 +16,7 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.operations import full_path, may_operate
+from ykactor.core.partition.operations import full_path, may_operate, unknown_application
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import Pausing, in_parts
 
@@ -34,10 +34,12 @@ def name_of(wanted: OperatorAct) -> str:
 
 
 def look(registry: Registry, wanted: OperatorAct) -> str:
-    """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves."""
+    """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves, or is hidden."""
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
         return "" if queue is None else "not held" if queue.hold is None else f"held by {queue.hold.by}"
+    if unknown_application(registry, wanted.application_id, wanted.operator):
+        return ""
     application = _application(registry, wanted.application_id)
     if application is None:
         return ""

@@ -24,7 +24,7 @@ class Amounts(Payload, frozen=True, kw_only=True):
 
 
 class Event(Payload, frozen=True, kw_only=True):
-    """An event, with the numbers of the scheduler interface for its kind; 0 is a kind that Apache YuniKorn does not have.
+    """An event, with the numbers of the scheduler interface for its kind (RE-9).
 
     Attributes:
         object_id, reference_id: what it is about.
@@ -61,7 +61,8 @@ class StreamHead(Payload, frozen=True, kw_only=True):
     instance_uuid: str = field(name="InstanceUUID")
 
 
-_TYPES = {"REQUEST": 1, "APP": 2, "NODE": 3, "QUEUE": 4, "USERGROUP": 5}
+#: The last one is our own, far from those that Apache YuniKorn may add; 0 would be a type that nobody knows.
+_TYPES = {"REQUEST": 1, "APP": 2, "NODE": 3, "QUEUE": 4, "USERGROUP": 5, "AUDIT": 1000}
 _CHANGES = {"SET": 1, "ADD": 2, "REMOVE": 3}
 #: By the first number of a range, its details in their order; "" is one that does not exist.
 _RANGES = {

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+import click
 import trio
+
+from ykactor.local.untrusted import Unreadable, is_there, open_regular
+from ykactor.surfaces.cli.cells import printable
 
 _PAUSE_S = 0.05
 _CHUNK = 2**16
@@ -27,34 +32,39 @@ class Output:
         self._index = index
         self._attempt = 0
         self._places = {"out": 0, "err": 0}
+        self._unreadable: set[Path] = set()
 
     def copy(self) -> None:
         """Write what is new to standard output and standard error."""
         while True:
             attempt = self._directory / f"{self._index}.{self._attempt}"
-            is_over = (self._directory / f"{self._index}.{self._attempt + 1}").exists()
+            is_over = is_there(self._directory / f"{self._index}.{self._attempt + 1}")
             for name, target in (("out", sys.stdout.buffer), ("err", sys.stderr.buffer)):
-                self._places[name] += _copy(attempt / name, self._places[name], target)
+                self._places[name] += self._copy(attempt / name, self._places[name], target)
             if not is_over:
                 return
             self._attempt += 1
             self._places = {"out": 0, "err": 0}
 
-
-def _copy(path: Path, place: int, target: BinaryIO) -> int:
-    """Returns the number of bytes from ``place`` on; 0 if there is no such file yet."""
-    count = 0
-    try:
-        with path.open("rb") as file:
+    def _copy(self, path: Path, place: int, target: BinaryIO) -> int:
+        """Returns the number of bytes from ``place`` to the present end; 0 if there is no such file yet."""
+        try:
+            descriptor = open_regular(path)
+        except FileNotFoundError:
+            return 0
+        except Unreadable as reason:  # the job has replaced its own output
+            if path not in self._unreadable:
+                self._unreadable.add(path)
+                click.echo(printable(f"what the task has written cannot be read: {reason}"), err=True)
+            return 0
+        with open(descriptor, "rb") as file:
             file.seek(place)
-            while chunk := file.read(_CHUNK):
+            count = left = max(0, os.fstat(descriptor).st_size - place)
+            while left and (chunk := file.read(min(left, _CHUNK))):
                 target.write(chunk)
-                count += len(chunk)
-    except FileNotFoundError:
-        return 0
-    if count:
+                left -= len(chunk)
         target.flush()
-    return count
+        return count - left
 
 
 async def copy_until(output: Output, end: Callable[[], Awaitable[T]]) -> T:

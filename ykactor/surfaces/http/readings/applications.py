@@ -82,8 +82,8 @@ def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list
 
 def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Pausing[Item | None]:
     """A live application, also only if it is in a queue, encoded; None if there is none."""
-    found = look.core.registry.applications.get(application_id)
-    if found is None or queue not in (None, found) or not look.shows(found):
+    found = look.leaf_of(application_id)
+    if found is None or queue not in (None, found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
     return (yield from _live_application(look, application, Pace()))

@@ -8,6 +8,7 @@ from ykactor.access.view import View
 from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource, saturated, saturated_and_pruned
 from ykactor.core.values.times import MS_NS
 from ykactor.wire.rest.types import Percent
@@ -31,6 +32,11 @@ class Look(Struct, frozen=True, gc=False):
     def shows(self, path: str) -> bool:
         """Whether the queue, a path in lower case, is shown; "" stands for what is in no queue."""
         return self.view is None or self.view.shows_queue(path)
+
+    def leaf_of(self, application_id: ApplicationID) -> QueuePath | None:
+        """The leaf of a live application that is shown. What is hidden takes as long as what does not exist (SE-26)."""
+        path = self.core.registry.applications.get(application_id, QueuePath(""))
+        return path if self.shows(path) and path else None
 
     def reason(self, cause: PendingCause, wanted: Resource) -> str:
         """Why an ask is pending that wants so much, base units."""

@@ -23,8 +23,7 @@ _ENTRY_ITEMS = 10
 
 def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[bytes] | None]:
     """Why each ask of a live application is pending, by their arrival, encoded; None if there is no such application."""
-    path = look.core.registry.applications.get(application_id)
-    if path is None or not look.shows(path):
+    if look.leaf_of(application_id) is None:
         return None
     pending, causes, pace = look.state.applications[application_id], PendingCauses(look.state), Pace()
     known: dict[AskQueue, PendingCause] = {}

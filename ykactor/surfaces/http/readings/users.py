@@ -64,7 +64,7 @@ def _users(look: Look, only: str | None = None) -> Pausing[Iterator[usage.UserUs
     uses, groups, pace = dict[str, _Use](), dict[str, dict[str, str]](), Pace()
     for application in look.state.applications.values():
         user = application.who.user
-        if application.allocated and only in (None, user) and look.shows(application.leaf.path):
+        if look.shows(application.leaf.path) and application.allocated and only in (None, user):
             uses.setdefault(user, _Use()).add(look, application)
             if application.group is not None:
                 groups.setdefault(user, {})[application.application_id] = application.group.group
@@ -103,7 +103,7 @@ def _groups(look: Look, only: str | None = None) -> Pausing[Iterator[usage.Group
     uses, applications, pace = dict[str, _Use](), dict[str, list[str]](), Pace()
     for application in look.state.applications.values():
         group = "" if application.group is None else application.group.group
-        if group and application.allocated and only in (None, group) and look.shows(application.leaf.path):
+        if look.shows(application.leaf.path) and group and application.allocated and only in (None, group):
             uses.setdefault(group, _Use()).add(look, application)
             applications.setdefault(group, []).append(application.application_id)
         if pace.is_due(_APPLICATION_ITEMS):
