@@ -11,7 +11,7 @@ import trio
 from daemon import RunningDaemon, application, asks, node, real_daemon
 from restdaemon import Answer, request
 
-from ykactor.client import ResourceManager, connect, operate
+from ykactor.client import ResourceManager, connect, keep_registered, operate
 from ykactor.wire.si import messages as si
 
 CONFIG = """
@@ -122,3 +122,15 @@ async def test_what_is_told_of_requests_is_true(tmp_path: Path) -> None:
         assert "allocationLog" not in large
         found = await read(daemon, "partition/default/application/app-1/pending")
         assert [ask["code"] for ask in found] == ["HELD", "HELD"]
+
+
+async def test_who_the_resource_manager_is() -> None:
+    """The client tells its version and build at each registration, also one that it renews by itself; clusters show them."""
+    told: dict[str, Any] = {"version": "1.2", "build_info": {"buildVersion": "1.2", "buildDate": "2027-01-31"}}
+    expected = {**told["build_info"], "rmId": "rm"}
+    async with real_daemon(http="127.0.0.1:0") as daemon:
+        async with connect(daemon.url, rm_id="rm", **told):
+            assert (await read(daemon, "clusters"))[0]["rmBuildInformation"] == [expected]
+        async with keep_registered(daemon.url, rm_id="rm", **told) as kept:
+            assert isinstance(await anext(kept), si.RegisterResourceManagerResponse)
+            assert (await read(daemon, "clusters"))[0]["rmBuildInformation"] == [expected]

@@ -2,8 +2,9 @@
 
 import random
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from math import inf
 from typing import NamedTuple, Unpack
 
@@ -115,26 +116,15 @@ class KeptSession:
             self._is_reported.set()
         return message
 
-    async def run(
-        self, url: str, rm_id: str, answers_predicates: bool, wants_scheduling_states: bool, epoch: int, login: LoginOptions
-    ) -> None:
-        """Stay registered. Returns only after a failure."""
+    async def run(self, register: Callable[..., AbstractAsyncContextManager[ResourceManager]]) -> None:
+        """Stay registered; ``register`` is `connect` without what changes from time to time. Returns only after a failure."""
         attempt = 0
         try:
             while True:
                 before, since_s = self._sequence, inf
                 try:
                     text = self._config() if self._sequence is None and self._refused_config is None else ""
-                    async with connect(
-                        url,
-                        rm_id=rm_id,
-                        config=text,
-                        resume_from=self._sequence,
-                        answers_predicates=answers_predicates,
-                        wants_scheduling_states=wants_scheduling_states,
-                        epoch=epoch,
-                        **login,
-                    ) as rm:
+                    async with register(config=text, resume_from=self._sequence) as rm:
                         since_s = trio.current_time()
                         await self._serve(rm)
                 except SessionReplaced:
@@ -247,6 +237,8 @@ async def keep_registered(
     answers_predicates: bool = False,
     wants_scheduling_states: bool = False,
     epoch: int = 0,
+    version: str = "",
+    build_info: Mapping[str, str] | None = None,
     config: Callable[[], str] = _no_config,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
@@ -256,7 +248,7 @@ async def keep_registered(
 
     Parameters
     ----------
-    url, rm_id, answers_predicates, wants_scheduling_states, epoch
+    url, rm_id, answers_predicates, wants_scheduling_states, epoch, version, build_info
         As of `connect`.
     config : callable, optional
         Called at each fresh registration; returns the queue configuration that is in force before anything else is handled. If
@@ -292,9 +284,20 @@ async def keep_registered(
                         ...
     """
     session = KeptSession(rng or random.Random(), on_connection, config)
+    register = partial(
+        connect,
+        url,
+        rm_id=rm_id,
+        answers_predicates=answers_predicates,
+        wants_scheduling_states=wants_scheduling_states,
+        epoch=epoch,
+        version=version,
+        build_info=build_info,
+        **login,
+    )
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run, url, rm_id, answers_predicates, wants_scheduling_states, epoch, login)
+        nursery.start_soon(session.run, register)
         try:
             yield session
         except Exception as error:  # raised below, outside the exception group of the nursery

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 from typing import Generic, Literal, NamedTuple, TypeVar, Unpack
@@ -281,6 +281,8 @@ async def connect(
     answers_predicates: bool = False,
     wants_scheduling_states: bool = False,
     epoch: int = 0,
+    version: str = "",
+    build_info: Mapping[str, str] | None = None,
     on_journal: OnJournal | None = None,
     **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
@@ -307,6 +309,11 @@ async def connect(
         The number of this process, if several of this `rm_id` take over from each other: each has a higher one than that
         before it, such as the number of transitions of a lease. The daemon refuses a lower one than it has seen, so that a
         process that was replaced cannot come back.
+    version : str
+        The version of the resource manager.
+    build_info : mapping of str, optional
+        What else is known of it, which `/ws/v1/clusters` shows. The keys of Apache YuniKorn are ``buildVersion``, ``buildDate``,
+        ``arch``, ``coreSHA``, ``siSHA`` and ``shimSHA``; its web UI shows the first two.
     on_journal : callable, optional
         Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
         Without it, iteration yields them.
@@ -337,6 +344,8 @@ async def connect(
                 answers_predicates=answers_predicates,
                 wants_scheduling_states=wants_scheduling_states,
                 epoch=epoch,
+                version=version,
+                build_info=build_info or {},
             )
         )
         yield session

@@ -14,6 +14,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct, structs
 
+from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
@@ -105,7 +106,14 @@ class Manager:
     async def running(self) -> AsyncIterator[None]:
         """Until the block ends, and then until its jobs have ended if it stops them."""
         settings = self._settings
-        kept = keep_registered(settings.url, rm_id=settings.rm_id, on_connection=settings.say, **settings.login)
+        kept = keep_registered(
+            settings.url,
+            rm_id=settings.rm_id,
+            version=__version__,
+            build_info={"buildVersion": __version__},
+            on_connection=settings.say,
+            **settings.login,
+        )
         async with (
             control.listening(settings.directory) as listener,
             kept as self._session,
