@@ -19,8 +19,10 @@ from manager import Manager
 from poweroff import EARLIER_BOOT, fail
 from process import DaemonProcess, Fault
 
+from ykactor.client import operate
 from ykactor.journal.maintenance import verify
 from ykactor.journal.witness import Seen
+from ykactor.wire.si import messages as si
 
 #: When the daemon is killed, and how often compared with other moments.
 PHASES = {
@@ -30,6 +32,7 @@ PHASES = {
     "load": 4,
     "reload": 3,
     "file": 2,
+    "operator": 2,
     "large": 3,
     "stop": 1,
     "fault": 5,
@@ -133,10 +136,10 @@ class World:
             else:
                 await nursery.start(self._manager.serve, url)
                 await self._manager.counted("Ack", self._rng.randint(10, ACKS_MAX))
-                await self._bring_about(daemon, phase)
+                await self._bring_about(daemon, url, phase)
             daemon.signal(signal.SIGKILL)
 
-    async def _bring_about(self, daemon: DaemonProcess, phase: str) -> None:
+    async def _bring_about(self, daemon: DaemonProcess, url: str, phase: str) -> None:
         """Begin what the daemon is killed in."""
         match phase:
             case "load":
@@ -146,6 +149,11 @@ class World:
             case "file":
                 self._configurations.write(config(self._rng.randrange(6)))
                 daemon.signal(signal.SIGHUP)
+            case "operator":
+                self._configurations.write(config(self._rng.randrange(6)))
+                async with operate(url) as operator:
+                    await operator.request(si.ReloadConfiguration())
+                await self._manager.send_configuration()
             case "large":
                 await self._manager.send_large()
                 if self._rng.random() < 0.7:  # in the middle of it, as soon as something comes of it

@@ -65,13 +65,19 @@ class EpochRow(Struct, frozen=True):
     partitions: tuple[str, ...]
 
 
+class EpochRows(Struct, frozen=True):
+    """All of them: each row is a JSON object (``ykactor journal verify``)."""
+
+    epochs: list[EpochRow]
+
+
 class DaemonRows:
     """Writes these rows; nothing without a journal."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
 
-    def _note(self, key: bytes, row: Struct | list[EpochRow] | None) -> None:
+    def _note(self, key: bytes, row: Struct | None) -> None:
         if self._journal is not None:
             self._journal.note(key, None if row is None else msgspec.json.encode(row))
 
@@ -116,7 +122,7 @@ class DaemonRows:
     def note_epochs(self, epochs: Epochs) -> None:
         """The highest epochs of resource managers; they stay when a registration ends."""
         rows = [EpochRow(rm_id, number, served.listed()) for (rm_id, served), number in epochs.highest.items()]
-        self._note(EPOCHS, rows)
+        self._note(EPOCHS, EpochRows(rows))
 
     # ---- the audit
 
@@ -141,9 +147,9 @@ def begun_acts(records: Mapping[bytes, bytes]) -> dict[bytes, Audited]:
 def epochs_of(records: Mapping[bytes, bytes]) -> Epochs:
     """The epochs among some records. Earlier versions wrote them by ``rmID``, for all partitions."""
     found = Epochs()
-    rows = msgspec.json.decode(records.get(EPOCHS, b"[]"), type=list[EpochRow] | dict[str, int])
-    if isinstance(rows, dict):
-        rows = [EpochRow(rm_id, number, ANY.listed()) for rm_id, number in rows.items()]
+    rows: list[EpochRow] = []
+    for name, kept in msgspec.json.decode(records.get(EPOCHS, b"{}"), type=dict[str, int | list[EpochRow]]).items():
+        rows += [EpochRow(name, kept, ANY.listed())] if isinstance(kept, int) else kept
     found.highest = {(row.rm_id, Names.of(row.partitions)): row.number for row in rows}
     return found
 
