@@ -171,7 +171,7 @@ class Life:
         """The client at the other end is a follower."""
         form, caller = self._formats[MSGPACK.name, True], Caller(Role.READER, "bench")
         peer = line.peer(caller, self.daemon.audit)
-        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, self.daemon.instance, form, caller, self.daemon.audit))
+        self._nursery.start_soon(_serve, FeedSession(peer, self.daemon, form, caller, self.daemon.audit))
 
     async def violations(self) -> list[str]:
         """All violated invariants of all partitions, between two cycles."""
@@ -213,7 +213,7 @@ async def living(settings: StateSettings, config: SchedulerConfig, clock: Clock)
     """A daemon that goes on where the one before it ended."""
     with open_state_dir(settings, reserves=True) as state:
         journal = state.journal(clock.now_ns, _Inline)
-        daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), instance=state.instance)
+        daemon = Daemon(config, Settings(), clock, journal=journal, recovered=state.take_recovered(), terms=state.terms)
         async with trio.open_nursery() as nursery:
             unused = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
             await nursery.start(daemon.run, unused, Notifier(None))

@@ -34,6 +34,7 @@ class Manager:
 
     def __init__(self, run_s: Callable[[], float]) -> None:
         self.sequence: int | None = None
+        self._term = ""
         self.placed = 0
         self.over: list[str] = []
         self._run_s = run_s
@@ -57,7 +58,8 @@ class Manager:
         line = self._line = Line(self._on_message)
         life.serve_manager(line)
         after = UNSET if self.sequence is None else self.sequence
-        await self.request(si.RegisterResourceManagerRequest(rm_id="rm", resume_from=after, answers_predicates=True))
+        request = si.RegisterResourceManagerRequest(rm_id="rm", resume_from=after, term=self._term, answers_predicates=True)
+        await self.request(request)
 
     def hang_up(self) -> None:
         """End the session."""
@@ -81,6 +83,8 @@ class Manager:
         self.sequence = message.sequence or self.sequence
         match message:
             case si.Ack() | si.ErrorResponse():
+                if isinstance(message, si.Ack):
+                    self._term = message.term or self._term
                 if message.id in self._answers:
                     self._answers.pop(message.id).set()
             case si.AllocationResponse():

@@ -34,5 +34,5 @@ def fail(directory: Path, images: Path, rng: random.Random, *, is_full: bool) ->
     seen = Seen.of(directory)
     witness = Witness(directory, "normal")
     witness._boot = EARLIER_BOOT
-    witness.note(seen.number)
+    witness.note(seen.number, seen.term)
     witness.close()

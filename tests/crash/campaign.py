@@ -18,6 +18,7 @@ DURABILITIES = ("off", "full", "normal", "off")
 EXPECTED = (
     *(f"killed: {moment}" for moment in (*PHASES, *POINTS) if moment != "fault"),
     "lost",
+    *("begins with the state", "registers anew"),
     *("NodeRequest", "ApplicationRequest", "AllocationRequest", "MoveApplication", "TerminateApplication"),
     *("UpdateConfigurationRequest", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED", "TIMEOUT", "PredicatesRequest"),
     *("SchedulingStateResponse", "handed back", "placed again", "STALE_EPOCH"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import msgspec
-import pytest
 import trio
 from kept import Placed
 from process import until_disconnected
@@ -21,32 +21,41 @@ class Trail:
     def __init__(self, encoding: str) -> None:
         self.seen: list[bytes] = []
         self._encoding = encoding
-        self._instance = ""
-        self._has_lost = False
+        #: The term of the last daemon.
+        self._term = ""
+        #: With how many events it has not gone on yet since some were lost; None if none were.
+        self._before_loss: int | None = None
+        self.counts: Counter[str] = Counter()
 
     async def follow(self, url: str, rng: random.Random) -> None:
         """Go on, sometimes with some events that were seen before."""
-        begin = max(0, len(self.seen) - rng.choice((0, 0, 10, 100)))
         with until_disconnected():
-            if self._has_lost:
-                await self._is_refused(url, begin)
-                self._instance, self._has_lost = "", False
-            async with follow(url, from_=begin, instance=self._instance, encoding=self._encoding) as messages:
-                self._instance = messages.instance
+            if self._before_loss is not None:
+                await self._find_out(url, self._before_loss)
+            begin = max(0, len(self.seen) - rng.choice((0, 0, 10, 100)))
+            async with follow(url, from_=begin, term=self._term, encoding=self._encoding) as messages:
+                self._term = messages.term
                 async for message in messages:
                     self._take(message)
 
-    async def _is_refused(self, url: str, begin: int) -> None:
-        """Numbers of before the loss are not valid any more: a follower begins with a snapshot."""
-        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with follow(url, from_=begin, instance=self._instance, encoding=self._encoding) as messages:
-                await messages.__anext__()
+    async def _find_out(self, url: str, number: int) -> None:
+        """A follower that has seen more than there is gets the state, with the reason (EV-55)."""
+        answers: list[str] = []
+        async with follow(url, from_=number, term=self._term, encoding=self._encoding, on_connection=answers.append) as messages:
+            (answer,) = answers
+            begins_anew = "its present state comes first" in answer
+            assert begins_anew or number <= len(self.seen), f"event {number} is lost: {answer}"
+            self._term = messages.term
+        self.counts["begins with the state"] += begins_anew
+        self._before_loss = None
 
     def lose(self, events: list[bytes]) -> int:
         """The journal has lost the newest events, and has these. Returns how many of those that were seen are lost."""
         lost = max(0, len(self.seen) - len(events))
         assert self.seen[: len(events)] == events[: len(self.seen)]
-        self._has_lost, self.seen = bool(self._instance), events
+        if self._before_loss is None and self._term:
+            self._before_loss = len(self.seen)
+        self.seen = events
         return lost
 
     def _take(self, message: Any) -> None:

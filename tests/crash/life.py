@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,10 @@ from ykactor.journal.maintenance import verify
 from ykactor.journal.witness import Seen
 from ykactor.wire.si import messages as si
 
+#: The daemon is killed under load, and then its state directory is put back to an earlier copy.
+RESTORED = "restored"
+#: How often a copy is kept, and how many are.
+COPIED, COPIES_MAX = 0.3, 3
 #: When the daemon is killed, and how often compared with other moments.
 PHASES = {
     "start": 2,
@@ -37,6 +42,7 @@ PHASES = {
     "stop": 1,
     "fault": 5,
     POWER: 4,
+    RESTORED: 2,
 }
 #: The longest life.
 LIFE_S = 30.0
@@ -51,11 +57,14 @@ ALLOCATIONS = 10
 class World:
     """A state directory, its queue file, and everybody outside who remembers something.
 
+    Args:
+        copied: how often a copy of the directory is kept.
+
     Attributes:
         counts: of kills by phase, requests, messages and events.
     """
 
-    def __init__(self, directory: Path, seed: int, durability: str) -> None:
+    def __init__(self, directory: Path, seed: int, durability: str, *, copied: float = COPIED) -> None:
         self.counts: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._directory = directory / "state"
@@ -65,6 +74,8 @@ class World:
         self._manager = Manager(self._rng)
         self._trails = [Trail("json"), Trail("msgpack")]
         self._snapshots: list[tuple[int, Placed]] = []
+        self._copies: list[Path] = []
+        self._copied = copied
 
     async def kill(self, phase: str) -> None:
         """One life of the daemon, which ends with SIGKILL, and what it left behind."""
@@ -77,9 +88,15 @@ class World:
         if phase == POWER:
             fail(self._directory, self._file.parent, self._rng, is_full=self._durability == "full")
             if self._durability == "normal":
+                (loss,) = verify(self._directory)
+                assert loss.startswith("transaction"), loss
                 self._lose()
                 return  # what is said of older messages does not count any more
         self._check()
+        if phase == RESTORED and self._copies:
+            self._go_back()
+        elif self._directory.exists() and self._rng.random() < self._copied:
+            self._copy()
 
     def _draw_fault(self, phase: str) -> Fault:
         mark = self._file.with_name("mark")
@@ -93,6 +110,8 @@ class World:
         self._check()
         replay(self._directory)
         self.counts += self._manager.total()
+        for trail in self._trails:
+            self.counts += trail.counts
 
     async def _life(self, play: Callable[[DaemonProcess], Awaitable[None]], fault: Fault | None = None) -> int:
         """Returns the exit code."""
@@ -136,7 +155,7 @@ class World:
             else:
                 await nursery.start(self._manager.serve, url)
                 await self._manager.counted("Ack", self._rng.randint(10, ACKS_MAX))
-                await self._bring_about(daemon, url, phase)
+                await self._bring_about(daemon, url, "load" if phase == RESTORED else phase)
             daemon.signal(signal.SIGKILL)
 
     async def _bring_about(self, daemon: DaemonProcess, url: str, phase: str) -> None:
@@ -189,7 +208,7 @@ class World:
             return
         problems = list(verify(self._directory))
         if Seen.of(self._directory).boot == EARLIER_BOOT:  # no daemon has noted a commit since the loss, of which is still told
-            problems = [problem for problem in problems if not problem.startswith("transactions ")]
+            problems = [problem for problem in problems if not problem.startswith("transaction")]
         assert not problems, problems
         kept.check(self._manager.ledger)
         self._configurations.check(kept.recovered, self._manager.ledger)
@@ -200,10 +219,21 @@ class World:
         self._snapshots.clear()
         self.counts["events"] = len(kept.events)
 
+    def _copy(self) -> None:
+        """Keep a copy of the state directory of a daemon that does not run."""
+        target = self._directory.with_name(f"copy-{self.counts['copied']}")
+        self.counts["copied"] += 1
+        shutil.copytree(self._directory, target)
+        self._copies = [*self._copies, target][-COPIES_MAX:]
+
+    def _go_back(self) -> None:
+        """The state directory is an earlier copy from now on. Nothing in it says so (DU-18)."""
+        shutil.rmtree(self._directory)
+        shutil.copytree(self._rng.choice(self._copies), self._directory)
+        self._lose()
+
     def _lose(self) -> None:
-        """What the journal holds is what was there some moments ago, and it says that there was more (DU-3)."""
-        (loss,) = verify(self._directory)
-        assert loss.startswith("transactions "), loss
+        """What the journal holds is what was there some time ago (DU-3, DU-18)."""
         kept = Kept.read(self._directory)
         if kept is not None:
             kept.check(None)
@@ -211,4 +241,4 @@ class World:
         for trail in self._trails:
             self.counts["lost"] += trail.lose([] if kept is None else kept.events)
         self._snapshots.clear()
-        self._manager.lose()
+        self._manager.lose(0 if kept is None else kept.recovered.last_message)

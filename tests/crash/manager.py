@@ -37,10 +37,15 @@ class Manager:
         self.counts: Counter[str] = Counter()
         self._rng = rng
         self._numbers = count(1)
-        #: The number of the newest message that was received; the journal may hold more.
+        #: The number of the newest message that was received since the registration was answered; the journal may hold more.
         self._received = 0
-        #: A number that was valid before a loss; None if there was none since the last registration.
-        self._lost: int | None = None
+        #: Its term.
+        self._term = ""
+        #: The id of a registration without an answer.
+        self._registering = ""
+        self._is_fresh = True
+        #: A number and term from before a loss, and whether the message is there; None if there was none since then.
+        self._before_loss: tuple[int, str, bool] | None = None
         #: The epoch of the present process, and the highest one that has certainly registered.
         self._epoch = self._registered_epoch = 0
         self._took = trio.Event()
@@ -52,8 +57,8 @@ class Manager:
     async def serve(self, url: str, *, plays: bool = True, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Register or resume, send again what has no answer, and play until the connection ends; then wait to be cancelled."""
         with until_disconnected():
-            if self._lost is not None:
-                await self._is_refused(url, self._lost)
+            if self._before_loss is not None:
+                await self._find_out(url, *self._before_loss)
             async with open_connection(url, "/v1/rm", subprotocols=[JSON.name]) as connection:
                 self._stream = MessageStream(connection, JSON)
                 await self._register()
@@ -68,13 +73,15 @@ class Manager:
         await trio.sleep_forever()
 
     async def _register(self) -> None:
-        if self.ledger is None or self._rng.random() < FRESH:
+        if self.ledger is None or (self._registering and self._is_fresh) or self._rng.random() < FRESH:
             self._forget()
+        self._is_fresh = self.ledger is None
         ledger, overlap = self.ledger, self._rng.choice((0, 0, 5, 50))
         resume_from = UNSET if ledger is None else max(ledger.first, self._received - overlap)
-        request_id = self._new_id()
+        request_id = self._registering = self._new_id()
         self._epoch += self._rng.random() < TAKEOVER
         request = si.RegisterResourceManagerRequest(rm_id="rm", id=request_id, resume_from=resume_from, epoch=self._epoch)
+        request = structs.replace(request, term="" if ledger is None else self._term)
         await self._stream.send(structs.replace(request, answers_predicates=True, wants_scheduling_states=True))
         open_before = 0 if ledger is None else len(ledger.unanswered)
         while self.ledger is None or request_id not in self.ledger.answered:
@@ -83,19 +90,23 @@ class Manager:
         if ledger is not None:
             ledger.counts["answered late"] += open_before - len(ledger.unanswered)
 
-    def lose(self) -> None:
-        """The journal has lost the newest messages."""
-        if self.ledger is not None:
-            self._lost = self.ledger.first
+    def lose(self, last: int) -> None:
+        """The journal has lost the messages after this number."""
+        if self._term:
+            is_there = self._received <= last and (self._before_loss is None or self._before_loss[2])
+            self._before_loss = (self._received, self._term, is_there)
         self._registered_epoch = 0
         self._forget()
 
-    async def _is_refused(self, url: str, number: int) -> None:
-        """Nothing of before the loss goes on: the resource manager registers anew."""
-        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number):
-                pass
-        self._lost = None
+    async def _find_out(self, url: str, number: int, term: str, is_there: bool) -> None:
+        """Who was told more than there is has to register anew; it does so in any case."""
+        try:
+            async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number, term=term):
+                assert is_there, f"message {number} of term {term} is lost"
+        except RequestRefused as refused:
+            assert refused.code == "RESYNC_REQUIRED"  # noqa: PT017
+            self.counts["registers anew"] += 1
+        self._before_loss = None
 
     async def _is_stale(self, url: str) -> None:
         """The process before this one cannot come back, and this one goes on (SC-158)."""
@@ -143,7 +154,10 @@ class Manager:
             self.ledger = Ledger(message.sequence - 1)
             self._loads = [Load(name, self.ledger, self._rng, self._numbers.__next__) for name in PARTITIONS]
         self.ledger.take(message)
-        self._received = message.sequence
+        if not self._registering:
+            self._received = message.sequence
+        elif isinstance(message, si.Ack) and message.id == self._registering:
+            self._received, self._term, self._registering = message.sequence, message.term, ""
         self._took.set()
         if isinstance(message, si.PredicatesRequest):
             answers = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from campaign import run, table
 from faulty import POWER
-from life import ALLOCATIONS, World
+from life import ALLOCATIONS, RESTORED, World
 from seeds import seeds
 
 KILLS = 8
@@ -19,6 +19,19 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     assert sum(number for name, number in counts.items() if name.startswith("killed")) == KILLS
     assert counts["Ack"] > 50
     assert counts["allocations"] >= ALLOCATIONS * counts["killed: load"] > 0
+
+
+async def test_a_directory_that_is_put_back(tmp_path: Path) -> None:
+    """Clients that know more than there is are told so, and nobody is told another history (DU-18)."""
+    world = World(tmp_path, 2, "full", copied=1)
+    for phase in ("load", RESTORED, "load", RESTORED):
+        await world.kill(phase)
+    await world.finish()
+    print(table(world.counts))
+    assert world.counts["killed: restored"] == 2
+    assert world.counts["lost"] > 0
+    assert world.counts["begins with the state"] > 0
+    assert world.counts["registers anew"] > 0
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -29,6 +28,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
+from ykactor.journal.terms import Terms
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit
@@ -131,7 +131,7 @@ class FakeDaemon:
         self.health = HealthChecks(self.partitions, list)
         self.manual = manual
         self.config = SchedulerConfig(partitions=(), checksum="sum", text="")
-        self.instance = secrets.token_hex(8)
+        self.terms = Terms.first()
         self.configs: list[str] = []
         #: Held while a configuration is read: who holds it delays all of them.
         self.reading = trio.Lock()

@@ -255,17 +255,22 @@ async def has_follower(daemon):
         await trio.lowlevel.checkpoint()
 
 
-async def test_number_of_another_run_raises():
-    """Resuming by number in a new process names the run too: events of another daemon are not taken for what follows (EV-55)."""
+async def test_a_number_of_another_run_brings_the_state():
+    """Events of another daemon are not taken for what follows: its state comes, with the reason (EV-55)."""
     async with running_daemon() as daemon, running_daemon() as other:
         async with follow(daemon.url) as follower:
-            known = follower.instance
-        async with follow(daemon.url, from_=0, instance=known) as follower:
-            assert follower.instance == known
-        async with follow(other.url, from_=0, instance=known) as follower:
-            with pytest.raises(RequestRefused) as error:
-                await follower.__anext__()
-            assert (error.value.code, error.value.path) == ("RESYNC_REQUIRED", "instance")
+            known = follower.term
+        async with follow(daemon.url, from_=0, term=known) as follower:
+            assert follower.term == known
+        said: list[str] = []
+        async with follow(other.url, from_=0, term=known, on_connection=said.append) as follower:
+            instead = await follower.__anext__()
+            assert isinstance(instead, si.Snapshot)
+            assert instead.term == follower.term != known
+        why = "the daemon has begun anew, or goes on from another state directory"
+        assert instead.reason == f"found term {known}, which this history does not have: {why}"
+        rest = "so its present state comes first, and events may be missing"
+        assert said == [f"connected to {other.url}: all events after number 0; {instead.reason}, {rest}"]
 
 
 def free_port():
@@ -400,7 +405,8 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
                     assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
     _, lost, back = told
     assert lost.startswith("connection lost, trying to connect again: ")
-    assert back == "connection restored: the daemon has restarted, events may be missing, its present state follows"
+    assert back.startswith("connection restored: found term 1-")
+    assert back.endswith("or goes on from another state directory; events may be missing, its present state follows")
 
 
 async def test_follow_tells_of_its_connection_on_standard_error():
@@ -542,7 +548,7 @@ async def test_a_killed_daemon_is_said_in_words():
 def test_a_snapshot_is_one_readable_line():
     """As text the state is counted; as JSON it is whole."""
     partition = {"queues": {"root": {}, "root.a": {}}, "nodes": {"n1": {}}, "applications": {}}
-    snapshot = si.Snapshot(sequence=7, instance="i", partitions=[partition])
+    snapshot = si.Snapshot(sequence=7, term="i", partitions=[partition])
     line = click.unstyle(follow_command.as_text(snapshot))
     assert line.startswith("state after event 7: 2 queues, 1 node, 0 applications (")
     assert '"root.a"' in follow_command.as_json(snapshot)

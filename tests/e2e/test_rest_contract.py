@@ -406,7 +406,7 @@ async def test_batch() -> None:
     async with rest_daemon() as rest:
         await rest.submit(node("n1"))
         found = await rest.read("events/batch")
-        assert (found["InstanceUUID"], found["LowestID"]) == (rest.daemon.instance, 0)
+        assert (found["InstanceUUID"], found["LowestID"]) == (str(rest.daemon.terms.present), 0)
         records = found["EventRecords"]
         assert len(records) == found["HighestID"] + 1
         added = next(record for record in records if record.get("objectID") == "n1" and record.get("eventChangeType") == 2)

@@ -84,7 +84,7 @@ async def test_past_events_and_new_ones() -> None:
             head = await stream.head()
             assert b"200" in head.splitlines()[0]
             assert b"content-encoding" not in head.lower()
-            assert await stream.line() == {"InstanceUUID": rest.daemon.instance}
+            assert await stream.line() == {"InstanceUUID": str(rest.daemon.terms.present)}
             assert [await stream.line() for _ in past] == past
             await without_past.head()
             await without_past.line()

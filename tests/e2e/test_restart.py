@@ -17,6 +17,7 @@ from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
+from ykactor.journal.terms import Term
 from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.server.daemon_rows import CHANGE, CONFIG, ChangeRow
@@ -84,18 +85,18 @@ async def test_everything_is_as_before(tmp_path: Path, queue_file: Path) -> None
     async with real_daemon(*arguments) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
             await submit_something_of_everything(rm)
-            seen = rm.sequence
+            seen, term = rm.sequence, rm.term
         before = await first.state()
         async with follow(first.url, from_="snapshot") as follower:
             snapshot = await follower.__anext__()
-            instance = follower.instance
+            assert follower.term == term
         await kill(first)
     async with real_daemon(*arguments) as second:
         (recovered,) = second.logged("state_recovered")
         assert (recovered["nodes"], recovered["apps"]) == (3, 2)
         assert await second.state() == before
-        async with follow(second.url, from_=snapshot.sequence, instance=instance) as follower:
-            async with connect(second.url, rm_id="rm-1", resume_from=seen) as rm:
+        async with follow(second.url, from_=snapshot.sequence, term=term) as follower:
+            async with connect(second.url, rm_id="rm-1", resume_from=seen, term=term) as rm:
                 released = si.AllocationRelease(application_id="app-1", allocation_key="k0", termination_type="STOPPED_BY_RM")
                 await rm.request(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[released])))
                 placed = [message async for message in _until_allocated(rm)]
@@ -111,30 +112,32 @@ async def _until_allocated(rm: ResourceManager) -> Any:
             return
 
 
-async def test_after_a_loss_everybody_begins_anew(tmp_path: Path, queue_file: Path) -> None:
-    """The numbers that clients have stand for something else from now on (DU-3)."""
+async def test_after_a_loss_who_knows_more_begins_anew(tmp_path: Path, queue_file: Path) -> None:
+    """What is whole stays; the numbers that are lost stand for something else from now on (DU-3)."""
     full, cut = tmp_path / "full", tmp_path / "cut"
     async with real_daemon("--state-dir", full, "--config", queue_file) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
             await rm.request(NODES)
+            kept, term = rm.sequence, rm.term
             shutil.copytree(full, cut)  # all that the disk has when the power fails
             await rm.request(APPLICATIONS)
             seen = rm.sequence
         async with follow(first.url, from_="snapshot") as follower:
-            snapshot, instance = await follower.__anext__(), follower.instance
+            snapshot = await follower.__anext__()
         await kill(first)
     shutil.copy(full / "witness", cut / "witness")
     async with real_daemon("--state-dir", cut, "--config", queue_file) as second:
         assert second.logged("journal_loss")
         with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with connect(second.url, rm_id="rm-1", resume_from=seen):
+            async with connect(second.url, rm_id="rm-1", resume_from=seen, term=term):
                 pass
-        with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-            async with follow(second.url, from_=snapshot.sequence, instance=instance) as follower:
-                await follower.__anext__()
-        assert not (await second.state())["nodes"]
-        async with connect(second.url, rm_id="rm-2") as other:  # nobody holds the daemon
-            await other.request(NODES)
+        async with follow(second.url, from_=snapshot.sequence, term=term) as follower:
+            instead = await follower.__anext__()
+        assert isinstance(instead, si.Snapshot)
+        assert f" of term {term}, which has ended with event " in instead.reason
+        assert set((await second.state())["nodes"]) == {"n0", "n1", "n2"}
+        async with connect(second.url, rm_id="rm-1", resume_from=kept, term=term) as rm:
+            await rm.request(APPLICATIONS)
 
 
 async def test_a_configuration_of_the_resource_manager_stays(tmp_path: Path, queue_file: Path) -> None:
@@ -212,29 +215,26 @@ async def test_another_resource_manager_is_still_refused(tmp_path: Path) -> None
                 raise NotImplementedError
 
 
-async def test_after_a_loss_the_resource_manager_registers_anew(tmp_path: Path) -> None:
-    """New messages get the numbers of those that were lost: none of before is valid, also after more restarts (DU-3)."""
+async def test_a_number_that_was_lost_stays_lost(tmp_path: Path) -> None:
+    """New messages get the numbers of those that were lost: who has those registers anew, also after more restarts (DU-3)."""
     arguments = ("--state-dir", tmp_path, "--durability", "normal")
     async with real_daemon(*arguments) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
             await rm.request(NODES)
-            seen = rm.sequence
+            seen, term = rm.sequence, rm.term
         await kill(first)
     with closing(Witness(tmp_path, "normal")) as witness:
-        witness.note(1000)
+        witness.note(1000, Term.parse(term))
     for losses in (1, 0):
         async with real_daemon(*arguments) as daemon:
             assert len(daemon.logged("journal_loss")) == losses
             with pytest.raises(RequestRefused, match="RESYNC_REQUIRED"):
-                async with connect(daemon.url, rm_id="rm-1", resume_from=seen):
+                async with connect(daemon.url, rm_id="rm-1", resume_from=seen + 1, term=term):
                     raise NotImplementedError
+            async with connect(daemon.url, rm_id="rm-1", resume_from="now") as rm:
+                await rm.request(DRAIN)
             await kill(daemon)
-    async with real_daemon(*arguments) as last:
-        async with connect(last.url, rm_id="rm-1") as rm:
-            await rm.request(NODES)
-            anew = rm.sequence
-        await kill(last)
-    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", resume_from=anew) as rm:
+    async with real_daemon(*arguments) as last, connect(last.url, rm_id="rm-1", resume_from=seen, term=term) as rm:
         await rm.request(DRAIN)
 
 

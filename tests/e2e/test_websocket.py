@@ -236,8 +236,9 @@ async def test_msgpack_is_spoken_when_asked_for():
             assert rm.connection.subprotocol == "ykactor.v1.msgpack"
             await rm.send(msgspec.msgpack.encode(REGISTER))
             answer = msgspec.msgpack.decode(await rm.connection.get_message())
-            assert answer == {"type": "RegisterResourceManagerResponse", "sequence": 1}
-            assert msgspec.msgpack.decode(await rm.connection.get_message())["type"] == "Ack"
+            assert answer == {"type": "RegisterResourceManagerResponse", "sequence": 1, "term": answer["term"]}
+            acknowledged = msgspec.msgpack.decode(await rm.connection.get_message())
+            assert acknowledged == {"type": "Ack", "sequence": 2, "id": acknowledged["id"], "term": answer["term"]}
             await rm.send("{}")
             assert msgspec.msgpack.decode(await rm.connection.get_message())["code"] in ("MALFORMED", "WRONG_TYPE")
 
@@ -522,7 +523,8 @@ async def test_snapshot_then_events():
             assert snapshot == {
                 "type": "Snapshot",
                 "sequence": 2,
-                "instance": snapshot["instance"],
+                "term": snapshot["term"],
+                "instance": snapshot["term"],
                 "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
                 "cycles": {"default": {}, "gpu": {}},
                 "resourceManager": {"rmID": "rm-1", "connected": True, "since": 0},
@@ -544,7 +546,7 @@ async def test_snapshot_then_events():
 
 
 async def test_numbers_of_another_run_are_refused():
-    """Every confirmation names the daemon's run; a number of another run would mean other events."""
+    """EV-55: clients of version 0.2 name the term as ``instance``; a number of another run would mean other events."""
     async with running_daemon() as daemon, running_daemon() as other:
         runs = []
         for each in (daemon, daemon, other):

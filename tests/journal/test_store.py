@@ -61,19 +61,6 @@ def test_history(tmp_path: Path) -> None:
     assert (first.first_byte, second.first_byte) == (0, first.end_byte)
 
 
-def test_an_instance_stays(tmp_path: Path) -> None:
-    """Restarts are the same instance, also those after a kill; another journal is another one."""
-    store = opened(tmp_path / "a")
-    store.commit(numbered(1))
-    killed = opened(copied(tmp_path / "a", tmp_path / "killed"))
-    other = opened(tmp_path / "b")
-    store.close()
-    again = opened(tmp_path / "a")
-    assert store.instance == killed.instance == again.instance != other.instance
-    for journal in (killed, again, other):
-        journal.close()
-
-
 def test_nobody_else_reads(tmp_path: Path) -> None:
     """SE-87: the directory is made with mode 0700, and every file in it has mode 0600."""
     directory = tmp_path / "above" / "state"

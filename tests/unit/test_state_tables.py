@@ -59,7 +59,7 @@ def small() -> si.Snapshot:
 
 def snapshot(*states: dict[str, Any]) -> si.Snapshot:
     away = si.RegisteredResourceManager(rm_id="rm-1", connected=False, since=150 * 10**9)
-    return si.Snapshot(sequence=7, instance="abc", partitions=list(states), resource_manager=away)
+    return si.Snapshot(sequence=7, term="abc", partitions=list(states), resource_manager=away)
 
 
 def rows_of(view: View, snapshot: si.Snapshot, order: str = "", **chosen: tuple[str, ...]) -> Printout:
@@ -336,7 +336,7 @@ def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
     """What there is of each kind by state, and the reasons for which most asks wait."""
     printout = stats.described(small)
     lines = printed(printout)
-    assert lines[:2] == ["Last event 7 of abc", "Resource manager rm-1, away since 1970-01-01T00:02:30.000Z"]
+    assert lines[:2] == ["Last event 7 of term abc", "Resource manager rm-1, away since 1970-01-01T00:02:30.000Z"]
     assert "Applications   1 Accepted, 1 Rejected, 1 Running" in lines
     assert lines[-3:] == [
         "  ASKS  REASON",

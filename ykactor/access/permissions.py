@@ -255,7 +255,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.RegisterResourceManagerRequest: {
         Role.RM: _asked(
             si.RegisterResourceManagerRequest,
-            "id version policy_group build_info resume_from answers_predicates wants_scheduling_states epoch",
+            "id version policy_group build_info resume_from term answers_predicates wants_scheduling_states epoch",
             rm_id=_registers,
             config=_configures_if_set,
             extra_config=_configures_if_set,
@@ -311,7 +311,7 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},
     si.Subscribe: {
         Role.READER: _asked(
-            si.Subscribe, "from_ instance applications kinds", partitions=Each(_sees_partition), queues=Each(_sees_queue)
+            si.Subscribe, "from_ term instance applications kinds", partitions=Each(_sees_partition), queues=Each(_sees_queue)
         ),
     },
     si.ReadConfiguration: {Role.READER: Gate(_limit_of_sight)},

@@ -15,6 +15,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import PartitionName
+from ykactor.journal.terms import Terms
 
 
 class ReadConfig(Protocol):
@@ -51,8 +52,8 @@ class Gateway(Protocol):
         """Whether the daemon is well."""
 
     @property
-    def instance(self) -> str:
-        """Identifies the numbers of events to followers: with another one they begin anew."""
+    def terms(self) -> Terms:
+        """Those of the history to which the numbers of events and messages belong."""
 
     @property
     def manual(self) -> bool:

@@ -83,6 +83,8 @@ class Outbox(Generic[E]):
         self.sequence = self.durable = sequence
         #: The number of the first message.
         self.first = sequence + 1
+        #: The number of the newest message that a session has taken since this daemon was started; 0 if none has.
+        self.taken = 0
         #: Whether its messages can still be asked for after a restart.
         self.is_registered = True
         #: The session that reads, if any.
@@ -200,6 +202,7 @@ class OutboxReader(Generic[E]):
             messages = self.outbox.after(self._cursor)
             if messages or (self._is_finishing and self.outbox.durable == self.outbox.sequence):
                 self._cursor += len(messages)
+                self.outbox.taken = max(self.outbox.taken, self._cursor)
                 return messages
             await self.outbox.grown.park()
         if self.outbox.ended is not None:

@@ -94,6 +94,10 @@ class ResourceManager(Messages[si.Response]):
         return self._session.sequence
 
     @property
+    def term(self) -> str:
+        return self._session.term
+
+    @property
     def unread_count(self) -> int:
         return self._session.unread_count
 
@@ -133,8 +137,8 @@ class Follower(Messages[client.FollowedMessage]):
         self._session = session
 
     @property
-    def instance(self) -> str:
-        return self._session.instance
+    def term(self) -> str:
+        return self._session.term
 
 
 @mirrors(client.Operator)

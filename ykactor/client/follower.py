@@ -57,9 +57,9 @@ class Follower:
         self._failure: Exception | None = None
 
     @property
-    def instance(self) -> str:
-        """The sequence to which the numbers belong; another one means that they have begun anew."""
-        return self._subscribe.instance
+    def term(self) -> str:
+        """The term of the daemon, to which the number of the newest message belongs; pass both to `follow` to resume later."""
+        return self._subscribe.term
 
     def __aiter__(self) -> "Follower":
         return self
@@ -90,7 +90,7 @@ class Follower:
                     else:
                         self._on_waiting(lost)
                 except RequestRefused as refused:
-                    # The daemon numbers its events anew: start again with its state.
+                    # A daemon that knows no terms, and does not have this number: start again with its state.
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
                         raise
                     self._resume_from("snapshot")
@@ -124,6 +124,8 @@ class Follower:
     def _on_connected(self, confirmation: si.FeedMessage) -> None:
         missing = confirmation.missing_queues if isinstance(confirmation, si.Bookmark | si.Snapshot) else []
         yet = f"; there is no queue {' or '.join(missing)} yet" if missing else ""
+        if isinstance(confirmation, si.Snapshot) and confirmation.reason:
+            yet += f"; {confirmation.reason}, so its present state comes first, and events may be missing"
         self._on_connection(f"connected to {self._url}: {_description(self._subscribe)}{yet}")
 
     def _on_lost(self, lost: Disconnected) -> None:
@@ -134,7 +136,8 @@ class Follower:
     def _on_restored(self, confirmation: si.FeedMessage) -> None:
         self._is_lost = False
         if isinstance(confirmation, si.Snapshot):
-            outcome = "the daemon has restarted, events may be missing, its present state follows"
+            reason = confirmation.reason or "the daemon has restarted"
+            outcome = f"{reason}; events may be missing, its present state follows"
         else:
             outcome = f"resumed after event {self._subscribe.from_}, no event is missing"
         self._on_connection(f"connection restored: {outcome}")
@@ -145,10 +148,10 @@ class Follower:
                 for event in events:
                     await self._messages_in.send(event)
                     self._resume_from(event.sequence)
-            case si.Bookmark(sequence=sequence, instance=instance):
-                self._resume_from(sequence, instance)
-            case si.Snapshot(sequence=sequence, instance=instance):
-                self._resume_from(sequence, instance)  # first: who gets the snapshot may ask for its instance
+            case si.Bookmark(sequence=sequence, term=term):
+                self._resume_from(sequence, term)
+            case si.Snapshot(sequence=sequence, term=term):
+                self._resume_from(sequence, term)  # first: who gets the snapshot may ask for its term
                 await self._messages_in.send(message)
             case si.JournalStatus():
                 await self._messages_in.send(message)
@@ -156,10 +159,10 @@ class Follower:
                 await self._messages_in.send(message)
                 self._resume_from(to)
 
-    def _resume_from(self, place: int | str, instance: str | None = None) -> None:
-        """Set where the next connection starts; ``instance`` as in ``Subscribe``, None if it is the same as before."""
-        same = self._subscribe.instance
-        self._subscribe = structs.replace(self._subscribe, from_=place, instance=same if instance is None else instance)
+    def _resume_from(self, place: int | str, term: str | None = None) -> None:
+        """Set where the next connection starts; ``term`` as in ``Subscribe``, None if it is the same as before."""
+        same = self._subscribe.term
+        self._subscribe = structs.replace(self._subscribe, from_=place, term=same if term is None else term)
 
 
 def _description(subscribe: si.Subscribe) -> str:
@@ -187,7 +190,7 @@ async def follow(
     url: str,
     *,
     from_: int | str = "now",
-    instance: str = "",
+    term: str = "",
     partitions: Sequence[str] = (),
     queues: Sequence[str] = (),
     applications: Sequence[str] = (),
@@ -206,9 +209,10 @@ async def follow(
         ``ws://HOST:9081``, ``wss://HOST:9081`` or ``unix:PATH``.
     from_ : int or {"now", "snapshot"}
         Start with the next event, with the present state, or with the event after this sequence number.
-    instance : str
-        The sequence to which the number ``from_`` belongs (`Follower.instance`); a daemon with another one refuses it. Empty:
-        not checked.
+    term : str
+        The term of the number ``from_`` (`Follower.term`). A daemon whose history does not have this number of this term, because
+        it has no journal, has lost something, or goes on from a copy of its state directory, answers with its present state.
+        Empty: not checked.
     partitions, queues, applications, kinds : sequence of str
         Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
         that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
@@ -228,8 +232,8 @@ async def follow(
     Follower
         Iterates over `si.EventRecord`, `si.Snapshot` (the state at its sequence), `si.Lagged` (these events are lost) and
         `si.JournalStatus` (events wait until the daemon can write its journal, or come again).
-        If the numbers have begun anew, because the daemon has no journal or has lost something, a follower starts again with a
-        `si.Snapshot`, and events may be missing.
+        If the daemon does not have the number from which to resume (``term``), a follower starts again with a `si.Snapshot`,
+        which has the reason, and events may be missing.
         Iteration raises `Disconnected` if the first connection fails, and `RequestRefused` if the subscription is wrong or the
         daemon does not let this one in, or any more.
 
@@ -239,7 +243,7 @@ async def follow(
     """
     subscribe = si.Subscribe(
         from_=from_,
-        instance=instance,
+        term=term,
         partitions=list(partitions),
         queues=list(queues),
         applications=list(applications),

@@ -52,6 +52,8 @@ class KeptSession:
         self.is_lost = False
         #: The number of the newest message that was handled; None: there is nothing to resume.
         self._sequence: int | None = None
+        #: Its term.
+        self._term = ""
         self._id_prefix = secrets.token_hex(4)
         self._ids_count = 0
         #: Requests without an answer, by id, and the ids of those that this connection has not sent, both in order.
@@ -124,7 +126,7 @@ class KeptSession:
                 before, since_s = self._sequence, inf
                 try:
                     text = self._config() if self._sequence is None and self._refused_config is None else ""
-                    async with register(config=text, resume_from=self._sequence) as rm:
+                    async with register(config=text, resume_from=self._sequence, term=self._term) as rm:
                         since_s = trio.current_time()
                         await self._serve(rm)
                 except SessionReplaced:
@@ -157,6 +159,7 @@ class KeptSession:
     async def _serve(self, rm: ResourceManager) -> None:
         """Handle the messages of a connection, and send what has no answer when those of earlier connections are handled."""
         self.is_lost = False
+        self._term = rm.term
         if self._sequence is None:
             self._on_connection("registered")
             self._is_reported = trio.Event()

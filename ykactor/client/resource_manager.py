@@ -41,10 +41,13 @@ class ResourceManager:
     ----------
     sequence : int
         The number of the newest message received; pass it as ``resume_from`` to `connect` after a lost connection.
+    term : str
+        The term of this number; pass it as ``term`` with it.
     """
 
     def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int, on_journal: OnJournal | None) -> None:
         self.sequence = sequence
+        self.term = ""
         self._on_journal = on_journal
         self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
@@ -278,6 +281,7 @@ async def connect(
     encoding: str = "json",
     config: str = "",
     resume_from: int | Literal["now"] | None = None,
+    term: str = "",
     answers_predicates: bool = False,
     wants_scheduling_states: bool = False,
     epoch: int = 0,
@@ -301,6 +305,9 @@ async def connect(
         The number of the last message received (`ResourceManager.sequence`): the daemon keeps nodes and applications, and first
         sends the messages after this one; with "now" it sends new ones only. Without it the daemon forgets nodes and
         applications, and they must be reported again.
+    term : str
+        The term of this number (`ResourceManager.term`). A daemon that goes on from another copy of its state directory has
+        other messages with the same numbers, and refuses it. Without it only a daemon that has not been restarted goes on.
     answers_predicates : bool
         Whether each `si.PredicatesRequest` that iteration yields will be answered with `ResourceManager.answer`.
     wants_scheduling_states : bool
@@ -336,11 +343,12 @@ async def connect(
     chosen = encoding_named(encoding)
     async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
         session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
-        await session.request(
+        registered = await session.request(
             si.RegisterResourceManagerRequest(
                 rm_id=rm_id,
                 config=config,
                 resume_from=UNSET if resume_from is None else resume_from,
+                term=term,
                 answers_predicates=answers_predicates,
                 wants_scheduling_states=wants_scheduling_states,
                 epoch=epoch,
@@ -348,4 +356,5 @@ async def connect(
                 build_info=build_info or {},
             )
         )
+        session.term = registered.term
         yield session

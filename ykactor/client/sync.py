@@ -130,6 +130,10 @@ class ResourceManager(Received[si.Response]):
         return self._session.sequence
 
     @property
+    def term(self) -> str:
+        return self._session.term
+
+    @property
     def unread_count(self) -> int:
         return self._session.unread_count
 
@@ -169,8 +173,8 @@ class Follower(Received[client.FollowedMessage]):
         self._session = session
 
     @property
-    def instance(self) -> str:
-        return self._session.instance
+    def term(self) -> str:
+        return self._session.term
 
 
 @mirrors(client.Operator)

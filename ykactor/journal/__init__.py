@@ -3,8 +3,8 @@
 One directory holds one journal:
 
     journal.db    SQLite: the present state (table ``record``), the history (``log``), the state at some of its turns (``base``),
-                  and what each transaction is about (``mention``)
-    witness       the number of the newest transaction, outside of the database
+                  what each transaction is about (``mention``), and where each term began (``term``)
+    witness       the number and the term of the newest transaction, outside of the database
     lock          held by the daemon that writes
 
 Start reading in ``store.py`` (one writer) and ``reading.py`` (any number of readers, in this process or another).

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import UnionType
 from typing import BinaryIO
 
 import msgspec
@@ -30,6 +31,7 @@ class Info(Struct, frozen=True, rename="camel"):
     """What a journal holds.
 
     Attributes:
+        term: that of the last start; "" of a version that had none.
         first, last: the oldest and the newest transaction; 1 and 0 if there is none.
         first_ns, last_ns: their times (Unix); None if there is none.
         history_bytes: the size of the history with its bases, compressed.
@@ -40,7 +42,7 @@ class Info(Struct, frozen=True, rename="camel"):
 
     path: str
     version: int
-    instance: str
+    term: str
     created_ns: int
     records: int
     first: int
@@ -57,7 +59,7 @@ class Info(Struct, frozen=True, rename="camel"):
 def info(source: Path) -> Info:
     """Looks at the journal in a directory, or at a backup. Raises:  JournalError."""
     with Reader.open(source) as reader, explained(reader.path):
-        instance, created_ns = schema.meta(reader.connection, reader.path)
+        terms = [str(beginning.term) for beginning in reader.beginnings()]
         first, last = reader.numbers()
         oldest, newest = next(reader.rows(first), None), next(reader.rows_backwards(), None)
         ((free_pages,),) = reader.connection.execute("PRAGMA freelist_count")
@@ -66,8 +68,8 @@ def info(source: Path) -> Info:
         return Info(
             path=str(reader.path),
             version=reader.version,
-            instance=instance,
-            created_ns=created_ns,
+            term=terms[-1] if terms else "",
+            created_ns=schema.created_ns(reader.connection, reader.path),
             records=records,
             first=first,
             last=last,
@@ -99,13 +101,15 @@ def verify(source: Path) -> Iterator[str]:
     with Reader.open(source) as reader:
         if reader.has_bases:
             checks |= {"bases": _bases, "names": _mentions}
+        if reader.has_terms:
+            checks |= {"terms": _terms}
         for part, check in checks.items():
             try:
                 yield from check(reader.connection)
             except sqlite3.Error as error:
                 yield f"the {part} cannot be read: {one_line(str(error))}"
         with suppress(JournalError):  # that the history cannot be read was said above
-            loss = seen.loss(reader.numbers()[1])
+            loss = seen.loss(reader.numbers()[1], [beginning.term for beginning in reader.beginnings()])
             if loss and not seen.is_missing:
                 yield loss
 
@@ -181,7 +185,7 @@ def _records(connection: sqlite3.Connection) -> Iterator[str]:
         name = key.decode(errors="replace")
         if not isinstance(data, bytes) or record_crc(key, data) != crc:
             yield f"the record {name} is not as it was written"
-        elif not (_is_json(key, list) and _is_json(data, dict)):
+        elif not (_is_json(key, list) and _is_json(data, dict | list)):
             yield f"the record {name} is no JSON"
 
 
@@ -213,7 +217,13 @@ def _mentions(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"the names of transaction {columns[0]} are not as they were written"
 
 
-def _is_json(text: bytes, kind: type) -> bool:
+def _terms(connection: sqlite3.Connection) -> Iterator[str]:
+    for *columns, crc in connection.execute("SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term"):
+        if not isinstance(columns[-1], bytes) or crc_of(*columns) != crc:
+            yield f"term {columns[0]} is not as it was written"
+
+
+def _is_json(text: bytes, kind: type | UnionType) -> bool:
     try:
         return isinstance(msgspec.json.decode(text), kind)
     except msgspec.DecodeError:

@@ -14,6 +14,7 @@ from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, damaged, explained
 from ykactor.journal.names import packed_name
 from ykactor.journal.rows import LogRow, crc_of, record_crc
+from ykactor.journal.terms import Beginning, read_beginnings
 
 #: Rows of the history that one transaction reads. A writer cannot empty its write-ahead log while a reader is in a transaction.
 PAGE_ROWS = 64
@@ -41,6 +42,7 @@ class Reader:
         path: the database.
         version: of the journal.
         has_bases: whether it has bases and names, as from version 2 on.
+        has_terms: whether it has terms, as from version 3 on.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
@@ -48,6 +50,7 @@ class Reader:
         self.path = path
         self.version = version
         self.has_bases = version > 1
+        self.has_terms = version > 2
 
     @classmethod
     def open(cls, source: Path) -> Self:
@@ -132,6 +135,11 @@ class Reader:
             return []
         with explained(self.path):
             return [number for (number,) in self.connection.execute(_MENTIONS, (first, packed_name(name)))]
+
+    def beginnings(self) -> list[Beginning]:
+        """The terms that are remembered, the oldest first; versions before 3 have none. Raises:  JournalError."""
+        with explained(self.path):
+            return read_beginnings(self.connection, self.path) if self.has_terms else []
 
     def row(self, number: int) -> LogRow | None:
         """One transaction; None if it has been deleted.  Raises:  JournalError if it is not as it was written."""

@@ -11,6 +11,8 @@ from ykactor.journal.names import packed_names
 
 #: More saves few bytes and costs much more time.
 _LEVEL = 1
+#: Those of the table ``log``.
+_COLUMNS = 11
 
 
 class LogRow(Struct, frozen=True):
@@ -23,6 +25,7 @@ class LogRow(Struct, frozen=True):
         first_message: the same, of the messages to the resource manager.
         first_byte: the size of all earlier rows.
         packed_turns, packed_messages: compressed.
+        term: the number of the term in which it was committed (``terms``); 0 of a version that had none.
     """
 
     number: int
@@ -34,6 +37,7 @@ class LogRow(Struct, frozen=True):
     first_byte: int
     packed_turns: bytes
     packed_messages: bytes
+    term: int
 
     def turns(self) -> list[bytes]:
         """The JSON of each turn."""
@@ -50,15 +54,20 @@ class LogRow(Struct, frozen=True):
         return self.first_byte + len(self.packed_turns) + len(self.packed_messages)
 
     def columns(self) -> tuple[Any, ...]:
-        """For the table, with the CRC."""
-        *numbers, turns, messages = msgspec.structs.astuple(self)
-        return *numbers, turns, messages, zlib.crc32(messages, zlib.crc32(turns, zlib.crc32(repr(numbers).encode())))
+        """For the table, with the CRC before the term, which came later and is not in it where there is none."""
+        *numbers, turns, messages, term = msgspec.structs.astuple(self)
+        checked = [*numbers, term] if term else numbers
+        return *numbers, turns, messages, zlib.crc32(messages, zlib.crc32(turns, zlib.crc32(repr(checked).encode()))), term
 
     @classmethod
     def of(cls, columns: tuple[Any, ...]) -> "LogRow":
-        """The row with these columns of the table. Raises:  ValueError if they are not those that were written."""
-        row = cls(*columns[:-1])
-        if not isinstance(row.packed_turns, bytes) or not isinstance(row.packed_messages, bytes) or row.columns() != columns:
+        """The row with these columns of the table; a version before 3 has no term.
+
+        Raises:  ValueError if they are not those that were written.
+        """
+        written: tuple[Any, ...] = columns if len(columns) == _COLUMNS else (*columns, 0)
+        row = cls(*(*written[:-2], written[-1]))
+        if not isinstance(row.packed_turns, bytes) or not isinstance(row.packed_messages, bytes) or row.columns() != written:
             raise ValueError(f"transaction {row.number} is not as it was written")
         return row
 
@@ -86,7 +95,7 @@ def mention_columns(number: int, names: Iterable[str]) -> tuple[int, bytes, int]
 
 
 def crc_of(*columns: int | bytes) -> int:
-    """The column ``crc`` of ``base`` and ``mention``, which follows these columns; the last of them is bytes."""
+    """The column ``crc`` of ``base``, ``mention`` and ``term``, which follows these columns; the last of them is bytes."""
     *numbers, data = columns
     assert isinstance(data, bytes)
     return zlib.crc32(data, zlib.crc32(repr(numbers).encode()))

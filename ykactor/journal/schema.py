@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
@@ -39,6 +38,14 @@ VERSIONS = (
         ),
         "CREATE TABLE mention(number INTEGER PRIMARY KEY, names BLOB NOT NULL, crc INTEGER NOT NULL)",
     ),
+    (
+        (
+            "CREATE TABLE term(number INTEGER PRIMARY KEY, first_transaction INTEGER NOT NULL, first_event INTEGER NOT NULL, "
+            "first_message INTEGER NOT NULL, nonce TEXT NOT NULL, crc INTEGER NOT NULL)"
+        ),
+        "ALTER TABLE log ADD COLUMN term INTEGER NOT NULL DEFAULT 0",
+        "DELETE FROM meta WHERE key = 'instance'",
+    ),
 )
 VERSION = len(VERSIONS)
 
@@ -74,7 +81,6 @@ def create(path: Path, now_ns: int) -> None:
         connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole
         _upgrade(connection, 0)
         connection.execute("INSERT INTO meta VALUES('created_ns', ?)", (str(now_ns),))
-        set_new_instance(connection)
         connection.execute("PRAGMA journal_mode=WAL")
     sync(new)
     new.rename(path)
@@ -110,21 +116,12 @@ def upgrade(connection: sqlite3.Connection, path: Path) -> None:
         _upgrade(connection, version)
 
 
-def meta(connection: sqlite3.Connection, path: Path) -> tuple[str, int]:
-    """Instance (identifies one sequence of events and messages) and Unix time of creation.
-
-    Raises:  JournalError if one is damaged, sqlite3.Error.
-    """
-    found = dict(connection.execute("SELECT key, value FROM meta"))
-    instance, created_ns = found.get(b"instance", b""), found.get(b"created_ns", b"")
-    if not (instance.isalnum() and created_ns.isdigit()):
+def created_ns(connection: sqlite3.Connection, path: Path) -> int:
+    """The Unix time at which the journal was made. Raises:  JournalError if it is damaged, sqlite3.Error."""
+    found = dict(connection.execute("SELECT key, value FROM meta")).get(b"created_ns", b"")
+    if not found.isdigit():
         raise damaged(path, "the table meta is not as it was written")
-    return instance.decode(), int(created_ns)
-
-
-def set_new_instance(connection: sqlite3.Connection) -> None:
-    """From now on numbers of events and messages are not those of before. Raises:  sqlite3.Error."""
-    connection.execute("REPLACE INTO meta VALUES('instance', ?)", (uuid.uuid4().hex[:16],))
+    return int(found)
 
 
 def _upgrade(connection: sqlite3.Connection, version: int) -> None:

@@ -16,6 +16,7 @@ from ykactor.journal.errors import DiskError, JournalError, damaged, explained, 
 from ykactor.journal.lock import locked
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.rows import LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
+from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning
 from ykactor.journal.witness import Durability, Seen, Witness, sync
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
@@ -31,7 +32,7 @@ SELECT CAST(column1 AS TEXT), CAST(column2 AS TEXT), column3 FROM (VALUES %s) WH
 #: Rows in one statement, a power of two; SQLite lets a statement have 32,766 variables.
 PUT_ROWS = 2_048
 _DELETE = "DELETE FROM record WHERE key IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
-_LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _BASE = "INSERT INTO base VALUES(?, ?, ?, ?)"
 _MENTION = "INSERT INTO mention VALUES(?, ?, ?)"
 _NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
@@ -44,7 +45,7 @@ class Store:
     Attributes:
         number: the newest transaction; 0 if there is none.
         last_event, last_message: the numbers of the newest event and message when it was opened.
-        instance: identifies one sequence of transactions. There is a new one after a loss.
+        terms: of this history; the present one has begun with ``open``, and is durable as a transaction is.
         loss: a sentence that says which transactions were lost since the last run, or may have been; "" if none. It is said
             again by the next ``open`` if nothing is committed.
     """
@@ -63,10 +64,12 @@ class Store:
         self.last_event = 0 if row is None else row.first_event + row.events_count - 1
         self.last_message = 0 if row is None else row.first_message + row.messages_count - 1
         self._end_byte = 0 if row is None else row.end_byte + base_bytes(connection, row.number)
-        self.loss = seen.loss(self.number)
-        if self.loss:
-            schema.set_new_instance(connection)
-        self.instance = schema.meta(connection, path)[0]
+        schema.created_ns(connection, path)  # that it can be read
+        known = read_beginnings(connection, path)
+        self.loss = seen.loss(self.number, [beginning.term for beginning in known])
+        self.terms = self._begin_term(known, seen)
+        #: That of the newest transaction.
+        self._noted = seen.term
 
     @classmethod
     def open(cls, directory: Path, durability: Durability, *, now_ns: int) -> "Store":
@@ -88,7 +91,7 @@ class Store:
                         f"{path}: found no journal, although {seen.path} says that it had {seen.number} transactions; "
                         f"put a backup there, or remove {seen.path} to begin with nothing"
                     )
-                witness.note(0)
+                witness.note(0, None)
                 schema.create(path, now_ns)
             # What an earlier run with less durability has left to the system. SQLite must not have opened the file yet: whoever
             # closes a file gives up all locks of the process on it.
@@ -123,6 +126,7 @@ class Store:
             self._end_byte,
             packed_turns(batch.turns),
             packed_messages(batch.messages),
+            self.terms.present.number,
         )
         bases = [base_columns(number, position, state) for position, state in batch.bases.items()]
         with self._transaction():
@@ -137,7 +141,8 @@ class Store:
         self._check_file()
         self.number, self._end_byte = number, row.end_byte + sum(len(state) for _, _, state, _ in bases)
         with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
-            self._witness.note(number)
+            self._noted = self.terms.present
+            self._witness.note(number, self._noted)
         return number
 
     @property
@@ -191,7 +196,15 @@ class Store:
         self._connection.close()
         if self._failure is None and not self._wal.exists():
             with suppress(OSError):
-                self._witness.note_end(self.number)
+                self._witness.note_end(self.number, self._noted)
+
+    def _begin_term(self, known: list[Beginning], seen: Seen) -> Terms:
+        """Begin a term that is higher than those of the database and of the witness, before anything else is written."""
+        numbers = [beginning.term.number for beginning in known] + ([] if seen.term is None else [seen.term.number])
+        begun = Beginning(Term.after(max(numbers, default=0)), self.number + 1, self.last_event + 1, self.last_message + 1)
+        with self._transaction():
+            write_beginning(self._connection, begun)
+        return Terms([*known, begun][-TERMS_MAX:])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The witness: how far the journal has come, outside of the database.
+"""The witness: how far the journal has come, and in which term, outside of the database.
 
 SQLite recovers up to the last transaction that it can read, and drops what follows a damaged one without a word. Only a number
 that is kept elsewhere shows that there was more. It is written without fsync: it survives the death of the process, and after a
@@ -7,10 +7,13 @@ power failure it may be behind, never ahead of what was promised.
 
 import os
 import zlib
+from collections.abc import Container
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+
+from ykactor.journal.terms import Term
 
 #: When a transaction is on the disk: before it is acknowledged; at the next checkpoint; whenever the system likes.
 Durability = Literal["full", "normal", "off"]
@@ -27,6 +30,7 @@ class Seen(Struct, frozen=True):
     Attributes:
         is_missing: whether there is no witness: the journal is new, or a backup.
         number: the newest transaction; 0 if the file is missing or damaged.
+        term: in which it was committed; None if that is not known.
         boot: of the system whose memory may still hold some of what was committed; "-" if all is on the disk, "" if unknown.
     """
 
@@ -34,6 +38,7 @@ class Seen(Struct, frozen=True):
     is_missing: bool
     number: int = 0
     boot: str = ""
+    term: Term | None = None
 
     @classmethod
     def of(cls, directory: Path) -> "Seen":
@@ -41,19 +46,24 @@ class Seen(Struct, frozen=True):
         path = directory / _NAME
         if not path.exists():
             return cls(path, True)
-        text, _, crc = path.read_bytes().partition(b"\n")[0].rpartition(b" ")
-        if not text or crc != _crc(text):
+        first, _, rest = path.read_bytes().partition(b"\n")
+        progress, term = _checked(first), _checked(rest.partition(b"\n")[0])
+        if not progress:
             return cls(path, False)
-        number, boot = text.split()
-        return cls(path, False, int(number), boot.decode())
+        number, boot = progress.split()
+        return cls(path, False, int(number), boot.decode(), Term.parse(term.decode()) if term else None)
 
-    def loss(self, number: int) -> str:
+    def loss(self, number: int, terms: Container[Term]) -> str:
         """What the database has lost, as a sentence; "" if it has all that was committed.
 
-        Args:  number: the newest transaction in the database, 0 if there is none; read after the witness.
+        Args:
+            number: the newest transaction in the database, 0 if there is none; read after the witness.
+            terms: those that the database remembers.
         """
         if self.number > number:
             return f"transactions {number + 1} to {self.number} were committed, but are not in the journal any more"
+        if self.term is not None and self.term not in terms:
+            return f"transaction {self.number} of term {self.term} was committed, and is not in this journal: it is another copy"
         if number and self.is_missing:
             return unknown_after(number)
         if number and not self.boot:
@@ -69,7 +79,7 @@ def unknown_after(number: int) -> str:
 
 
 class Witness:
-    """Writes the witness, which is one line: number, boot, CRC-32. Raises:  OSError."""
+    """Writes the witness: a line with number, boot and CRC-32, and one with term and CRC-32. Raises:  OSError."""
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         self._directory = directory
@@ -82,25 +92,31 @@ class Witness:
         """Closes the file."""
         os.close(self._file)
 
-    def note(self, number: int) -> None:
-        """The transaction ``number`` is committed, whatever becomes of this call.
+    def note(self, number: int, term: Term | None) -> None:
+        """The transaction ``number`` is committed in the term, whatever becomes of this call; 0 and None: there is none yet.
 
         The first call syncs the file, so that it exists and names the boot in any case.
         """
-        self._write(number, self._boot)
+        self._write(number, self._boot, term)
         if not self._is_synced:
             os.fsync(self._file)
             sync(self._directory)
             self._is_synced = True
 
-    def note_end(self, number: int) -> None:
+    def note_end(self, number: int, term: Term | None) -> None:
         """All transactions up to ``number`` have been copied into the database, and no other follows."""
         if self._durability == "normal":
-            self._write(number, _ON_DISK)
+            self._write(number, _ON_DISK, term)
 
-    def _write(self, number: int, boot: str) -> None:
-        text = f"{number:020} {boot}".encode()
-        os.pwrite(self._file, b"%b %b\n" % (text, _crc(text)), 0)
+    def _write(self, number: int, boot: str, term: Term | None) -> None:
+        lines = [f"{number:020} {boot}".encode(), *([] if term is None else [str(term).encode()])]
+        os.pwrite(self._file, b"".join(b"%b %b\n" % (line, _crc(line)) for line in lines), 0)
+
+
+def _checked(line: bytes) -> bytes:
+    """What is before the CRC of a line; nothing if it is damaged."""
+    text, _, crc = line.rpartition(b" ")
+    return text if crc == _crc(text) else b""
 
 
 def sync(path: Path) -> None:

@@ -103,7 +103,7 @@ def _text(found: maintenance.Info) -> str:
     lines = {
         "journal": found.path,
         "version": found.version,
-        "instance": found.instance,
+        "term": found.term or "-",
         "created": _time(found.created_ns),
         "records": found.records,
         "history": f"transactions {found.first} to {found.last}, {found.history_bytes} bytes",

@@ -37,7 +37,7 @@ class Past:
         last = self.now.sequence
         if not last:
             return
-        await self._stream.send(structs.replace(wanted, from_=0, instance=self.now.instance))
+        await self._stream.send(structs.replace(wanted, from_=0, term=self.now.term))
         while not isinstance(message := await _receive(self._stream), si.Bookmark) or message.sequence:
             pass  # what the first subscription still had
         self.missing_queues = message.missing_queues

@@ -317,7 +317,7 @@ def make_daemon(
         clock,
         journal=state.journal(clock.now_ns),
         recovered=state.take_recovered(),
-        instance=state.instance,
+        terms=state.terms,
         access=_follow(access, clock),
         tls=_follow_tls(tls, clock),
     )

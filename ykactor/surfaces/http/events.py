@@ -69,7 +69,7 @@ class Events:
             numbers = range(first, min(highest, first + count - 1) + 1)
             records = await _encoded([cast("EventRecord", ring.event(wanted)) for wanted in numbers])
         found = wire.Events(
-            instance_uuid=self._gateway.instance,
+            instance_uuid=str(self._gateway.terms.present),
             lowest_id=max(0, min(lowest, highest) - 1),
             highest_id=max(0, highest - 1),
             event_records=records,
@@ -92,7 +92,7 @@ class Events:
 
     async def _produce(self, after: int, caller: Caller, write: Write) -> None:
         """Write what follows an event until it ends; the last line then says why. A caller is reviewed while it is held here."""
-        await write(encode(wire.StreamHead(instance_uuid=self._gateway.instance)))
+        await write(encode(wire.StreamHead(instance_uuid=str(self._gateway.terms.present))))
         stream = _Stream(Subscription(self._gateway.feed, _FORMAT, _EVERYTHING, after))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.end_after, self._stopping, "the daemon stops")

@@ -12,9 +12,9 @@ const CONNECT_MS = 10_000;
 const SILENCE_MS = 30_000;
 
 export class Feed {
-    /** The number of the last event, and the sequence to which it belongs. */
+    /** The number of the last event, and its term. */
     last = null;
-    instance = "";
+    term = "";
     #socket = null;
     /** When the snapshot was asked for that has not come yet. */
     #askedAt = null;
@@ -73,7 +73,7 @@ export class Feed {
 
     #goOn() {
         this.#isReplacing = true;
-        this.#subscribe({ from: this.last, instance: this.instance });
+        this.#subscribe({ from: this.last, term: this.term });
     }
 
     #subscribe(fields) {
@@ -88,25 +88,31 @@ export class Feed {
             case "Events":
                 return this.#onEvents(message.events);
             case "Bookmark":
-                return this.#onBookmark(message.sequence);
+                return this.#onBookmark(message);
             case "Lagged":
                 return this.#onLagged(message);
             case "JournalStatus":
                 return this.receiver.onJournal(message);
             case "ErrorResponse":
-                return this.#onError(message);
+                return message.message;
         }
     }
 
     #onSnapshot(message) {
-        const isOther = message.instance !== this.instance;
-        if (isOther && this.instance) this.receiver.onRestart("the numbers of events began anew");
-        if (isOther || this.last === null) this.last = Math.max(0, message.sequence - HISTORY);
-        this.instance = message.instance;
-        const tookMs = performance.now() - this.#askedAt;
+        if (message.reason) {  // the daemon does not have the number of this term from which to go on
+            this.receiver.onRestart(message.reason);
+            this.last = null;
+            this.#isReplacing = false;
+        }
+        if (this.last === null) {
+            this.last = Math.max(0, message.sequence - HISTORY);
+            this.term = message.term;
+        }
+        const now = performance.now();
+        const tookMs = now - (this.#askedAt ?? now);
         this.#askedAt = null;
         this.receiver.onSnapshot(message, tookMs);
-        if (this.last < message.sequence) this.#goOn();
+        if (this.last < message.sequence || this.term !== message.term) this.#goOn();
         else this.receiver.onLive();
     }
 
@@ -119,9 +125,10 @@ export class Feed {
     }
 
     /** The subscription by number is confirmed with its own number. */
-    #onBookmark(sequence) {
+    #onBookmark({ sequence, term }) {
         if (this.#isReplacing && sequence === this.last) {
             this.#isReplacing = false;
+            this.term = term;
             this.receiver.onLive();
         } else if (!this.#isReplacing && this.last !== null) {
             this.last = Math.max(this.last, sequence);
@@ -133,14 +140,5 @@ export class Feed {
         if (this.#isReplacing) return;
         this.last = message.to;
         this.receiver.onMissing(message.from, message.to);
-    }
-
-    #onError(message) {
-        if (message.code !== "RESYNC_REQUIRED") return message.message;
-        this.receiver.onRestart(message.message);
-        this.last = null;
-        this.instance = "";
-        this.#isReplacing = false;
-        this.#askForSnapshot();
     }
 }

@@ -8,7 +8,6 @@ send what is queued for them, and then the rest is cancelled.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -38,6 +37,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.journal.terms import Terms
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Admit
@@ -107,7 +107,7 @@ class Daemon:
         clock: Unix time.
         journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
         recovered: what the journal holds of the daemon before this one.
-        instance: identifies the numbers of events to followers; "" is a new one.
+        terms: those of the journal; None: everything begins with this daemon.
         access: follows the access file of the settings.
         tls: follows the files of TLS.
     """
@@ -119,11 +119,11 @@ class Daemon:
         clock: Clock,
         journal: Journal | None = None,
         recovered: Recovered | None = None,
-        instance: str = "",
+        terms: Terms | None = None,
         access: AccessWatcher | None = None,
         tls: TlsWatcher | None = None,
     ) -> None:
-        self.instance = instance or secrets.token_hex(8)
+        self.terms = terms or Terms.first()
         self.manual = settings.manual
         self._rows = DaemonRows(journal)
         self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration, self._rows.note_epochs)

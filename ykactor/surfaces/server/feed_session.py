@@ -64,18 +64,16 @@ class FeedSession:
     """Sends what a subscription yields; another ``Subscribe`` replaces the one before.
 
     Args:
-        instance: identifies the sequence of event numbers (EV-55).
         form: the same for all sessions with this encoding (``event_formats``).
     """
 
-    def __init__(self, peer: Peer, gateway: Gateway, instance: str, form: Format, caller: Caller, audit: Audit) -> None:
+    def __init__(self, peer: Peer, gateway: Gateway, form: Format, caller: Caller, audit: Audit) -> None:
         self.peer = peer
         self._caller = caller
         self._audit = audit
         self._format = form
         self._gateway = gateway
         self._feed = gateway.feed
-        self._instance = instance
         self._requests_in, self._requests = trio.open_memory_channel[si.FeedRequest | ProtocolError](1)
         self._is_stopping = False
         #: Around waiting for events; cancelled when a message of the peer has arrived.
@@ -199,7 +197,7 @@ class FeedSession:
             frozenset(request.kinds),
         )
         with trio.CancelScope() as self._beginning:
-            begin = await self._begin(request.from_, request.instance)
+            begin = await self._begin(request)
         if self._beginning.cancelled_caught:
             return None
         self._caller.check(request)  # a snapshot may take long
@@ -228,22 +226,27 @@ class FeedSession:
         for frames in FrameStore().put_in_parts(data, is_text=encoding is JSON):
             await self.peer.send_packed(frames)
 
-    async def _begin(self, from_: int | str, instance: str) -> si.Snapshot | si.Bookmark:
+    async def _begin(self, request: si.Subscribe) -> si.Snapshot | si.Bookmark:
         """The message with the sequence number after which events follow: a snapshot or a bookmark."""
-        match from_:
+        match request.from_:
             case "now":
                 return self._bookmark(self._feed.ring.durable)
             case "snapshot":
                 return await self._snapshot()
-            case int() if instance not in ("", self._instance):
-                message = f"found {instance}, expected {self._instance}: the numbers began anew, subscribe to a snapshot instead"
-                raise ProtocolError("RESYNC_REQUIRED", message, "instance")
-            case int() if 0 <= from_ <= self._feed.ring.durable:
-                return self._bookmark(from_)
-            case int():
-                message = f"found {from_}, expected 0 to {self._feed.ring.durable}: subscribe to a snapshot instead"
-                raise ProtocolError("RESYNC_REQUIRED", message, "from")
-        raise ProtocolError("UNKNOWN_NAME", f"found {from_!r}, expected now, snapshot or a sequence number", "from")
+            case int(number) if reason := self._missing(number, request.term or request.instance):
+                if request.term:
+                    return structs.replace(await self._snapshot(), reason=reason)
+                path = "instance" if request.instance else "from"
+                raise ProtocolError("RESYNC_REQUIRED", f"{reason}: subscribe to a snapshot instead", path)
+            case int(number):
+                return self._bookmark(number)
+        raise ProtocolError("UNKNOWN_NAME", f"found {request.from_!r}, expected now, snapshot or a sequence number", "from")
+
+    def _missing(self, number: int, term: str) -> str:
+        """Why events cannot follow this number of this term, "" if they can. Without a term any history will do."""
+        reason = self._gateway.terms.missing("event", number, term) if term else ""
+        newest = self._feed.ring.durable
+        return reason or ("" if 0 <= number <= newest else f"found {number}, expected 0 to {newest}")
 
     async def _snapshot(self) -> si.Snapshot:
         view = self._view
@@ -253,7 +256,8 @@ class FeedSession:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states = snapshot.partitions if view is None else await snapshot.seen_by(view)
         partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
-        shown = si.Snapshot(sequence=snapshot.sequence, instance=self._instance, partitions=partitions)
+        term = str(self._gateway.terms.present)
+        shown = si.Snapshot(sequence=snapshot.sequence, term=term, instance=term, partitions=partitions)
         if view is not None:
             return shown
         return structs.replace(shown, cycles=snapshot.cycles, resource_manager=self._resource_manager())
@@ -267,7 +271,8 @@ class FeedSession:
         return si.RegisteredResourceManager(rm_id=current.rm_id, connected=is_connected, since=current.since_ns)
 
     def _bookmark(self, sequence: int) -> si.Bookmark:
-        return si.Bookmark(sequence=sequence, instance=self._instance)
+        term = str(self._gateway.terms.present)
+        return si.Bookmark(sequence=sequence, term=term, instance=term)
 
 
 async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool) -> dict[str, Any]:

@@ -97,11 +97,6 @@ class Recovered(Struct):
     last_event: int
     at_ns: int
 
-    def end_registration(self) -> None:
-        """After a loss: the resource manager may have seen messages that are lost, so it has to register anew (DU-3)."""
-        if self.registration is not None:
-            self.registration, self.messages = RegistrationRow(""), []
-
 
 def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
     """Read a journal; None if it is empty. ``on_progress`` is called now and then.

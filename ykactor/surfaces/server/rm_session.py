@@ -17,6 +17,7 @@ from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
 from ykactor.core.messages.kinds import Act
+from ykactor.journal.terms import Terms
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
@@ -188,7 +189,9 @@ class ResourceManagerSession:
         if request.epoch < lowest:
             message = f"found {request.epoch}, expected at least {lowest}: a newer process of {request.rm_id} has registered"
             raise ProtocolError("STALE_EPOCH", message, "epoch")
-        return None if request.resume_from is UNSET else _resume_after(current, request.resume_from)
+        if request.resume_from is UNSET:
+            return None
+        return _resume_after(current, request.resume_from, request.term, self._gateway.terms)
 
     async def _enter(self, request: si.RegisterResourceManagerRequest, config: ReadConfig | None) -> OutboxReader[Encoding]:
         after = self._check_registration(request)
@@ -229,9 +232,10 @@ class ResourceManagerSession:
         self._connected = connected
         reader.notices = self._notices
         reader.outbox.build_info = request.build_info
-        reader.outbox.post(si.RegisterResourceManagerResponse())
+        term = str(self._gateway.terms.present)
+        reader.outbox.post(si.RegisterResourceManagerResponse(term=term))
         if request.id:
-            reader.outbox.post(si.Ack(id=request.id, checksum=checksum))
+            reader.outbox.post(si.Ack(id=request.id, checksum=checksum, term=term))
         return reader
 
     async def _tell_connected(self, connected: Connected) -> None:
@@ -280,13 +284,28 @@ def _holder(current: Outbox[Encoding]) -> str:
     )
 
 
-def _resume_after(current: Outbox[Encoding] | None, wanted: int | Literal["now"]) -> int:
+def _resume_after(current: Outbox[Encoding] | None, wanted: int | Literal["now"], term: str, terms: Terms) -> int:
     """The number of the last message that is not sent again."""
     try:
         if current is None:
             raise MessagesLostError("this resource manager is not registered")
-        after = current.durable if wanted == "now" else wanted
-        current.after(after, 0)
+        if wanted == "now":
+            return current.durable
+        if reason := _foreign(current, wanted, term, terms):
+            raise ProtocolError("RESYNC_REQUIRED", f"{reason}: register without resumeFrom", "term")
+        current.after(wanted, 0)
     except MessagesLostError as reason:
         raise ProtocolError("RESYNC_REQUIRED", f"{reason}: register without resumeFrom", "resumeFrom") from None
-    return after
+    return wanted
+
+
+def _foreign(current: Outbox[Encoding], number: int, term: str, terms: Terms) -> str:
+    """Why a number may be that of a message of another history, as a sentence; "" if it is of this one.
+
+    A client that knows no terms may go on with what it was sent since the daemon was started: before that nobody knows.
+    """
+    if term:
+        return terms.missing("message", number, term)
+    if current.taken < number <= current.durable:
+        return f"found message {number} without a term, expected one, because it was sent by a daemon before this one, if any"
+    return ""

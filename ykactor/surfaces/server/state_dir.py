@@ -22,6 +22,7 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
+from ykactor.journal.terms import Terms
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.recovery import Recovered, recover
@@ -56,14 +57,14 @@ class StateDir(Struct):
     Attributes:
         settings: how it was opened.
         recovered: None if the journal is new, or the daemon has taken it.
-        instance: identifies the numbers of events to followers; another one after a loss.
+        terms: of its history; the present one has begun with this start.
         last_event, last_message: the numbers of the newest event and message.
     """
 
     settings: StateSettings
     store: BlockingStore
     recovered: Recovered | None
-    instance: str
+    terms: Terms
     last_event: int
     last_message: int
 
@@ -146,9 +147,7 @@ def open_state_dir(
         if opened.loss:
             log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
         recovered = _recover(settings.directory, on_progress, reserves=reserves)
-        if opened.loss and recovered is not None:
-            recovered.end_registration()
-        state = StateDir(settings, writer, recovered, opened.instance, opened.last_event, opened.last_message)
+        state = StateDir(settings, writer, recovered, opened.terms, opened.last_event, opened.last_message)
         _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
         del recovered
         yield state

@@ -317,7 +317,7 @@ class _Server:
             return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
         frames.limit_buffer()
         form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, self._gateway.instance, form, caller, self._audit)
+        return FeedSession(peer, self._gateway, form, caller, self._audit)
 
     def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who is at the other end, and may have a session."""

@@ -307,6 +307,8 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     extra_config: Mapping[str, str] = {}
     #: The number of the last message received, or "now" to continue with new messages only; unset: a fresh registration.
     resume_from: Int64 | Literal["now"] | UnsetType = UNSET
+    #: The term of this number: that of the last ``Ack`` or ``RegisterResourceManagerResponse`` that answered a registration.
+    term: str = ""
     #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
     #: Whether the resource manager is told why its asks wait (``SchedulingStateResponse``).
@@ -465,7 +467,9 @@ class _Response(_Message, frozen=True, kw_only=True):
 
 
 class RegisterResourceManagerResponse(_Response, frozen=True, kw_only=True):
-    pass
+    """The resource manager is registered; ``term`` as in the ``Ack`` of the registration."""
+
+    term: str = ""
 
 
 class NodeResponse(_Response, frozen=True, kw_only=True):
@@ -506,11 +510,13 @@ class Ack(_Response, frozen=True, kw_only=True):
     Attributes:
         checksum: of the configuration now in force, if the request changed it.
         releasing: what an operator has cancelled goes on until the resource manager has confirmed its release (OP-10).
+        term: of a registration: the present term of the daemon (EV-55). The numbers of messages belong to it from here on.
     """
 
     id: str
     checksum: str = ""
     releasing: bool = False
+    term: str = ""
 
 
 class ErrorResponse(_Response, frozen=True, kw_only=True):
@@ -557,13 +563,15 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     Attributes:
         from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it.
-        instance: the sequence to which this number belongs (``Bookmark.instance``). Numbers begin anew without a journal, and
-            after a loss: a number of another sequence is refused with ``RESYNC_REQUIRED``. Empty: not known.
+        term: the term of this number (``Bookmark.term``). If the history of the daemon does not have this number of this term, a
+            ``Snapshot`` with the reason confirms the subscription. Empty: not known, and any history will do.
+        instance: the same for clients of version 0.2; such a number is refused with ``RESYNC_REQUIRED``.
         partitions, queues, applications, kinds: which events; empty means all. A queue includes all queues below it, and has to
             exist or to be below one that exists. A kind is a type or a detail.
     """
 
     from_: Int64 | str = "now"
+    term: str = ""
     instance: str = ""
     partitions: list[str] = []
     queues: list[str] = []
@@ -614,15 +622,18 @@ class RegisteredResourceManager(_Part, frozen=True):
 
 
 class Snapshot(_Message, frozen=True, kw_only=True):
-    """The state after the event ``sequence``; ``instance`` and ``missing_queues`` as in ``Bookmark``.
+    """The state after the event ``sequence``; ``term``, ``instance`` and ``missing_queues`` as in ``Bookmark``.
 
     Attributes:
+        reason: why there is a snapshot although the subscription named a number; "" if it asked for one.
         cycles: for each partition ``count``, since the daemon was started, ``lastSeconds``, ``meanSeconds`` and ``maxSeconds``.
         resource_manager: null if none is registered; left out for a limited reader.
     """
 
     sequence: int
+    term: str = ""
     instance: str = ""
+    reason: str = ""
     missing_queues: list[str] = []
     partitions: list[dict[str, Any]]
     cycles: Mapping[str, Mapping[str, int | float]] = {}
@@ -634,12 +645,14 @@ class Events(_Message, frozen=True, kw_only=True):
 
 
 class Bookmark(_Message, frozen=True, kw_only=True):
-    """All wanted events up to ``sequence`` were sent; ``instance`` is the sequence to which this number belongs.
+    """All wanted events up to ``sequence`` were sent; ``term`` is the present one of the daemon, to which this number belongs.
 
+    ``instance`` is the same text, for clients of version 0.2.
     ``missing_queues``, in the confirmation of a subscription, are those of its queues that do not exist yet.
     """
 
     sequence: int
+    term: str = ""
     instance: str = ""
     missing_queues: list[str] = []
 

@@ -72,10 +72,10 @@ def described(snapshot: si.Snapshot) -> Printout:
     """The numbers of a snapshot."""
     rows = [_row(state, snapshot.cycles) for state in snapshot.partitions]
     manager = resource_manager.row_of(snapshot)
-    document = {"lastEvent": snapshot.sequence, "instance": snapshot.instance, **manager, "partitions": rows}
+    document = {"lastEvent": snapshot.sequence, "term": snapshot.term, **manager, "partitions": rows}
 
     def lines(is_wide: bool) -> Iterator[str]:
-        yield f"Last event {snapshot.sequence} of {snapshot.instance}"
+        yield f"Last event {snapshot.sequence} of term {snapshot.term}"
         yield printable(f"Resource manager {resource_manager.text_of(manager)}")
         for row in rows:
             yield ""

@@ -1,0 +1,123 @@
+"""Terms: to which history the number of an event or message belongs.
+
+A number alone does not say it. A state directory may be copied, or go back in time (a snapshot of the disk, ``cp -a``, rsync),
+and two histories that were one then give the same numbers to different events. So each start begins a *term*, in which all
+numbers up to the next start are given, and the journal remembers where each began. A client says in which term it was told a
+number; a history has this number of this term if the term began in it, and did not end before (the leader epochs of Kafka's
+KIP-101).
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from ykactor.journal.errors import damaged
+from ykactor.journal.rows import crc_of
+
+#: Terms that are remembered, the newest; who comes with an older one begins anew.
+TERMS_MAX = 1000
+#: Bytes of chance in a term.
+_NONCE_BYTES = 8
+
+_BEGUN = "SELECT number, first_transaction, first_event, first_message, nonce, crc FROM term ORDER BY number"
+_BEGIN = "INSERT INTO term(number, first_transaction, first_event, first_message, nonce, crc) VALUES(?, ?, ?, ?, ?, ?)"
+_FORGET = "DELETE FROM term WHERE number <= ?"
+
+Kind = Literal["event", "message"]
+
+
+class Term(Struct, frozen=True, order=True):
+    """One start of a daemon, which no other start repeats, in whatever copy of the state directory.
+
+    Terms are ordered: that of a later start is higher. Two starts from copies of one directory may have the same number, but not
+    the same nonce.
+    """
+
+    number: int
+    nonce: str
+
+    @classmethod
+    def after(cls, number: int) -> "Term":
+        """A new term, higher than all with numbers up to ``number``."""
+        return cls(number + 1, secrets.token_hex(_NONCE_BYTES))
+
+    @classmethod
+    def parse(cls, text: str) -> "Term":
+        """The term of a text that ``str`` has made."""
+        number, _, nonce = text.partition("-")
+        return cls(int(number), nonce)
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.nonce}"
+
+
+class Beginning(Struct, frozen=True):
+    """Where a term began: the numbers of its first transaction, event and message."""
+
+    term: Term
+    transaction: int
+    event: int
+    message: int
+
+    def columns(self) -> tuple[int | str, ...]:
+        """For the table ``term``, with the CRC."""
+        numbers = (self.term.number, self.transaction, self.event, self.message)
+        return *numbers, self.term.nonce, crc_of(*numbers, self.term.nonce.encode())
+
+
+class Terms:
+    """The newest terms of a history, the oldest first; there is at least one.
+
+    Attributes:
+        present: the newest.
+    """
+
+    def __init__(self, beginnings: Sequence[Beginning]) -> None:
+        self.present = beginnings[-1].term
+        #: By the text of each term, where the next one began; None for the present one.
+        self._ends = dict(
+            zip((str(beginning.term) for beginning in beginnings), [*beginnings[1:], None], strict=True),
+        )
+
+    @classmethod
+    def first(cls) -> "Terms":
+        """The terms of a daemon that keeps nothing: a new one."""
+        return cls([Beginning(Term.after(0), 1, 1, 1)])
+
+    def __contains__(self, term: str) -> bool:
+        return term in self._ends
+
+    def missing(self, kind: Kind, number: int, term: str) -> str:
+        """Why this history has no event or message with this number of this term, as a sentence; "" if it may have it.
+
+        Numbers of the present term are not compared with the newest one, which the caller knows.
+        """
+        if term not in self._ends:
+            why = "the daemon has begun anew, or goes on from another state directory"
+            return f"found term {term}, which this history does not have: {why}"
+        end = self._ends[term]
+        last = None if end is None else (end.event if kind == "event" else end.message) - 1
+        if last is None or number <= last:
+            return ""
+        ended = f"which has ended with {kind} {last} in this history"
+        return f"found {kind} {number} of term {term}, {ended}: the daemon goes on from an older copy"
+
+
+def read_beginnings(connection: sqlite3.Connection, path: Path) -> list[Beginning]:
+    """The terms that a journal remembers, the oldest first. Raises:  JournalError if one is damaged, sqlite3.Error."""
+    found = []
+    for number, transaction, event, message, nonce, crc in connection.execute(_BEGUN):
+        if not isinstance(nonce, bytes) or crc_of(number, transaction, event, message, nonce) != crc:
+            raise damaged(path, f"term {number} is not as it was written")
+        found.append(Beginning(Term(number, nonce.decode()), transaction, event, message))
+    return found
+
+
+def write_beginning(connection: sqlite3.Connection, beginning: Beginning) -> None:
+    """Begin a term, and forget the oldest. In a transaction of the caller. Raises:  sqlite3.Error."""
+    connection.execute(_BEGIN, beginning.columns())
+    connection.execute(_FORGET, (beginning.term.number - TERMS_MAX,))
