@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from seeds import seeds
 from world import app, ask, foreign, load, node, queue, release, remove, tree
 
+from ykactor.access.limits import IdentityLimits
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits
@@ -23,7 +25,7 @@ from ykactor.sim.direct import DirectPartition, run_turn
 from ykactor.wire.causes import decode_cause, encode_cause
 
 S_NS = 10**9
-CONFIG = tree(queue("a"), placementrules=[{"name": "provided", "create": True}])
+CONFIG = tree(queue("a", max={"tpu": 9}), placementrules=[{"name": "provided", "create": True}])
 KINDS: tuple[Kind, ...] = ("applications", "asks", "nodes", "queues")
 #: What identifies each refused entry.
 Refused = list[tuple[str, str]]
@@ -85,8 +87,24 @@ def entry(rng: random.Random) -> Submission:
             release(key, ""),
             node(node_id, vcore=rng.randrange(1, 9)),
             node(node_id, "DECOMISSION"),
+            *typed(rng, name, node_id, key),
         )
     )
+
+
+def typed(rng: random.Random, name: str, node_id: str, key: str) -> list[Submission]:
+    """Everything that can name resource types; the configuration names tpu."""
+    amounts = {each: rng.randrange(3) for each in rng.sample(("gpu", "fpga", "disk", "vcore", "tpu"), 2)}
+    quota = json.dumps({"resources": {each: {"value": 1} for each in amounts}})
+    return [
+        ask(key, name, **amounts),
+        ask(key, name, on=node_id, **amounts),
+        foreign(key, node_id, **amounts),
+        app(name, placeholders=amounts),
+        app(name, "root.b", **{rng.choice(("Namespace.ResourceQuota", "namespace.resourceguaranteed")): quota}),
+        node(node_id, **amounts),
+        node(node_id, "UPDATE", **amounts),
+    ]
 
 
 def one_by_one(partition: Partition, at_ns: int, batch: list[Submission], limits: HeldLimits) -> tuple[list[Submission], Refused]:
@@ -106,7 +124,7 @@ def one_by_one(partition: Partition, at_ns: int, batch: list[Submission], limits
 def test_never_too_much_and_never_too_little(seed: int) -> None:
     """Refused is what is refused if the entries come one by one, it changes nothing, and a replay decides the same."""
     rng = random.Random(seed)
-    limits = HeldLimits("ci", *(rng.randrange(1, 4) for _ in KINDS))
+    limits = HeldLimits("ci", *(rng.randrange(1, 4) for _ in KINDS), rng.choice((None, 1, 2)))
     together, replayed, without = Partition(), Partition(), Partition()
     refused_count = 0
     for at_ns in range(S_NS, 40 * S_NS, 2 * S_NS):
@@ -117,6 +135,7 @@ def test_never_too_much_and_never_too_little(seed: int) -> None:
         result, facts = together.take(at_ns, cause)
         counts = together.core.holdings.count()
         assert all(counts[kind] <= getattr(limits, kind) for kind in KINDS)
+        assert limits.resource_types is None or together.core.registry.books.types.found() <= limits.resource_types
         refused = refused_by(facts)
         refused_count += len(refused)
         assert sorted(refused) == sorted(expected)
@@ -166,3 +185,29 @@ def test_less_is_allowed_than_there_is() -> None:
     limits = HeldLimits("ci", 1, 1, 1, 1)
     result, _ = partition.take(2 * S_NS, Input([ask("t1", "app-1", vcore=2), ask("t9", "app-1", vcore=1)], limits))
     assert result.exceeded == ["limit asks = 1 of identity ci: found 3, no room for 1 more"]
+
+
+def test_types_of_resources() -> None:
+    """What names too many new types is rejected alone; those of the configuration, vcore and memory are always allowed."""
+    partition = Partition()
+    limits = HeldLimits("ci", 9, 9, 9, 9, resource_types=2)
+    taken = [node("n1", vcore=9, memory=9, tpu=9, gpu=1), app("app-1"), ask("t1", "app-1", vcore=1, gpu=1, fpga=0)]
+    result, facts = partition.take(S_NS, Input([*taken, node("n2", disk=1, net=1), ask("t2", "app-1", disk=1)], limits))
+    assert refused_by(facts) == [("node", "n2"), ("app-1", "t2")]
+    assert result.exceeded == ["limit resourceTypes = 2 of identity ci: found 2, no room for 2 more, such as 'disk'"]
+    later = [release("t1"), ask("t2", "app-1", disk=1), ask("t2", "app-1", tpu=1), ask("t3", "app-1", net=1)]
+    assert partition.take(2 * S_NS, Input(later, limits))[0].exceeded == []
+    assert partition.core.registry.books.types.counts == {"gpu": 1, "tpu": 2, "net": 1}
+
+
+def test_more_types_than_are_allowed() -> None:
+    """A state of an older release has them, and its journal no limit: both are taken as they are, and nothing is added."""
+    partition = Partition()
+    many = {f"t{number}": 1 for number in range(300)}
+    old = decode_cause(encode_cause(Input([node("n1", vcore=1, **many), app("app-1")], HeldLimits("ci", 9, 9, 9, 9))))
+    assert partition.take(S_NS, old)[0].exceeded == []
+    restored = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler)))))
+    facts: list[Fact] = []
+    limits = IdentityLimits().held("ci")
+    run_turn(*restored, 2 * S_NS, Input([ask("t1", "app-1", t1=1), ask("t2", "app-1", gpu=1)], limits), facts.extend)
+    assert refused_by(facts) == [("app-1", "t2")]

@@ -6,9 +6,10 @@ import pytest
 from world import World, app, ask, configure, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.inspection.usage import fair_share
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import full_queue, queue_shortage
-from ykactor.core.quota.ledger import Ledger, fair_share
+from ykactor.core.quota.ledger import Ledger
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 

@@ -223,3 +223,25 @@ def test_node_sort_policy(policy: str, expected: NodeSortPolicy) -> None:
 def test_preemption(preemption: str, expected: PreemptionSettings) -> None:
     """CF-70: the switches and their defaults."""
     assert load(PARTITION + f"    preemption: {preemption}\n").partitions[0].preemption == expected
+
+
+def types(first: int, count: int) -> str:
+    return "{" + ", ".join(f"t{number}: 1" for number in range(first, first + count)) + "}"
+
+
+def test_the_number_of_resource_types() -> None:
+    """E48: in all quotas, guarantees, templates, limits and weights of a partition together."""
+    text = (
+        "partitions:\n"
+        "  - name: default\n"
+        f"    nodesortpolicy: {{resourceweights: {types(0, 50)}}}\n"
+        "    queues:\n"
+        "      - name: root\n"
+        f"        childtemplate: {{resources: {{max: {types(50, 50)}, guaranteed: {types(100, 50)}}}}}\n"
+        "        queues:\n"
+        f"          - {{name: a, resources: {{max: {types(150, 50)}}}, limits: [{{users: [u], maxresources: {{LAST}}}}]}}\n"
+    )
+    assert load(text.replace("{LAST}", types(195, 61)))
+    (mistake,) = mistakes_of(text.replace("{LAST}", types(195, 62)))
+    assert (mistake.code, mistake.path) == ("E48", "partitions[0].queues")
+    assert "found 257 resource types, expected at most 256" in mistake.message

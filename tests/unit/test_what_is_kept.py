@@ -19,13 +19,13 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Registry": ("applications config nodes queues", "books dynamic_queues", "changed"),
     "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
-    "Books": ("accounts", "_instance_types", "changed"),
+    "Books": ("accounts", "_instance_types types", "changed"),
     "Accounts": ("days", "_count", "_changed _tidied_day"),
     "Account": ("allocated lost waited", "", ""),
     "Past": ("failure max_used placeholders preempted started_ns states used", "", ""),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
-    "Cluster": ("", "_books _capacities _nodes _partition _total foreign", "_changed"),
+    "Cluster": ("", "_books _capacities _nodes _partition _total _used foreign", "_changed"),
     "LeafCore": ("applications config hold path state", "_timers deadline_ns", "_books ended"),
     "ParentCore": ("config hold path state", "children", ""),
     "NodeCore": ("attributes capacity foreign node_id schedulable", "allocated allocations available occupied revision", ""),
@@ -79,7 +79,7 @@ DERIVED = """
     AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
     Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor
     PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes
-    RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker Trackers
+    ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker Trackers
     UnschedulableStep WaitingClasses
     WaitingGroup Worklist
     _Answers _Group _Heap _Look _Silence

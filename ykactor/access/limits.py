@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.held_limits import TYPES_MAX, HeldLimits
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.wire.si.lengths import ITEMS_MAX
 
@@ -25,7 +25,7 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
         messages_per_second, bytes_per_second: received, of one session; more has to wait.
         message_bytes: of one message. There is room for the largest configuration (``lengths.CONFIG_MAX``) and its escapes.
         outstanding: requests that partitions have not finished, of one session; more has to wait.
-        applications, asks, nodes, queues: held in a partition at the same time (``HeldLimits``).
+        applications, asks, nodes, queues, resource_types: held in a partition at the same time (``HeldLimits``).
         tags: of one application or ask; at most those that a message may have.
     """
 
@@ -40,11 +40,12 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
     asks: int = 1_000_000
     nodes: int = 50_000
     queues: int = 20_000
+    resource_types: int = TYPES_MAX
     tags: int = ITEMS_MAX
 
     def held(self, identity: str) -> HeldLimits:
         """What the identity with this name may hold in a partition."""
-        return HeldLimits(identity, self.applications, self.asks, self.nodes, self.queues)
+        return HeldLimits(identity, self.applications, self.asks, self.nodes, self.queues, self.resource_types)
 
 
 class Limits(Struct, frozen=True, rename="camel"):
@@ -79,7 +80,7 @@ def replaced(limits: IdentityLimits, numbers: Mapping[str, int]) -> IdentityLimi
 
 #: By their names in the access file, the smallest and the largest number of limits that have another one than the others.
 _SMALLEST = {"totalSessions": 4}
-_LARGEST = {"tags": ITEMS_MAX}
+_LARGEST = {"tags": ITEMS_MAX, "resourceTypes": TYPES_MAX}
 
 
 def range_of(name: str) -> tuple[int, int]:

@@ -1,9 +1,10 @@
-"""What all owners of a partition write to: the rows that the turn changes, and the accounts."""
+"""What all owners of a partition write to: the rows that the turn changes, the accounts, and the resource types."""
 
 from __future__ import annotations
 
 from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.accounting.past import NO_TYPE
+from ykactor.core.accounting.resource_types import ResourceTypes
 from ykactor.core.messages.changed import Changed
 from ykactor.core.values.ids import NodeID
 
@@ -17,11 +18,13 @@ class Books:
     Attributes:
         changed: which rows the turn changes.
         accounts: what was counted.
+        types: the resource types that are named.
     """
 
     def __init__(self) -> None:
         self.changed = Changed()
         self.accounts = Accounts(self.changed)
+        self.types = ResourceTypes()
         #: Of the nodes that say it.
         self._instance_types: dict[NodeID, str] = {}
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ykactor.core.accounting.resource_types import ResourceTypes
 from ykactor.core.inspection.checks import differs, leaves_of, total_of
 from ykactor.core.messages.asks import AskID, ask_id
+from ykactor.core.objects.application import Application
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.reload import walk
@@ -44,8 +46,25 @@ def counts(registry: Registry) -> Iterator[str]:
     live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
     tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
     yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
+    yield from differs("partition", "the resource types", registry.books.types.counts, _types(registry, live))
     dynamic = sum(not queue.config.managed for queue in registry.queues.values())
     yield from differs("partition", "the number of dynamic queues", registry.dynamic_queues, dynamic)
+
+
+def _types(registry: Registry, live: list[Application]) -> dict[str, int]:
+    types = ResourceTypes()
+    for each in live:
+        types.add(each.gang.total)
+        real = (ask for ask, _ in each.gang.replacing.values())
+        for ask in (*each.asks.values(), *(ask for ask, _ in each.allocations.values()), *real):
+            types.add(ask.spec.resource)
+    for node in registry.nodes.values():
+        for resource in (node.capacity, *(task.spec.resource for task in node.foreign.values())):
+            types.add(resource)
+    for leaf in leaves_of(registry):
+        if not leaf.config.managed:
+            types.add((leaf.config.max or {}) | (leaf.config.guaranteed or {}))
+    return types.counts
 
 
 def allocations(registry: Registry) -> Iterator[str]:

@@ -14,7 +14,6 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, queue_priority
 from ykactor.core.queueing.tree import QueueNode, QueueTree
-from ykactor.core.quota.ledger import fair_share
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
@@ -64,6 +63,17 @@ def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[
                 limit = (queue.max or {}).get(name, used if queue.parent else 0)
                 if used > limit:
                     yield f"{where}: uses {used} {name}, expected at most {limit}"
+
+
+def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
+    """The fair share (PR-70): the largest used part of a guarantee, or of the fair max where none is given.
+
+    Args:
+        allocated: base units.
+        denominators: per type the own guarantee, else the fair max; a type in neither is left out.
+    """
+    parts = ((used, denominators[name]) for name, used in allocated.items() if used > 0 and name in denominators)
+    return max((used / denominator if denominator > 0 else 1.0 for used, denominator in parts), default=0.0)
 
 
 def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+#: Resource types of one entry, of a configuration, and beside these of a partition: queues and nodes multiply them.
+TYPES_MAX = 256
+
 
 class HeldLimits(Struct, frozen=True, gc=False):
     """What the sender of input may have in a partition at the same time (SE-48).
@@ -12,6 +15,7 @@ class HeldLimits(Struct, frozen=True, gc=False):
         identity: its name.
         asks: asks and allocations, foreign ones too.
         queues: those that placement creates.
+        resource_types: those that objects name, without those of the configuration; None: any number, as in older journals.
     """
 
     identity: str
@@ -19,6 +23,7 @@ class HeldLimits(Struct, frozen=True, gc=False):
     asks: int
     nodes: int
     queues: int
+    resource_types: int | None = None
 
 
 def exceeded(limit: str, value: int, identity: str, found: str) -> str:

@@ -81,6 +81,7 @@ class Application(ApplicationRecord):
             return self._update_replacement(now_ns, placeholder, spec)
         created = created_ns(spec, arrival_ns)
         self.changed.tasks += 1
+        self.books.types.add(spec.resource)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
         self.changed.task(ask)
         if created < self.submission_ns:
@@ -118,6 +119,7 @@ class Application(ApplicationRecord):
             return placeholders.update_replacement(self, now_ns, placeholder, spec)
         before, _ = self.gang.replacing[placeholder]
         self.count_wait(now_ns, before)
+        self.books.types.replace(before.spec.resource, spec.resource)
         real = with_policy_of(resized(before, spec.resource), spec)
         facts = placeholders.withdraw(self, now_ns, placeholder)
         facts += self.allocate(now_ns, real, spec.node_id, recovered=True)
@@ -131,6 +133,7 @@ class Application(ApplicationRecord):
         self.count_wait(now_ns, before)
         self.sized_ns[spec.allocation_key] = now_ns
         self.asks[spec.allocation_key] = after
+        self.books.types.replace(before.spec.resource, spec.resource)
         self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
 
@@ -161,6 +164,7 @@ class Application(ApplicationRecord):
         after = resized(before, spec.resource)
         self.count_resize(now_ns, before, after, node_id, self.began_ns[spec.allocation_key])
         self.allocations[spec.allocation_key] = after, node_id
+        self.books.types.replace(before.spec.resource, spec.resource)
         self.changed.task(after)
         if before.spec.placeholder:
             self.gang.resize(before.spec.resource, spec.resource)

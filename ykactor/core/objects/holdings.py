@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from ykactor.core.accounting.resource_types import COMMON_TYPES
 from ykactor.core.messages.asks import AllocationSpec, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits, exceeded
@@ -13,10 +14,13 @@ from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, SubmitAllocation, UpdateNode
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.quantities import shown
+from ykactor.core.values.quotas import quota_types
 
 #: What is limited, by the name of its limit.
 Kind = Literal["applications", "asks", "nodes", "queues"]
 
+_NONE: frozenset[str] = frozenset()
 _CREATIONS = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 
 
@@ -33,6 +37,7 @@ class Holdings:
 
     def __init__(self, registry: Registry, foreign: Mapping[AllocationKey, NodeID]) -> None:
         self._registry = registry
+        self._types = registry.books.types
         self._foreign = foreign
         self.limits: HeldLimits | None = None
         self.exceeded: dict[str, str] = {}
@@ -68,10 +73,42 @@ class Holdings:
         self.exceeded.setdefault(kind, reason)
         return reason
 
-    def refused(self, submission: Submission, kind: Kind) -> Rejected | None:
-        """The refusal of a submission that would be one too many of its kind; None if it would not."""
-        reason = self.refusal(kind) if self._is_new(submission) else ""
+    def refused(self, submission: Submission, kind: Kind | None) -> Rejected | None:
+        """The refusal of a submission that would be one too many of its kind, or names too many types; None if it does not."""
+        reason = self.refusal(kind) if kind is not None and self._is_new(submission) else ""
+        reason = reason or self.refusal_of_types(self.new_types(submission))
         return _rejected(submission, reason) if reason else None
+
+    # ---- resource types
+
+    def types_left(self) -> int | None:
+        """How many more resource types there may be; negative if there are too many already; None is any number."""
+        most = None if self.limits is None else self.limits.resource_types
+        return None if most is None else most - self._types.found()
+
+    def new_types(self, submission: Submission) -> frozenset[str]:
+        """The resource types that a submission would add, as far as only the partition knows."""
+        if type(submission) is SubmitAllocation:  # by far the most frequent
+            spec = submission.spec
+            if spec.resource.keys() <= COMMON_TYPES:
+                return _NONE
+            is_possible = is_foreign(spec) or spec.application_id in self._registry.applications
+            return self._types.new(spec.resource) if is_possible else _NONE
+        if type(submission) is AddApplication and submission.application_id not in self._registry.applications:
+            return self._types.new([*(submission.placeholder_ask or {}), *quota_types(submission.tags)])
+        return self._types.new(submission.capacity or {}) if type(submission) is UpdateNode else _NONE
+
+    def refusal_of_types(self, new: frozenset[str]) -> str:
+        """Why there may not be these resource types in addition, or ""."""
+        left = self.types_left() if new else None
+        if left is None or len(new) <= left:
+            return ""
+        assert self.limits is not None, "nothing is left of no limit"
+        found = self._types.found()
+        text = f"found {found}, no room for {len(new)} more, such as {shown(min(new))}"
+        reason = exceeded("resourceTypes", found + left, self.limits.identity, text)
+        self.exceeded.setdefault("resource_types", reason)
+        return reason
 
     def _is_new(self, submission: Submission) -> bool:
         """Whether it would add something, as far as only the partition knows (AP-13, AP-103, AP-104)."""

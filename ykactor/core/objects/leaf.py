@@ -44,6 +44,7 @@ from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import Pace, Pausing, finished
+from ykactor.core.values.resources import Resource
 
 R = TypeVar("R")
 
@@ -57,6 +58,7 @@ class LeafCore:
         self.state = QueueState.ACTIVE
         self.hold: Hold | None = None
         self._books = books
+        books.types.add(_quotas(config))
         #: Applications that have not ended, in the order in which they came to this leaf.
         self.applications: dict[ApplicationID, Application] = {}
         #: Those that the last command has ended, in that order.
@@ -106,9 +108,10 @@ class LeafCore:
             case FireTimers():
                 return (yield from self.on_fire_timers(command))
             case Configure():
-                self.config = command.config
-                self.state = command.state
+                self._books.types.replace(_quotas(self.config), _quotas(command.config))
+                self.config, self.state = command.config, command.state
             case Close():
+                self._books.types.remove(_quotas(self.config))
                 self.applications.clear()
                 self._timers.clear()
             case _:
@@ -254,6 +257,11 @@ class LeafCore:
             self._keep_or_drop(application)
             reply.append(((deadline_ns, arrival), facts))
         return reply
+
+
+def _quotas(config: QueueConfig) -> Resource:
+    """The quotas of a dynamic queue, which applications bring; those of the configuration are limited there (E48)."""
+    return {} if config.managed else (config.max or {}) | (config.guaranteed or {})
 
 
 def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:

@@ -130,6 +130,7 @@ def _resize_replacement(
 ) -> list[Fact]:
     before, node_id = application.gang.replacing[placeholder]
     real = resized(before, resource)
+    application.books.types.replace(before.spec.resource, resource)
     application.count_wait(now_ns, before)
     application.sized_ns[real.spec.allocation_key] = now_ns
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size

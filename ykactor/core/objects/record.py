@@ -66,6 +66,7 @@ class ApplicationRecord(CountedApplication):
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
         super().__init__(spec, who, queue, execution_timeout_ns, arrival_ns, books)
         self.touch()
+        self.books.types.add(self.gang.total)
         self.submission_ns = arrival_ns
         self.arrival = arrival
         self.ending = ON_TIMEOUT
@@ -88,6 +89,7 @@ class ApplicationRecord(CountedApplication):
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
         """The fact that tells the end of a task, which counts no more; what a pending one has waited for is counted."""
         self.changed.tasks -= 1
+        self.books.types.remove(ask.spec.resource)
         if pending:
             self.count_wait(now_ns, ask)
             self.changed.task(ask)
@@ -172,5 +174,6 @@ class ApplicationRecord(CountedApplication):
         self.close_account()
         self.touch_use()
         self.touch()
+        self.books.types.remove(self.gang.total)
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

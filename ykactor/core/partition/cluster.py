@@ -7,6 +7,7 @@ from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
+    ForeignChanged,
     NodeAdded,
     NodeCapacityChanged,
     NodeRejected,
@@ -16,7 +17,7 @@ from ykactor.core.messages.facts import (
     PredicatesForgotten,
     QueueLimitChanged,
 )
-from ykactor.core.messages.kinds import NodeAction, QueueLimit
+from ykactor.core.messages.kinds import Change, NodeAction, QueueLimit
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
@@ -58,6 +59,8 @@ class Cluster:
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
+        #: What each foreign allocation uses.
+        self._used: dict[AllocationKey, Resource] = {}
         #: Where each foreign allocation is.
         self.foreign: dict[AllocationKey, NodeID] = {}
 
@@ -137,6 +140,7 @@ class Cluster:
         self._changed.node(node_id)
         for key in self._nodes.pop(node_id).foreign:
             del self.foreign[key]
+            self._books.types.remove(self._used.pop(key))
             self._changed.foreign(key)
 
     def adopt(self) -> Resource | None:
@@ -145,7 +149,11 @@ class Cluster:
             self.foreign.update(dict.fromkeys(node.foreign, node_id))
             self._books.add_node(node_id, node.attributes)
             self._capacities[node_id] = node.capacity
+            self._books.types.add(node.capacity)
             add_to(self._total, node.capacity)
+            for key, task in node.foreign.items():
+                self._used[key] = task.spec.resource
+                self._books.types.add(task.spec.resource)
         return self._root_max()
 
     def node_of_foreign(self, key: AllocationKey) -> NodeID | None:
@@ -154,18 +162,28 @@ class Cluster:
 
     def update_total(self, fact: Fact) -> list[Fact]:
         """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""
+        if type(fact) is ForeignChanged:
+            self._count_foreign(fact)
         if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):
             return [fact]
         before = self._capacities.pop(fact.node_id, {})
         subtract_from(self._total, before)
+        self._books.types.remove(before)
         if not isinstance(fact, NodeRemoved):
             self._capacities[fact.node_id] = fact.capacity
+            self._books.types.add(fact.capacity)
             add_to(self._total, fact.capacity)
             if fact.capacity == before:
                 return [fact]
         elif not before:
             return [fact]
         return [QueueLimitChanged(fact.at_ns, _ROOT, QueueLimit.MAX, self._root_max()), fact]
+
+    def _count_foreign(self, fact: ForeignChanged) -> None:
+        self._books.types.remove(self._used.pop(fact.allocation_key, {}))
+        if fact.change is not Change.REMOVE:
+            self._used[fact.allocation_key] = fact.resource
+            self._books.types.add(fact.resource)
 
     def _root_max(self) -> Resource | None:
         return dict(self._total) if any(value > 0 for value in self._total.values()) else None

@@ -56,7 +56,7 @@ from ykactor.core.partition import administration, operations, quotas
 from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
-from ykactor.core.partition.reload import Reload, difference, objection
+from ykactor.core.partition.reload import Reload, configured_types, difference, objection
 from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, expiry, in_limited_rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
@@ -220,6 +220,7 @@ class PartitionCore:
         self.registry.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.registry.queues = reload.queues
         self._note_written(reload)
+        self.registry.books.types.configured = yield from configured_types(config)
         self.registry.changed.configuration()
         yield from send(reload.sends)
         self.registry.count_queues()

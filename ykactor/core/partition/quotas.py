@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.messages.submissions import SetQueueQuotas
 from ykactor.core.objects.commands import Configure
 from ykactor.core.objects.exchange import Exchange, send
@@ -11,6 +12,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.operations import full_path
 from ykactor.core.placement.dynamic import limit_changes, quotas_objection, with_set_quotas
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
+from ykactor.core.values.quotas import quota_types
 
 
 def refusal_of(registry: Registry, request: SetQueueQuotas) -> str:
@@ -21,7 +23,15 @@ def refusal_of(registry: Registry, request: SetQueueQuotas) -> str:
         return f"queue {brief(path)} does not exist"
     if not isinstance(queue, LeafCore) or queue.config.managed or path == RECOVERY_QUEUE:
         return f"queue {brief(path)} is no dynamic leaf: its quotas come from the queue file"
-    return quotas_objection(request.tags)
+    return quotas_objection(request.tags) or _too_many_types(registry, request)
+
+
+def _too_many_types(registry: Registry, request: SetQueueQuotas) -> str:
+    types = registry.books.types
+    found, new = types.found(), types.new(quota_types(request.tags))
+    if not new or found + len(new) <= TYPES_MAX:
+        return ""
+    return f"tags: found {len(new)} new resource types beside {found}, expected at most {TYPES_MAX} in a partition"
 
 
 def carry_out(registry: Registry, now_ns: int, request: SetQueueQuotas) -> Exchange[list[Fact]]:

@@ -20,6 +20,7 @@ from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
+from ykactor.core.values.parts import Pausing
 
 #: Queues compared before other tasks may run (about 20 us each).
 YIELD_EVERY = 200
@@ -67,6 +68,20 @@ def objection(registry: Registry, config: PartitionConfig) -> str:
                 "wait for them to end or move them"
             )
     return ""
+
+
+def configured_types(config: PartitionConfig) -> Pausing[frozenset[str]]:
+    """The resource types that a configuration names."""
+    found: set[str] = set()
+    for number, queue in enumerate(walk(config.root), 1):
+        template = queue.child_template
+        for resource in (queue.max, queue.guaranteed, *(limit.max_resources for limit in queue.limits)):
+            found.update(resource or ())
+        for resource in (template.max, template.guaranteed) if template is not None else ():
+            found.update(resource or ())
+        if number % YIELD_EVERY == 0:
+            yield ()
+    return frozenset(found)
 
 
 class Reload(Struct):

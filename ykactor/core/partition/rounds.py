@@ -121,21 +121,22 @@ def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> 
     """The same, with a refusal in the place of each submission that would be one too many (SE-48).
 
     Whether it would be is only known when those before it have been handled: they may be refused themselves, replace what is
-    there, or end something. So where it could be, a round ends before it.
+    there, or end something. So where it could be, a round ends before it, and it has one of its own.
     """
     waiting: list[Submission] = []
-    left = holdings.left()
+    left, types_left = holdings.left(), holdings.types_left()
     for submission in submissions:
         kind = kind_of(submission)
+        is_full = kind is not None and left[kind] < 1
+        names_new = types_left is not None and bool(holdings.new_types(submission))
+        if is_full or names_new or (types_left is not None and types_left < 0):
+            yield from in_rounds(waiting)
+            waiting.clear()
+            rejected = holdings.refused(submission, kind)
+            yield from in_rounds([submission]) if rejected is None else [RefuseEntry(rejected)]
+            left, types_left = holdings.left(), holdings.types_left()
+            continue
         if kind is not None:
-            if left[kind] < 1:
-                yield from in_rounds(waiting)
-                waiting.clear()
-                left = holdings.left()
-                rejected = holdings.refused(submission, kind)
-                if rejected is not None:
-                    yield RefuseEntry(rejected)
-                    continue
             left[kind] -= 1
         waiting.append(submission)
     yield from in_rounds(waiting)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ykactor.core.config.model import ChildTemplate, QueueConfig
 from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
@@ -18,7 +17,7 @@ from ykactor.core.objects.registry import QueueCore
 from ykactor.core.placement.rules import RECOVERY_QUEUE, brief, tag_value
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.resources import QUANTITY_MAX, Resource
+from ykactor.core.values.quotas import GUARANTEED_TAG, MAX_TAG, quota
 
 _Queues = dict[QueuePath, QueueCore]
 
@@ -66,14 +65,6 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
     )
 
 
-class _Quantity(Struct):
-    value: int
-
-
-class _Quota(Struct):
-    resources: dict[str, _Quantity]
-
-
 def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
     """The settings of a dynamic leaf after an application with these tags; the same object if nothing changes (QU-100)."""
     if config.managed or not tags or config.path == RECOVERY_QUEUE:
@@ -109,23 +100,10 @@ def _changed(config: QueueConfig, quotas: dict[str, object]) -> QueueConfig:
     return structs.replace(config, **quotas)
 
 
-def _quota(text: str) -> Resource | None:
-    """Parse the SI's Resource in JSON, base units; None for an invalid quota, which changes nothing (QU-101, QU-102)."""
-    if not text:
-        return None
-    try:
-        resource = {name: quantity.value for name, quantity in msgspec.json.decode(text, type=_Quota).resources.items()}
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):  # whatever a client writes
-        return None
-    values = resource.values()
-    legal = any(values) and all(0 <= value <= QUANTITY_MAX for value in values)
-    return resource if legal else None
-
-
 #: By tag, the field of a queue that it sets, and what reads its value; a false one is no quota.
 _TAGS: dict[str, tuple[str, Callable[[str], object]]] = {
-    "namespace.resourcequota": ("max", _quota),
-    "namespace.resourceguaranteed": ("guaranteed", _quota),
+    MAX_TAG: ("max", quota),
+    GUARANTEED_TAG: ("guaranteed", quota),
     "namespace.resourcemaxapps": ("max_applications", parse_uint64),
 }
 _RESOURCE = 'such as {"resources": {"memory": {"value": 1000}}} with a positive quantity'

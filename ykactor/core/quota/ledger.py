@@ -14,6 +14,9 @@ from ykactor.core.quota.limits import QueueLimits
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource, subtract_from
 
+#: The denominator of a type that has neither a guarantee nor a max.
+_UNCOUNTED = -1.0
+
 
 class QueueUsage:
     """The amounts of one queue; those of a parent are the sums of its children (QU-47).
@@ -27,7 +30,10 @@ class QueueUsage:
         accepted: applications that hold one although they are still Accepted (QU-54).
         preempting: the part of ``allocated`` that is being preempted.
         claims: the amounts of pending asks that have preempted others; a node is reserved for each ask (PE-19).
-        share: see ``fair_share``; measured against ``denominators``, which are computed from ``fair_max`` (QU-105).
+        fair_max: the part of ``max`` that shares are measured against, in this queue and below (QU-105).
+        denominators: what shares are measured against, of the types that were used here since that has changed: queues and types
+            are not multiplied.
+        share: the fair share (PR-70): the largest used part of a guarantee, or of the fair max where none is given.
     """
 
     __slots__ = (
@@ -74,17 +80,27 @@ class QueueUsage:
         return [queue.limits for queue in self.path_up if queue.limits is not None]
 
     def set_denominators(self, *, has_cluster: bool) -> None:
-        """Compute what shares are measured against: own values replace the parent's; without nodes only root's max counts."""
-        parent = self.parent
-        own = self.max or {} if parent is None or has_cluster else {}
-        self.fair_max = {**parent.fair_max, **own} if parent else dict(own)
-        bounds = {**self.fair_max, **(self.config.guaranteed or {})}
-        self.denominators = {name: float(quantity) for name, quantity in bounds.items()}
+        """What shares are measured against has changed, here or above; without nodes only root's max counts."""
+        self.fair_max = self.max or {} if self.parent is None or has_cluster else {}
+        self.denominators.clear()
         self.update_share()
+
+    def denominator(self, name: str) -> float:
+        """What the used amount of a type is measured against, remembered for later; negative if the type does not count."""
+        bounds = (self.config.guaranteed or {}, *(queue.fair_max for queue in self.path_up))
+        found = self.denominators[name] = next((float(bound[name]) for bound in bounds if name in bound), _UNCOUNTED)
+        return found
 
     def update_share(self) -> None:
         """Recompute the share: usage went down, or the denominators changed."""
-        self.share = fair_share(self.allocated, self.denominators)
+        denominators, share = self.denominators, 0.0
+        for name, used in self.allocated.items():
+            denominator = denominators.get(name)
+            if denominator is None:
+                denominator = self.denominator(name)
+            if denominator >= 0:
+                share = max(share, used / denominator if denominator else float(used > 0))
+        self.share = share
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
@@ -115,6 +131,8 @@ class Ledger:
         for queue in leaf.path_up:
             allocated, pending, denominators = queue.allocated, queue.pending, queue.denominators
             for name, quantity in resource.items():
+                if not quantity:
+                    continue
                 used = allocated[name] = allocated.get(name, 0) + quantity
                 left = pending.get(name, 0) - quantity
                 if left:
@@ -122,8 +140,10 @@ class Ledger:
                 else:
                     pending.pop(name, None)
                 denominator = denominators.get(name)
-                if denominator is not None:  # usage only grows here: the share is the old one or that of this type
-                    ratio = used / denominator if denominator > 0 else float(used != 0)
+                if denominator is None:
+                    denominator = queue.denominator(name)
+                if denominator >= 0:  # usage only grows here: the share is the old one or that of this type
+                    ratio = used / denominator if denominator else float(used != 0)
                     if ratio > queue.share:
                         queue.share = ratio
         self.unconfirmed.append((leaf, resource))
@@ -145,10 +165,14 @@ class Ledger:
         for queue in leaf.path_up:
             allocated, denominators = queue.allocated, queue.denominators
             for name, quantity in resource.items():
+                if not quantity:
+                    continue
                 used = allocated[name] = allocated.get(name, 0) + quantity
                 denominator = denominators.get(name)
-                if denominator is not None:  # as in ``charge``
-                    ratio = used / denominator if denominator > 0 else float(used != 0)
+                if denominator is None:
+                    denominator = queue.denominator(name)
+                if denominator >= 0:  # as in ``charge``
+                    ratio = used / denominator if denominator else float(used != 0)
                     if ratio > queue.share:
                         queue.share = ratio
 
@@ -189,23 +213,3 @@ class Ledger:
         for queue in leaf.path_up:
             queue.running.pop(application_id, None)
             queue.accepted.pop(application_id, None)
-
-
-def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
-    """The fair share (PR-70): the largest used part of a guarantee, or of the fair max where none is given.
-
-    Args:
-        allocated: base units.
-        denominators: per type the own guarantee, else the fair max; a type in neither is left out.
-    """
-    share = 0.0
-    for name, used in allocated.items():
-        denominator = denominators.get(name)
-        if denominator is None or used < 0:
-            continue
-        share = max(share, _part(used, denominator))
-    return share
-
-
-def _part(used: int, denominator: float) -> float:
-    return used / denominator if denominator > 0 else float(used != 0)

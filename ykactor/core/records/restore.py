@@ -21,7 +21,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.partition.reload import walk, without_limits
+from ykactor.core.partition.reload import configured_types, walk, without_limits
 from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
 from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -66,6 +66,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
     for (name,), user in sorted(rows["user"].items(), key=lambda row: row[1].until_ns):
         partition.users.known[name] = user.groups, user.until_ns
     _restore_queues(registry, rows)
+    registry.books.types.configured = yield from configured_types(registry.config)
     for (node_id,), node in rows["node"].items():
         registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
         if pace.is_due():
@@ -152,6 +153,7 @@ def _restore_use(application: Application, row: UseRow) -> None:
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
     ask, key = row.ask, row.ask.spec.allocation_key
     application.changed.tasks += 1
+    application.books.types.add(ask.spec.resource)
     if row.sized_ns is not None:
         application.sized_ns[key] = row.sized_ns
     if row.node_id is None:

@@ -3,11 +3,14 @@
 ``check`` takes normalised partitions and adds mistakes. The rules for resources, limits and placement have their own modules.
 """
 
+from collections.abc import Iterator
+
+from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.placement.rules import RECOVERY_NAME
 from ykactor.core.values.quantities import is_queue_name, shown
 from ykactor.wire.queuefile import access_lists, limit_rules, placement_rules, resource_rules
 from ykactor.wire.queuefile.places import find, note
-from ykactor.wire.queuefile.schema import NODE_SORT_TYPES, RESOLVERS, PartitionText, QueueText
+from ykactor.wire.queuefile.schema import NODE_SORT_TYPES, RESOLVERS, PartitionText, Quantities, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
 #: More than any file needs, and small enough that a weighted sum of floats cannot overflow.
@@ -29,6 +32,7 @@ def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
         if root is not None:
             _check_max_applications(root, mistakes)
             limit_rules.check_path(root, mistakes)
+            _check_types(partition, root, mistakes)
 
 
 def _check_structure(partition: PartitionText, first_of_name: dict[str, PartitionText], mistakes: Mistakes) -> None:
@@ -95,6 +99,28 @@ def _check_resolver(partition: PartitionText, mistakes: Mistakes) -> None:
     if resolver is not None and resolver.type not in RESOLVERS:
         text = f"found {shown(resolver.type)}, expected {', '.join(filter(None, RESOLVERS))}, or nothing"
         note(mistakes, "CF-62", resolver, ("type",), text)
+
+
+def _check_types(partition: PartitionText, root: QueueText, mistakes: Mistakes) -> None:
+    """E48."""
+    found = {name for written in _quantities(root) for name in written}
+    if partition.node_sort_policy is not None:
+        found.update(partition.node_sort_policy.resource_weights)
+    if len(found) > TYPES_MAX:
+        note(mistakes, "E48", partition, ("queues",), f"found {len(found)} resource types, expected at most {TYPES_MAX}")
+
+
+def _quantities(queue: QueueText) -> Iterator[Quantities]:
+    """All quantities of a queue and below."""
+    template = queue.child_template
+    for resources in (queue.resources, template.resources if template is not None else None):
+        if resources is not None:
+            yield resources.max or {}
+            yield resources.guaranteed or {}
+    for limit in queue.limits:
+        yield limit.max_resources
+    for child in queue.queues:
+        yield from _quantities(child)
 
 
 def _check_max_applications(queue: QueueText, mistakes: Mistakes) -> None:

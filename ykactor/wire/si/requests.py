@@ -17,6 +17,7 @@ from msgspec import structs
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
+from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import (
@@ -323,6 +324,8 @@ def partition_named(name: str) -> PartitionName:
 
 def _resource(wire: si.WireResource, field: str) -> Resource:
     """Integers are base units; text is parsed as in the queue file. The core refuses empty and negative ones (AP-105, AP-106)."""
+    if len(wire) > TYPES_MAX:
+        raise ProtocolError("OUT_OF_RANGE", f"found {len(wire)} resource types, expected at most {TYPES_MAX}", field)
     items = tuple(wire.items())
     return _RESOURCES.get(items) or _new_resource(items, field)
 

@@ -1,0 +1,61 @@
+"""Which resource types the objects of a partition name, and how often: queues multiply them, so they are limited (SE-48)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ykactor.core.values.resources import Resource
+
+#: Nearly everything names these, so they are neither counted nor limited.
+COMMON_TYPES = frozenset(("vcore", "memory"))
+
+
+class ResourceTypes:
+    """Counts the types of tasks, of placeholders to come, of nodes, and of the quotas of dynamic queues.
+
+    Attributes:
+        counts: by type, how many objects name it.
+        configured: the types that the configuration names, which are allowed in any case.
+    """
+
+    __slots__ = ("configured", "counts")
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.configured: frozenset[str] = frozenset()
+
+    def add(self, resource: Resource) -> None:
+        """An object with these amounts is there."""
+        if resource.keys() <= COMMON_TYPES:
+            return
+        counts = self.counts
+        for name in resource:
+            if name not in COMMON_TYPES:
+                counts[name] = counts.get(name, 0) + 1
+
+    def remove(self, resource: Resource) -> None:
+        """An object with these amounts has gone."""
+        if resource.keys() <= COMMON_TYPES:
+            return
+        counts = self.counts
+        for name in resource:
+            if name not in COMMON_TYPES:
+                left = counts[name] - 1
+                if left:
+                    counts[name] = left
+                else:
+                    del counts[name]
+
+    def replace(self, before: Resource, after: Resource) -> None:
+        """An object has other amounts."""
+        self.add(after)
+        self.remove(before)
+
+    def found(self) -> int:
+        """The number of types that count against limits."""
+        return len(self.counts.keys() - self.configured)
+
+    def new(self, names: Iterable[str]) -> frozenset[str]:
+        """The types among these names that would count in addition."""
+        known = (self.counts, COMMON_TYPES, self.configured)
+        return frozenset(name for name in names if not any(name in some for some in known))
