@@ -119,3 +119,19 @@ def test_terminal_shows_tracebacks() -> None:
     except RuntimeError:
         log.error("partition_crashed", exc_info=sys.exc_info())
     assert stream.getvalue().endswith("RuntimeError: invariant\n")
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["text", "JSON"])
+def test_nothing_of_others_commands_a_terminal(stream: io.StringIO) -> None:
+    """Neither a key, nor a message of a library, nor a traceback; JSON says the same, also if somebody reads it on a terminal."""
+    configure("info", stream)
+    evil = "a\x1b[2J\x9b31m\u202e\x7f"
+    log_event(log, logging.WARNING, "app_rejected", app=evil)
+    try:
+        raise RuntimeError(evil)
+    except RuntimeError:
+        logging.getLogger("library").error("found %s", evil, exc_info=sys.exc_info())
+    lines = stream.getvalue().replace("\033[33m", "").replace("\033[31m", "").replace("\033[0m", "").splitlines()
+    assert all(line.isprintable() for line in lines)
+    if not stream.isatty():
+        assert json.loads(lines[0])["app"] == evil

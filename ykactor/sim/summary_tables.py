@@ -1,9 +1,11 @@
 """The summary of a run as text and tables."""
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ykactor.core.values.printable import printable
 from ykactor.sim.summary import Preemptions, Reason, SummaryReport
 
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -38,7 +40,7 @@ def _print_preemptions(preemptions: Preemptions, console: Console) -> None:
     lost = ", ".join(f"{name} {_quantity(name, amount // 3600)} h" for name, amount in sorted(preemptions.work_lost.items()))
     console.print(
         f"preemptions: [bold]{preemptions.count}[/], released allocations: [bold]{preemptions.evictions}[/], "
-        f"asks that preempted and did not run: {preemptions.in_vain}, work lost: {lost or 'none'}",
+        f"asks that preempted and did not run: {preemptions.in_vain}, work lost: {escape(printable(lost or 'none'))}",
         highlight=False,
     )
 
@@ -48,8 +50,7 @@ def _reasons_table(title: str, reasons: tuple[Reason, ...]) -> Table:
     table.columns[0].justify = "right"
     for group in reasons:
         examples = ", ".join(f"{example.key} ({example.owner})" for example in group.examples)
-        # Text, because reasons print resources as map[...], which rich would take for markup.
-        table.add_row(str(group.count), Text(group.reason), Text(examples))
+        table.add_row(str(group.count), _text(group.reason), _text(examples))
     return table
 
 
@@ -59,7 +60,7 @@ def _utilisation_table(report: SummaryReport) -> Table:
         column.justify = "right"
     for name, use in report.utilisation.items():
         used, capacity = _quantity(name, use.used), _quantity(name, use.capacity)
-        table.add_row(name, used, capacity, _percent_text(use.end_percent), _percent_text(use.average_percent))
+        table.add_row(_text(name), used, capacity, _percent_text(use.end_percent), _percent_text(use.average_percent))
     return table
 
 
@@ -69,8 +70,13 @@ def _waits_table(report: SummaryReport) -> Table:
         column.justify = "right"
     for queue, waits in report.waits.items():
         spans = (waits.mean_s, waits.p50_s, waits.p90_s, waits.max_s)
-        table.add_row(queue, str(waits.count), *(_seconds(span) for span in spans))
+        table.add_row(_text(queue), str(waits.count), *(_seconds(span) for span in spans))
     return table
+
+
+def _text(text: str) -> Text:
+    """Text, because reasons print resources as map[...], which rich would take for markup."""
+    return Text(printable(text))
 
 
 def _seconds(span_s: float) -> str:

@@ -13,6 +13,7 @@ from ykactor.surfaces import access_file
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.queue_files import explained, warn
+from ykactor.surfaces.cli.terminal import say, say_lines
 from ykactor.wire.queuefile.text import ConfigError
 
 #: The door of each role.
@@ -37,10 +38,10 @@ def check(file: Path, name: str | None) -> None:
     warn(access.warnings)
     if name is None:
         identities = "1 identity" if len(access.identities) == 1 else f"{len(access.identities)} identities"
-        click.echo(f"{file}: ok, {identities}, {plural(len(access.tokens.all), 'token')}")
+        say(f"{file}: ok, {identities}, {plural(len(access.tokens.all), 'token')}")
     else:
         identity = find(access, file, name)
-        click.echo(_table(identity, [token for token in access.tokens.all if token.identity == name]))
+        say_lines(_table(identity, [token for token in access.tokens.all if token.identity == name]))
 
 
 def read(file: Path) -> Access:
@@ -48,7 +49,7 @@ def read(file: Path) -> Access:
     try:
         return access_file.read(file)
     except ConfigError as error:
-        click.echo(explained(error), err=True)
+        say_lines(explained(error), err=True)
         raise SystemExit(exit_codes.FAILED) from None
 
 

@@ -13,9 +13,10 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, operate
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
+from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.journal_status import print_journal_status
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
@@ -47,7 +48,7 @@ def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
-        click.echo("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
+        say("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
         raise
     if refused:
         raise SystemExit(exit_codes.FAILED)
@@ -66,10 +67,10 @@ async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.E
         for act in acts:
             try:
                 ack = await operator.request(act.request)
-                click.echo(printable(f"{act.name} {act.begun if ack.releasing else act.done}"))
+                say(f"{act.name} {act.begun if ack.releasing else act.done}")
             except RequestRefused as refusal:
                 refused += 1
-                click.echo(printable(f"{act.name} refused: {_sentence(refusal)}"), err=True)
+                say(f"{act.name} refused: {_sentence(refusal)}", err=True)
     return refused
 
 

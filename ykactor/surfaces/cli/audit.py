@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 from msgspec import structs
 
 from ykactor.core.messages.facts import Audited
 from ykactor.core.messages.kinds import Act
+from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.json_text import on_one_line
 from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.state_dir_option import state_dir_option
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
@@ -50,9 +51,9 @@ def command(directory: Path, since_ns: int, who: str | None, act: str | None, ou
         raise click.ClickException(str(error)) from None
     # A refusal may be told a minute after it happened, and an act that was interrupted after the restart.
     for fact in sorted(audited, key=lambda fact: fact.at_ns):
-        click.echo(_json(fact) if output == "json" else _line(fact))
+        say(_json(fact) if output == "json" else _line(fact))
     if not audited:
-        click.echo("nothing in the journal matches", err=True)
+        say("nothing in the journal matches", err=True)
 
 
 def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:
@@ -67,7 +68,7 @@ def _audited(directory: Path, since_ns: int) -> Iterator[Audited]:
 
 
 def _json(fact: Audited) -> str:
-    return msgspec.json.encode(structs.asdict(fact)).decode()
+    return on_one_line(structs.asdict(fact))
 
 
 def _line(fact: Audited) -> str:

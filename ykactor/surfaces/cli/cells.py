@@ -14,13 +14,6 @@ _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
 _HOURS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
 
 
-def printable(text: str) -> str:
-    """The text on one line, with escapes in place of what a terminal would take for a command: names are chosen by clients."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def age(seconds: int) -> str:
     """A duration as kubectl prints ages: ``45s``, ``5m30s``, ``7h5m``, ``3d4h``; less exact the longer it is."""
     match max(0, seconds):

@@ -6,6 +6,7 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.surfaces.cli.terminal import say, say_lines
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 
@@ -23,7 +24,7 @@ def command(files: tuple[str, ...], schema: bool) -> None:
     (see ykactor rule). The exit code is that of the worst file: 0 if it is valid, 1 if not, 2 if it cannot be read.
     """
     if schema:
-        click.echo(schema_text(), nl=False)
+        say_lines(schema_text().removesuffix("\n"))
     elif not files:
         raise click.UsageError("Missing argument 'FILE'.")
     elif code := max(map(_check, files)):
@@ -43,20 +44,20 @@ def _check(file: str) -> int:
         config = load(text, name_of(file))
     except (click.BadParameter, OSError) as error:
         problem = error if isinstance(error, click.BadParameter) else exit_codes.FileProblem.of(error)
-        click.echo(f"Error: {problem.format_message()}", err=True)
+        say_lines(f"Error: {problem.format_message()}", err=True)
         return exit_codes.USAGE
     except NoTextError as error:
-        click.echo(error, err=True)
+        say(str(error), err=True)
         return exit_codes.FAILED
     except ConfigError as error:
         warn(error.warnings)
-        click.echo(explained(error), err=True)
+        say_lines(explained(error), err=True)
         return exit_codes.FAILED
     warn(config.warnings)
     count = sum(queues_count(partition.root) for partition in config.partitions)
     partitions = plural(len(config.partitions), "partition")
     what = "" if text else "empty, so the built-in default is used: "
-    click.echo(f"{name_of(file)}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
+    say(f"{name_of(file)}: ok, {what}{partitions}, {plural(count, 'queue')}, checksum {config.checksum}")
     return exit_codes.OK
 
 

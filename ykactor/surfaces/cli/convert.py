@@ -8,6 +8,7 @@ import click
 
 from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
+from ykactor.surfaces.cli.terminal import JsonFile, write
 from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.manifests import open_queues
@@ -27,7 +28,7 @@ def command() -> None:
 @command.command()
 @click.argument("nodes_csv", metavar="NODES.csv", type=_EXISTING_FILE)
 @click.argument("tasks_csv", metavar="TASKS.csv", type=_EXISTING_FILE)
-@click.option("-o", "--output", metavar="OUT.jsonl", type=click.File("wb"), default="-", help="Default: stdout.")
+@click.option("-o", "--output", metavar="OUT.jsonl", type=JsonFile("wb"), default="-", help="Default: stdout.")
 def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     """Convert the openb GPU trace (Alibaba, 2023).
 
@@ -78,4 +79,4 @@ def configmap(file: str, name: str, namespace: str) -> None:
         warn(error.warnings)
         raise click.ClickException(explained(error)) from None
     warn(config.warnings)
-    click.echo(config_map(open_queues(config.text, name_of(file)).text, name, namespace), nl=False)
+    write(config_map(open_queues(config.text, name_of(file)).text, name, namespace).removesuffix("\n").split("\n"))

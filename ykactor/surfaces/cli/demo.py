@@ -26,11 +26,11 @@ from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import demo_tour, door_options, exit_codes
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
 from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, running
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server import daemon as server
 from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings
@@ -122,8 +122,8 @@ async def _demonstrate(
                 nursery.start_soon(demo_tour.Tour(_program(), url, page, local).run)
                 number = await anext(signals)
                 nursery.cancel_scope.cancel()
-                click.echo()
-                click.echo(printable(f"The jobs end, then the daemon. {kept}"))
+                say("")
+                say(f"The jobs end, then the daemon. {kept}")
     return number == signal.SIGINT
 
 

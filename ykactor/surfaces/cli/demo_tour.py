@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import click
 import trio
 
 from ykactor.local import control
 from ykactor.local.manager import Settings
 from ykactor.local.model import State
+from ykactor.surfaces.cli.terminal import say, say_lines
 from ykactor.surfaces.cli.urls import DEFAULT_URL
 from ykactor.surfaces.cli.views.showing import take_snapshot
 
@@ -89,7 +89,7 @@ class Tour:
     def _introduce(self) -> None:
         page = f" Its page is {self._page}/." if self._page else ""
         exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._places.items())
-        click.echo(
+        say_lines(
             f"A daemon listens on {self._url}.{page}\n"
             "This machine is its only node. Jobs come into three queues, and run on it as processes; that takes half a minute.\n"
             f"They only sleep and print, so the node offers {CORES} cores, however many the machine has.\n"
@@ -142,7 +142,7 @@ class Tour:
 
     async def _call(self, *words: str) -> str:
         """Print a command, and what it prints, which is returned."""
-        click.echo(f"$ {self._program} {shlex.join(words)}")
+        say(f"$ {self._program} {shlex.join(words)}")
         done = await trio.run_process(
             [sys.executable, "-m", "ykactor", *words],
             capture_stdout=True,
@@ -152,7 +152,7 @@ class Tour:
             start_new_session=True,  # Ctrl-C is for this program, which then ends it
         )
         output = done.stdout.decode()
-        click.echo(output)
+        say_lines(output)
         return output
 
     async def _submit(self, name: str, queue: str, *options: str) -> str:
@@ -184,7 +184,7 @@ class Tour:
 
 
 def _say(sentence: str) -> None:
-    click.echo(f"{sentence}\n")
+    say_lines(f"{sentence}\n")
 
 
 def _runs(job: control.ShownJob) -> bool:

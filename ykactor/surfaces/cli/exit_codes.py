@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import click
 
+from ykactor.core.values.printable import printable_lines
+
 OK = 0
 #: The input is invalid, the command was refused, or nobody reads its output any more.
 FAILED = 1
@@ -45,14 +47,24 @@ def first_of(errors: BaseExceptionGroup[_Error]) -> _Error:
 
 @contextmanager
 def unified() -> Iterator[None]:
-    """Gives the errors that every command can have their exit code and at most one line of text."""
+    """Gives the errors that every command can have their exit code and a text that cannot command the terminal."""
     try:
-        with _file_problems():
+        with _printable_messages(), _file_problems():
             yield
     except* (KeyboardInterrupt, BrokenPipeError) as ends:
         if ends.subgroup(KeyboardInterrupt) is not None:
             raise SystemExit(INTERRUPTED) from None
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output") from None  # click then ends quietly, with FAILED
+
+
+@contextmanager
+def _printable_messages() -> Iterator[None]:
+    """What a daemon or a file has said is in many of them."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.message = printable_lines(error.message)  # type: ignore[misc]  # it is Final, but nobody has seen it yet
+        raise
 
 
 @contextmanager

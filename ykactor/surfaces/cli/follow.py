@@ -4,15 +4,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import click
-import msgspec
 import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
+from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.json_text import on_one_line
+from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
 from ykactor.wire.si import messages as si
 
@@ -64,7 +65,7 @@ def command(
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, click.echo, _print_notice)
+        trio.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, _print_line, _print_notice)
     except* (Disconnected, RequestRefused) as errors:
         raise chosen.problem(errors.exceptions[0]) from None
 
@@ -99,13 +100,17 @@ async def print_messages(
             write(format_message(message))
 
 
+def _print_line(line: str) -> None:
+    write([line])
+
+
 def _print_notice(sentence: str) -> None:
-    click.echo(sentence, err=True)
+    say(sentence, err=True)
 
 
 def as_json(message: FollowedMessage) -> str:
     """The message as on the wire."""
-    return msgspec.json.encode(message).decode()
+    return on_one_line(message)
 
 
 def as_text(message: FollowedMessage) -> str:
@@ -119,7 +124,7 @@ def as_text(message: FollowedMessage) -> str:
             return click.style("the daemon writes its journal again", fg="green", bold=True)
         case si.JournalStatus():
             text = f"no events since {time_text(message.since_nano)}: the daemon cannot write its journal: {message.reason}"
-            return click.style(text, fg="red", bold=True)
+            return click.style(printable(text), fg="red", bold=True)
         case si.Snapshot():
             return click.style(_state_line(message), dim=True)
 

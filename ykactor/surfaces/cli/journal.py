@@ -10,6 +10,7 @@ from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import unknown_after
 from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.cli.terminal import JsonFile, say, say_lines
 
 
 class _JournalGroup(click.Group):
@@ -39,7 +40,7 @@ def command() -> None:
 def info(source: Path, output: str) -> None:
     """Print what the journal in DIR, or a BACKUP, holds: sizes, the number of records, the transactions with their times."""
     found = maintenance.info(source)
-    click.echo(indented(found) if output == "json" else _text(found))
+    say_lines(indented(found) if output == "json" else _text(found))
 
 
 @command.command()
@@ -51,7 +52,7 @@ def verify(source: Path) -> None:
     """
     is_ok = True
     for problem in maintenance.verify(source):
-        click.echo(problem)
+        say(problem)
         is_ok = False
     if not is_ok:
         raise click.ClickException(
@@ -60,13 +61,13 @@ def verify(source: Path) -> None:
         )
     found = maintenance.info(source)
     rest = "" if found.has_witness else f"; {unknown_after(found.last)}"
-    click.echo(f"{found.path}: ok, {found.records} records, {found.last - found.first + 1} transactions{rest}")
+    say(f"{found.path}: ok, {found.records} records, {found.last - found.first + 1} transactions{rest}")
 
 
 @command.command()
 @_directory
 @click.option("--records", is_flag=True, help="Print the present state instead: a line for each record, with key and data.")
-@click.option("-o", "--output", metavar="OUT.jsonl", type=click.File("wb"), default="-", help="Default: stdout.")
+@click.option("-o", "--output", metavar="OUT.jsonl", type=JsonFile("wb"), default="-", help="Default: stdout.")
 def export(directory: Path, records: bool, output: BinaryIO) -> None:
     """Print the history in DIR as JSON Lines.
 
@@ -83,7 +84,7 @@ def compact(directory: Path) -> None:
     While it runs, the disk needs room for twice the size of what remains.
     """
     before, after = maintenance.compact(directory)
-    click.echo(f"{directory}: {before} bytes before, {after} bytes now")
+    say(f"{directory}: {before} bytes before, {after} bytes now")
 
 
 @command.command()
@@ -95,7 +96,7 @@ def backup(directory: Path, file: Path) -> None:
     To go back to the copy, stop the daemon, and start one with a directory that has only the copy in it, as journal.db.
     """
     maintenance.backup(directory, file)
-    click.echo(f"{file}: {file.stat().st_size} bytes")
+    say(f"{file}: {file.stat().st_size} bytes")
 
 
 def _text(found: maintenance.Info) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.turn.causes import CycleDue
 from ykactor.core.values.parts import finished
+from ykactor.core.values.printable import printable
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.cli.causes import cause_of
@@ -57,7 +58,7 @@ def _why(event: EventRecord, turn: RecordedTurn) -> str:
     cause = None if turn.number is None else decode_cause(turn.cause)
     if isinstance(cause, CycleDue):
         return f"in the scheduling cycle of turn {turn.number}"
-    return f"because of {_of_no_turn(event) if cause is None else cause_of(event, cause)}"
+    return printable(f"because of {_of_no_turn(event) if cause is None else cause_of(event, cause)}")
 
 
 def _of_no_turn(event: EventRecord) -> str:

@@ -9,6 +9,7 @@ import click
 
 import ykactor
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.terminal import say_lines
 from ykactor.surfaces.cli.urls import daemon_options
 
 _EXIT_STATUS = {
@@ -33,7 +34,7 @@ def command(ctx: click.Context) -> None:
 
     To install it: ykactor man > /usr/local/share/man/man1/ykactor.1
     """
-    click.echo("\n".join(page(ctx.find_root().command)))
+    say_lines("\n".join(page(ctx.find_root().command)))
 
 
 def page(program: click.Command) -> Iterator[str]:

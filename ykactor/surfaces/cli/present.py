@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ykactor.core.messages.reasons import amounts
+from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
-from ykactor.surfaces.cli.cells import in_order, printable
+from ykactor.surfaces.cli.cells import in_order
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import users
 from ykactor.surfaces.cli.views.holds import held_queue

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.server.files import read_regular, read_stream
 from ykactor.wire.queuefile.load import ConfigError
 
@@ -50,4 +51,4 @@ def explained(error: ConfigError) -> str:
 def warn(warnings: tuple[str, ...]) -> None:
     """Print one line each on standard error."""
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)

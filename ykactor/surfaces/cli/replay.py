@@ -20,6 +20,7 @@ from ykactor.sim.reproduce import reproduce
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.cli.terminal import say_lines
 from ykactor.surfaces.history import readable
 from ykactor.wire.causes import UnreadableCauseError, decode_cause
 from ykactor.wire.history import RecordedTurn, decode_turn
@@ -73,7 +74,7 @@ def _reproduce(path: Path) -> None:
         raise click.ClickException(f"{path}: {error}") from None
     if failure is None:
         raise click.ClickException(f"{path}: the turn raises nothing here")
-    click.echo("".join(traceback.format_exception(failure)), nl=False)
+    say_lines("".join(traceback.format_exception(failure)).rstrip("\n"))
 
 
 def _replay(directory: Path, until: int | None, partition: str | None, output: str) -> None:
@@ -89,7 +90,7 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
             f"{directory}: found no turn after a base, expected one; history that is older than the oldest base in it"
             " cannot be run again"
         )
-    click.echo(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
+    say_lines(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
     if outcome.difference is not None:
         raise click.ClickException(f"{directory}: not every turn is as it was recorded")
 

@@ -7,6 +7,7 @@ import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect, operate
 from ykactor.surfaces.cli.journal_status import print_journal_status
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
@@ -40,10 +41,10 @@ def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     except* Disconnected as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
-        click.echo(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
+        say(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
         raise
     forgotten = " and its epoch is forgotten" if forget_epoch else ""
-    click.echo(f"{rm_id} is deregistered{forgotten}; another resource manager may register")
+    say(f"{rm_id} is deregistered{forgotten}; another resource manager may register")
 
 
 def _not_registered(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:

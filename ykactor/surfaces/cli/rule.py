@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from ykactor.rules import Rule, load
+from ykactor.surfaces.cli.terminal import say, say_lines
 
 #: Similar codes that the error for an unknown code shows.
 NEAR_MAX = 3
@@ -26,7 +27,7 @@ def command(codes: tuple[str, ...], is_list: bool) -> None:
     """
     if is_list:
         for rule in _listed(codes):
-            click.echo(f"{rule.code}  {rule.title}")
+            say(f"{rule.code}  {rule.title}")
     elif not codes:
         raise click.UsageError("Missing argument 'CODE': one or more codes, or --list.")
     else:
@@ -85,4 +86,4 @@ def _print(rules: list[Rule]) -> None:
     if sys.stdout.isatty():
         Console().print(Markdown("\n\n".join(f"## {rule.code} {rule.title}\n\n{rule.text}" for rule in rules)))
     else:
-        click.echo("\n\n".join(f"{rule.code} {rule.title}\n\n{rule.text}" for rule in rules))
+        say_lines("\n\n".join(f"{rule.code} {rule.title}\n\n{rule.text}" for rule in rules))

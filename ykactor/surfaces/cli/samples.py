@@ -7,6 +7,8 @@ from pathlib import Path, PurePath
 
 import click
 
+from ykactor.surfaces.cli.terminal import say
+
 #: The directories of samples, at the top of the source tree.
 DIRECTORIES = ("config", "systemd")
 
@@ -26,7 +28,7 @@ def command(directory: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(source.read_bytes())
-        click.echo(path)
+        say(str(path))
 
 
 def sample_files() -> Iterator[tuple[PurePath, Traversable]]:

@@ -11,12 +11,15 @@ from typing import BinaryIO
 import click
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 
+from ykactor.core.values.printable import printable
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary
 from ykactor.sim.summary_tables import print_report, wide_console
 from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.cli.terminal import JsonFile, say, say_lines
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
@@ -26,7 +29,7 @@ from ykactor.wire.scenario.schema import json_schema
 from ykactor.wire.scenario.units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
-_OUTPUT = click.File("wb", lazy=False)
+_OUTPUT = JsonFile("wb", lazy=False)
 
 
 @click.command()
@@ -64,7 +67,7 @@ def command(
     times. Messages of the scenario that were refused are printed on standard error.
     """
     if schema:
-        click.echo(schema_text(), nl=False)
+        say_lines(schema_text().removesuffix("\n"))
         return
     if scenario is None:
         raise click.UsageError("Missing argument 'SCENARIO'.")
@@ -72,12 +75,12 @@ def command(
         loaded = load(scenario, config)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
-            click.echo(f"warning: {warning}", err=True)
+            say(f"warning: {warning}", err=True)
         outcome = _run(loaded, oracle)
     except (ScenarioError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
     for refusal in outcome.refused:
-        click.echo(f"refused: {refusal}", err=True)
+        say(f"refused: {refusal}", err=True)
     if decisions is not None:
         decisions.write(decision_log(outcome.facts))
     if final is not None:
@@ -95,7 +98,7 @@ def _run(scenario: Scenario, oracle: bool) -> Outcome:
     if not sys.stderr.isatty():
         return run(scenario)
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(scenario.name or "simulating", total=1.0)
+        task = bar.add_task(escape(printable(scenario.name or "simulating")), total=1.0)
         return run(scenario, progress=lambda share: bar.update(task, completed=share))
 
 
@@ -106,6 +109,6 @@ def _print_summary(name: str, outcome: Outcome, *, as_json: bool) -> None:
     report = summary.finish(outcome.end_ns, outcome.waiting)
     if as_json:
         document = {"name": name, **msgspec.to_builtins(report), "refused": outcome.refused}
-        click.echo(indented(document))
+        say_lines(indented(document))
     else:
         print_report(report, wide_console())

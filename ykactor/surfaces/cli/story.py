@@ -17,12 +17,14 @@ import trio
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli import journal_story, past
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.since import since_option
+from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.mentions import mentioned
@@ -51,7 +53,7 @@ def command(key: str, daemon: Destination, state_dir: Path | None, since: int) -
     tell = partial(_from_daemon, key, daemon, since) if state_dir is None else partial(_from_journal, key, state_dir, since)
     is_known = False
     for line in tell():
-        click.echo(line)
+        write([line])
         is_known = True
     if not is_known:
         knows = "the daemon knows, or shows you," if state_dir is None else f"the journal in {state_dir} knows"
@@ -68,7 +70,7 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
             for line in journal_story.past(key, reader, since_ns):
                 has_past = True
                 yield line
-            yield from list(journal_story.now(key, reader)) or [_GONE.format(key)] * has_past
+            yield from list(journal_story.now(key, reader)) or [printable(_GONE.format(key))] * has_past
     except (JournalError, UnreadableRowError, DamagedStateError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -87,7 +89,7 @@ async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str
         events = [line async for line in _events_about(key, told, since_ns)]
     found = list(chain.from_iterable(present(key, partition) for partition in snapshot.partitions))
     shows_all = all("nodes" in partition for partition in snapshot.partitions)
-    return events + (found or [(_GONE if shows_all else _NOT_SHOWN).format(key)] * bool(events))
+    return events + (found or [printable((_GONE if shows_all else _NOT_SHOWN).format(key))] * bool(events))
 
 
 async def _events_about(key: str, told: past.Past, since_ns: int) -> AsyncIterator[str]:

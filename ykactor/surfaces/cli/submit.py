@@ -15,10 +15,10 @@ from msgspec import structs
 from ykactor.client import Disconnected, Refused, RequestRefused, ResourceManager, connect
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
 from ykactor.surfaces.cli.journal_status import print_journal_status
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
@@ -69,9 +69,9 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     except ScenarioError as error:
         raise click.ClickException(str(error)) from None
     for warning in unit_warnings(file, scenario):
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     if with_config:
-        click.echo(_replacement(scenario, file), err=True)
+        say(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
     try:
         trio.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
@@ -80,7 +80,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER}") if is_held else daemon.problem(reason) from None
     if play.has_begun:
-        click.echo(play.summary())
+        say(play.summary())
     if play.interrupted_at is not None:
         raise KeyboardInterrupt
 
@@ -144,14 +144,14 @@ class _Play:
         """Returns when all requests are sent and answered and the scenario's ``until`` has passed, or on SIGINT or SIGTERM."""
         skipped_count = len(self._scenario.messages) - len(self._messages)
         if skipped_count:
-            click.echo(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
+            say(f"not sent without --with-config: {plural(skipped_count, 'UpdateConfigurationRequest')}", err=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_on_signal)
             with self._session:
                 await self._run_session(url, login, rm_id)
             nursery.cancel_scope.cancel()
         if self._session.cancelled_caught:
-            click.echo(f"interrupted: {rm_id} may be registered all the same, 'ykactor rm release {rm_id}' ends this", err=True)
+            say(f"interrupted: {rm_id} may be registered all the same, 'ykactor rm release {rm_id}' ends this", err=True)
 
     async def _stop_on_signal(self) -> None:
         """At the first signal the scenario ends; at the second one it is no longer waited for what it has created to go."""
@@ -210,7 +210,7 @@ class _Play:
         if self._cleaning.cancelled_caught:
             reason = f"the daemon did not respond within {trio.current_time() - began_at:.0f} s"
         remedy = f"; ykactor rm release {rm_id} drops them" if is_new else ""
-        click.echo(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
+        say(f"the nodes and applications of RM {rm_id} may still be in the daemon: {reason}{remedy}", err=True)
 
     async def _exchange(self, rm: ResourceManager) -> None:
         self._began_at = trio.current_time()
@@ -282,7 +282,7 @@ class _Play:
                 self._awaited[response.id].set()
         for line in self._lines(response):
             self._counts[line.partition(" ")[0]] += 1
-            click.echo(printable(f"{at:9.1f} {' '.join(line.split())}"))  # some reasons have several lines
+            say(f"{at:9.1f} {' '.join(line.split())}")  # some reasons have several lines
 
     def _note_endings(self, response: si.AllocationResponse, at: float) -> None:
         for release in response.released:

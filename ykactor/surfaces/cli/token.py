@@ -13,8 +13,9 @@ from ykactor.access.moments import Moment
 from ykactor.access.tokens import Token, Tokens, TokensError
 from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import access
+from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
-from ykactor.surfaces.cli.views.showing import output_option, write
+from ykactor.surfaces.cli.views.showing import output_option
 from ykactor.surfaces.server.files import written_private
 
 _access = click.option(
@@ -81,8 +82,8 @@ def create(identity: str, file: Path, expires: Moment | None, output: Path | Non
     with nullcontext() if output is None else written_private(output, f"{secret}\n".encode()):
         changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
     if output is None:
-        click.echo(secret)
-    click.echo(f"token {changed.all[-1].id} of {identity}, expires {_shown(expires)}", err=True)
+        say(secret)
+    say(f"token {changed.all[-1].id} of {identity}, expires {_shown(expires)}", err=True)
 
 
 @command.command("list")
@@ -118,7 +119,7 @@ def revoke(token_id: str, file: Path) -> None:
         return old.without(token_id)
 
     _change(file.parent / access.read(file).tokens_file, without)
-    click.echo(f"token {token_id} is revoked")
+    say(f"token {token_id} is revoked")
 
 
 def _change(path: Path, changed: Callable[[Tokens], Tokens]) -> Tokens:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import sys
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from ykactor.core.inspection.accounting import Column, day_text, named, sums
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.parts import finished
+from ykactor.core.values.printable import printable
 from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.summary_tables import wide_console
-from ykactor.surfaces.cli.cells import hour_of, printable
+from ykactor.surfaces.cli.cells import hour_of
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.terminal import say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.showing import NOTHING, taking
 from ykactor.surfaces.server.recovery import recover_partitions
@@ -93,13 +95,13 @@ def command(
         found = _from_journal(state_dir, columns, days, partition)
     rows = sorted(found.items())
     if output == "json":
-        click.echo(indented([dict(zip(columns, values, strict=True)) | _amounts(account) for values, account in rows]))
+        say_lines(indented([dict(zip(columns, values, strict=True)) | _amounts(account) for values, account in rows]))
     elif output == "csv":
         _write_csv(columns, rows)
     elif rows:
         _print_table(columns, rows)
     else:
-        click.echo(NOTHING, err=True)
+        say(NOTHING, err=True)
 
 
 def _from_daemon(
@@ -152,11 +154,13 @@ def _by_type(account: Account) -> Iterator[tuple[str, list[int]]]:
 
 
 def _write_csv(columns: list[Column], rows: list[Row]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*columns, "resource", *_amounts(Account())])
     for values, account in rows:
         for name, quantities in _by_type(account):
             writer.writerow([*values, name, *quantities])
+    write(text.getvalue().removesuffix("\n").split("\n"))
 
 
 def _print_table(columns: list[Column], rows: list[Row]) -> None:

@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 
+from ykactor.core.values.printable import printable, printable_json, printable_lines
+
 #: Syslog priorities, the ``<6>`` that journald reads from the start of a line (sd-daemon(3)).
 PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31"}
@@ -101,7 +103,7 @@ class _JSONFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        text = _encoder.encode(line).decode()
+        text = printable_json(_encoder.encode(line).decode())
         return f"<{PRIORITIES.get(record.levelno, 6)}>{text}" if self._journal else text
 
 
@@ -111,9 +113,10 @@ class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         level = f"\033[{COLOURS.get(record.levelno, '0')}m{record.levelname.lower():<8}\033[0m"
-        words = [clock, level, record.getMessage(), *(f"{key}={_plain(value)}" for key, value in _keys(record).items())]
+        keys = (f"{key}={_plain(value)}" for key, value in _keys(record).items())
+        words = [clock, level, printable(record.getMessage()), *keys]
         text = " ".join(words)
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        return f"{text}\n{printable_lines(self.formatException(record.exc_info))}" if record.exc_info else text
 
 
 def _keys(record: logging.LogRecord) -> dict[str, object]:

@@ -12,7 +12,6 @@ from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.local import control
 from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
-from ykactor.surfaces.cli.cells import printable
 
 #: How long an answer is waited for when the local resource manager has gone: it may be starting again.
 AWAY_S = 30.0
@@ -107,7 +106,7 @@ def endings(job: control.ShownJob) -> list[str]:
     """A line for each task that has not completed."""
     several = len(job.tasks) > 1
     return [
-        printable(f"{job.job.id}{f'.{task.index}' if several else ''} {task.state}" + (f": {task.reason}" if task.reason else ""))
+        f"{job.job.id}{f'.{task.index}' if several else ''} {task.state}" + (f": {task.reason}" if task.reason else "")
         for task in job.tasks
         if task.state is not State.COMPLETED
     ]

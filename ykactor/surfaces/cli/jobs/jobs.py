@@ -14,8 +14,8 @@ from ykactor.core.values.times import S_NS
 from ykactor.local import control
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
+from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
-from ykactor.surfaces.cli.views.showing import write
 
 _JOBS = (
     Column("JOB", field("id")),

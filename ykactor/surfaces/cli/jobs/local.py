@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,9 +18,9 @@ from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.server.descriptors import raise_limit
 
@@ -67,9 +68,9 @@ def command(daemon: Destination, directory: Path, amounts: tuple[tuple[str, int]
         grace_s=grace,
         stops_jobs=stop_jobs,
         now_ns=system_ns,
-        say=lambda sentence: click.echo(printable(sentence), err=True),
+        say=partial(say, err=True),
     )
-    click.echo(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
+    say(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
     try:
         was_interrupted = trio.run(_manage, settings)
     except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as errors:

@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-import click
 import trio
 
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
-from ykactor.surfaces.cli.cells import printable
+from ykactor.surfaces.cli.terminal import say
 
 _PAUSE_S = 0.05
 _CHUNK = 2**16
@@ -55,7 +54,7 @@ class Output:
         except Unreadable as reason:  # the job has replaced its own output
             if path not in self._unreadable:
                 self._unreadable.add(path)
-                click.echo(printable(f"what the task has written cannot be read: {reason}"), err=True)
+                say(f"what the task has written cannot be read: {reason}", err=True)
             return 0
         with open(descriptor, "rb") as file:
             file.seek(place)

@@ -14,9 +14,9 @@ from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
 from ykactor.local.model import Job
 from ykactor.surfaces.cli.acts import PRIORITY
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.jobs.output import Output, copy_until
+from ykactor.surfaces.cli.terminal import say
 
 #: Limits of a job: what the kernel takes, and what the local resource manager keeps.
 ENVIRON_MAX = 2**20
@@ -158,11 +158,11 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
     submitted = await answer(directory, control.Submit(job))
     assert isinstance(submitted, control.Submitted)
     if submitted.notice:
-        click.echo(printable(f"{submitted.job}: {submitted.notice}"), err=True)
+        say(f"{submitted.job}: {submitted.notice}", err=True)
     if not waits:
-        click.echo(submitted.job)
+        say(submitted.job)
         return 0
-    click.echo(submitted.job, err=True)
+    say(submitted.job, err=True)
     try:
         if job.count == 1:
             output = Output(Path(submitted.directory), job.first)
@@ -170,8 +170,8 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
         else:
             ended = await shown(directory, submitted.job, waits=True)
     except* KeyboardInterrupt:
-        click.echo(f"{submitted.job} goes on; ykactor cancel {submitted.job} ends it", err=True)
+        say(f"{submitted.job} goes on; ykactor cancel {submitted.job} ends it", err=True)
         raise
     for line in endings(ended):
-        click.echo(line, err=True)
+        say(line, err=True)
     return exit_code(ended.tasks)

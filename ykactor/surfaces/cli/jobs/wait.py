@@ -8,6 +8,7 @@ import click
 import trio
 
 from ykactor.surfaces.cli.jobs.asking import directory_option, endings, exit_code, shown
+from ykactor.surfaces.cli.terminal import say
 
 
 @click.command()
@@ -25,6 +26,6 @@ async def _wait(directory: Path, jobs: tuple[str, ...]) -> int:
     for job in jobs:
         ended = await shown(directory, job, waits=True)
         for line in endings(ended):
-            click.echo(line, err=True)
+            say(line, err=True)
         codes.append(exit_code(ended.tasks))
     return max(codes)

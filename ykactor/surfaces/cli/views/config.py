@@ -31,4 +31,4 @@ async def _ask(url: str, login: LoginOptions) -> si.Configuration:
 def described(answer: si.Configuration) -> Printout:
     """A configuration."""
     document = msgspec.json.decode(json_of(answer.config, answer.checksum))
-    return Printout(document, [answer.checksum], lambda is_wide: answer.config.splitlines())
+    return Printout(document, [answer.checksum], lambda is_wide: answer.config.removesuffix("\n").split("\n"))

@@ -8,7 +8,8 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from ykactor.surfaces.cli.cells import NONE, printable
+from ykactor.core.values.printable import printable
+from ykactor.surfaces.cli.cells import NONE
 from ykactor.surfaces.cli.views.filters import absent
 from ykactor.surfaces.cli.views.listing import Column, Row, table
 from ykactor.surfaces.cli.views.view import State

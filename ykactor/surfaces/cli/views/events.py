@@ -10,10 +10,11 @@ from ykactor.client import Disconnected, RequestRefused
 from ykactor.surfaces.cli import cells, past
 from ykactor.surfaces.cli.follow import COLOURS, time_text
 from ykactor.surfaces.cli.since import since_option
+from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.filters import absent
 from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
-from ykactor.surfaces.cli.views.showing import output_option, write, write_notes
+from ykactor.surfaces.cli.views.showing import output_option, write_notes
 from ykactor.wire.si import messages as si
 
 _COLUMNS = (
@@ -61,7 +62,7 @@ def command(
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     if lost is not None and not (events and events[0].timestamp_nano < since):
-        click.echo(f"events {lost.from_} to {lost.to} are no longer in memory", err=True)
+        say(f"events {lost.from_} to {lost.to} are no longer in memory", err=True)
     printout = listing([event for event in events if event.timestamp_nano >= since], missing)
     write(formatted(printout, output))
     write_notes(printout, output)

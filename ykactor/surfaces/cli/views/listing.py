@@ -10,7 +10,8 @@ import yaml
 from msgspec import Struct
 from rich.cells import cell_len
 
-from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN, printable
+from ykactor.core.values.printable import printable
+from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN
 from ykactor.surfaces.cli.json_text import indented
 
 #: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
@@ -69,25 +70,13 @@ def formatted(printout: Printout, output: str) -> Iterable[str]:
     """The lines of a printout in one of ``FORMATS``."""
     match output:
         case "json":
-            return [_escaped(indented(printout.document))]
+            return [indented(printout.document)]
         case "yaml":
             return [_yaml(printout.document)]
         case "name":
             return map(printable, printout.names)
         case _:
             return printout.lines(output == "wide")
-
-
-def _escaped(text: str) -> str:
-    """JSON without characters that a terminal obeys; JSON itself escapes only some of them."""
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in text)
-
-
-def _json_escape(char: str) -> str:
-    data = char.encode("utf-16-be")  # two units beyond the first 65,536 characters
-    return "".join(f"\\u{data[place : place + 2].hex()}" for place in range(0, len(data), 2))
 
 
 def _yaml(document: Any) -> str:

@@ -11,10 +11,11 @@ from ykactor.core.messages.reasons import NAMES_MAX
 from ykactor.surfaces.cli import cells, past
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.since import since_option
+from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
 from ykactor.surfaces.cli.views.preemption_rows import KINDS, PreemptionRows
-from ykactor.surfaces.cli.views.showing import output_option, write, write_notes
+from ykactor.surfaces.cli.views.showing import output_option, write_notes
 from ykactor.wire.si import messages as si
 
 
@@ -94,7 +95,7 @@ async def _read(daemon: Destination, wanted: si.Subscribe, since_ns: int) -> lis
             else:
                 is_complete = True
     if not is_complete:
-        click.echo("older events are no longer in memory", err=True)
+        say("older events are no longer in memory", err=True)
     return rows.rows
 
 

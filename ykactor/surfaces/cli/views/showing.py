@@ -17,8 +17,9 @@ from rich.cells import cell_len
 
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.client.login import LoginOptions
-from ykactor.surfaces.cli.cells import printable
+from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
 from ykactor.wire.si import messages as si
@@ -124,7 +125,7 @@ async def watch(take: Take[T], show: Callable[[T], Printout], output: str, *, is
     Notes are above the answer on a terminal, else told once.
     """
     between: list[str] = []
-    async with aclosing(answers(take, partial(click.echo, err=True))) as found:
+    async with aclosing(answers(take, partial(say, err=True))) as found:
         async for answer in found:
             printout = show(answer)
             lines = formatted(printout, output)
@@ -155,14 +156,7 @@ def write_notes(printout: Printout, output: str) -> None:
     """What people are told on standard error: what they have named that is not there, or that a table is empty."""
     is_empty_table = not printout.names and output in ("table", "wide")
     for note in printout.notes or [NOTHING] * is_empty_table:
-        click.echo(printable(note), err=True)
-
-
-def write(lines: Iterable[str]) -> None:
-    """Print lines, all at once: a write for each of thousands of lines takes long."""
-    text = "\n".join(lines)
-    if text:
-        click.echo(text)
+        say(note, err=True)
 
 
 output_option = click.option(

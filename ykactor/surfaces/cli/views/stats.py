@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import click
 
+from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.views import partitions, resource_manager
 from ykactor.surfaces.cli.views.description import Part, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, shown

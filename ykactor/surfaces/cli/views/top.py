@@ -18,8 +18,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.cells import printable
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -132,7 +132,7 @@ def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], heigh
         *([plural(sum(counts["nodes"].values()), "node")] if "nodes" in counts else []),
         *(f"last cycle {1e3 * times['lastSeconds']:.3g} ms" for name, times in cycles.items() if name == state["name"]),
     )
-    yield click.style(f"{state['name']}: {', '.join(numbers)}", bold=True)
+    yield click.style(printable(f"{state['name']}: {', '.join(numbers)}"), bold=True)
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
     yield ""
     if reasons:

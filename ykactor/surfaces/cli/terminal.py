@@ -1,0 +1,62 @@
+"""The only way in which commands print: nothing that others have chosen can command the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import IO, Any
+
+import click
+
+from ykactor.core.values.printable import printable, printable_json, printable_lines
+
+#: A colour, as ``click.style`` has it, and its end.
+_STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+
+
+def is_terminal() -> bool:
+    """True if standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Print a line for people; a text of others in it cannot begin another one."""
+    click.echo(printable(line), err=err)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Print a text of several lines for people."""
+    click.echo(printable_lines(text), err=err)
+
+
+def write(lines: Iterable[str]) -> None:
+    """Print lines, all at once: a write for each of thousands takes long.
+
+    They may have colours, and what others have chosen in them is printable already, but for texts that programs read as they are,
+    such as a queue file. On a terminal everything but colours is made printable.
+    """
+    text = "\n".join(lines)
+    if text and is_terminal():
+        text = "".join(part if _STYLE.fullmatch(part) else printable_lines(part) for part in _STYLE.split(text))
+    if text:
+        click.echo(text)
+
+
+class JsonFile(click.File):
+    """A binary file for JSON, or standard output. Documents and lines of JSON Lines are written to it as a whole."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        stream = super().convert(value, param, ctx)
+        return _PrintableJson(stream) if value == "-" and is_terminal() else stream
+
+
+class _PrintableJson:
+    """A terminal to which JSON is written."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        """Write JSON that says the same, without what commands the terminal."""
+        return self._stream.write(printable_json(data.decode()).encode())
