@@ -177,6 +177,25 @@ async def _max_of_a(daemon: RunningDaemon) -> dict[str, int]:
     return found
 
 
+@pytest.mark.parametrize("size", [None, 0, 9000])
+async def test_nothing_is_acknowledged_after_the_log_was_changed(tmp_path: Path, size: int | None) -> None:
+    """The write-ahead log is removed or cut off under a daemon (DU-11); the next one goes on with what is whole (DU-12)."""
+    async with real_daemon("--state-dir", tmp_path) as first:
+        async with connect(first.url, rm_id="rm-1") as rm:
+            await rm.request(NODES)
+            wal = tmp_path / "journal.db-wal"
+            if size is None:
+                wal.unlink()
+            else:
+                with wal.open("r+b") as file:
+                    file.truncate(size)
+            with pytest.raises(Disconnected):
+                await rm.request(APPLICATIONS)
+        assert await first.process.wait() == exit_codes.SOFTWARE
+    async with real_daemon("--state-dir", tmp_path) as second, connect(second.url, rm_id="rm-1") as rm:
+        await rm.request(NODES)
+
+
 async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
     """The second one is refused, and names the first; when that has been killed, its lock is gone (DU-13)."""
     async with real_daemon("--state-dir", tmp_path) as first:

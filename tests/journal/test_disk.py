@@ -29,12 +29,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @contextmanager
 def replaced(path: Path, device: str, flags: int) -> Iterator[None]:
     """Meanwhile what this process writes to an open file goes to a device."""
-    (file,) = [int(link.name) for link in Path("/proc/self/fd").iterdir() if link.exists() and link.resolve() == path]
-    kept, other = os.dup(file), os.open(device, flags)
-    os.dup2(other, file)
+    files = [int(link.name) for link in Path("/proc/self/fd").iterdir() if link.exists() and link.resolve() == path]
+    kept, other = {file: os.dup(file) for file in files}, os.open(device, flags)
+    for file in files:
+        os.dup2(other, file)
     yield
-    os.dup2(kept, file)
-    os.close(kept)
+    for file, copy in kept.items():
+        os.dup2(copy, file)
+        os.close(copy)
     os.close(other)
 
 

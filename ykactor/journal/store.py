@@ -3,7 +3,6 @@
 All methods block; ``open``, ``commit``, ``checkpoint``, ``trim`` and ``close`` may be called in any thread, one at a time.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -17,6 +16,7 @@ from ykactor.journal.lock import locked
 from ykactor.journal.reading import base_bytes
 from ykactor.journal.rows import LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
 from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning
+from ykactor.journal.watched_files import WatchedFiles
 from ykactor.journal.witness import Durability, Seen, Witness, sync
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
@@ -36,6 +36,7 @@ _LOG = "INSERT INTO log VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _BASE = "INSERT INTO base VALUES(?, ?, ?, ?)"
 _MENTION = "INSERT INTO mention VALUES(?, ?, ?)"
 _NEWEST = "SELECT * FROM log ORDER BY number DESC LIMIT 1"
+_CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OLDEST = "SELECT number, at_ns, first_byte FROM log ORDER BY number LIMIT ?"
 
 
@@ -56,9 +57,13 @@ class Store:
         self._wal = path.with_name(f"{path.name}-wal")
         self._witness = witness
         self._resources = ExitStack()
+        #: The last connection to be closed copies the log into the database, if it may write: after a failure that must not be.
+        self._reader = schema.connect(path, "ro")
+        self._reader.execute("PRAGMA user_version").fetchall()
         self._failure: DiskError | None = None
         self._wal_bytes = self._wal_size()
-        self._file = _identity(path)
+        ((page_bytes,),) = connection.execute("PRAGMA page_size")
+        self._files = WatchedFiles(path, self._wal, page_bytes)
         row = _newest(connection, path)
         self.number = 0 if row is None else row.number
         self.last_event = 0 if row is None else row.first_event + row.events_count - 1
@@ -103,6 +108,7 @@ class Store:
                 raise damaged(path, verdict.decode(errors="replace"))
             connection.execute(f"PRAGMA synchronous={durability}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
+            connection.execute(_CHECKPOINT).fetchall()  # a log that begins empty can be watched best
             store = cls(connection, path, witness, seen)
             stack.callback(store._end)
             store._resources = stack.pop_all()
@@ -113,7 +119,7 @@ class Store:
 
         Raises:
             NotWrittenError: nothing was written; the same batch may be tried again.
-            DiskError: every later call raises it too. Nothing was written, unless somebody has removed or replaced the file.
+            DiskError: every later call raises it too. Nothing was written, unless somebody has changed the files.
         """
         number = self.number + 1
         row = LogRow(
@@ -138,7 +144,6 @@ class Store:
             self._connection.executemany(_BASE, bases)
             if batch.names:
                 self._connection.execute(_MENTION, mention_columns(number, batch.names))
-        self._check_file()
         self.number, self._end_byte = number, row.end_byte + sum(len(state) for _, _, state, _ in bases)
         with suppress(OSError):  # the transaction is durable whatever happens to the witness, which the next one writes again
             self._noted = self.terms.present
@@ -155,13 +160,15 @@ class Store:
 
         Raises:  NotWrittenError (nothing is lost, and commits may go on), DiskError.
         """
+        self._check_files()  # what was cut off would be copied as if it were there
         self._connection.execute("PRAGMA busy_timeout=0")  # readers are not waited for
         try:
             with self._writing():
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._connection.execute(_CHECKPOINT).fetchall()
         finally:
             self._connection.execute(f"PRAGMA busy_timeout={schema.BUSY_MS}")
             self._wal_bytes = self._wal_size()
+            self._files.note()
 
     def trim(self, bytes_max: int, age_max_ns: int, now_ns: int) -> int:
         """Deletes some of the oldest transactions of the history, if all together are too large or they are too old.
@@ -193,7 +200,10 @@ class Store:
         self._resources.close()
 
     def _end(self) -> None:
+        if self._failure is None:
+            self._reader.close()
         self._connection.close()
+        self._reader.close()
         if self._failure is None and not self._wal.exists():
             with suppress(OSError):
                 self._witness.note_end(self.number, self._noted)
@@ -209,21 +219,23 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._writing():
-            self._connection.execute("BEGIN IMMEDIATE")
             try:
+                self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
+            except BaseException:
+                self._files.note_failure()
+                raise
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
+        self._check_files()
 
-    def _check_file(self) -> None:
-        """That what was written is where the next start looks for it. Cost: 2 us."""
-        if _identity(self._path) != self._file:
-            self._failure = DiskError(
-                f"{self._path}: found it removed or replaced under the daemon that writes to it; put the file back, or a backup, "
-                "then start again"
-            )
+    def _check_files(self) -> None:
+        """That what was written is where the next start looks for it."""
+        if self._failure is None and (changed := self._files.changed()):
+            what_to_do = "put the file back, or a backup, then start again"
+            self._failure = DiskError(f"{changed} under the daemon that writes to it; {what_to_do}")
             raise self._failure
 
     @contextmanager
@@ -240,15 +252,6 @@ class Store:
 
     def _wal_size(self) -> int:
         return self._wal.stat().st_size if self._wal.exists() else 0
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file this is; None if there is none."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[bytes | int | None]]]:
