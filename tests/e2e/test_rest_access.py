@@ -1,5 +1,6 @@
 """Who may read what of the REST API: every route, every role, every way to show who one is; and what limited readers see."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.server import transports
 from ykactor.surfaces.server.caller import Caller
 from ykactor.wire.si.codec import JSON
 
@@ -266,12 +268,29 @@ async def test_pages_are_not_mixed_up() -> None:
     ({"Origin": "http://localhost:4200"}, 200),  # a UI in development
     ({"Origin": "https://attacker.example"}, 403),
     ({"Origin": "null"}, 403),  # a local file, or a frame in a sandbox
+    ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ({"Sec-Fetch-Site": "none"}, 200),  # typed by somebody
+    ({"Sec-Fetch-Site": "cross-site"}, 403),  # a picture or a script of another page, without an Origin
+    ({"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost:4200"}, 403),
 ])  # fmt: skip
 async def test_web_pages_of_others_read_nothing(open_to_all: Rest, headers: dict[str, str], status: int) -> None:
     """SE-89: where no proof is needed, who is asked must be named as ours, and so must the page that asks."""
     answer = await open_to_all.ask("/ws/v1/clusters", **headers)
     assert answer.status == status
     assert (await open_to_all.ask("/ws/v1/validate-conf", "POST", b"", **headers)).status == status
+
+
+async def test_what_only_reads_metrics_and_health_has_any_name(open_to_all: Rest) -> None:
+    """SE-89: probes and Prometheus ask by the name of a service; web pages of other hosts are refused there too."""
+    named = {"Host": "yunikorn-service:9080"}
+    any_name = {"/ws/v1/metrics", "/ws/v1/scheduler/healthcheck", "/livez", "/readyz", "/openapi.json"}
+    for route in all_routes():
+        if "stream" not in route.path:
+            status = (await open_to_all.ask(path_of(route), route.method, b"", **named)).status
+            assert (status == 403) == (route.path not in any_name), route.path
+    for path in ("/ws/v1/metrics", "/ws/v1/scheduler/healthcheck"):
+        for foreign in ({"Origin": "https://attacker.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert (await open_to_all.ask(path, **named, **foreign)).status == 403
 
 
 @pytest.fixture
@@ -288,6 +307,39 @@ async def test_pages_with_a_token_may_be_anywhere() -> None:
         assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
+async def test_pages_with_a_certificate_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-89: a browser shows a certificate by itself, for a page of any host; who shows nothing is told nothing else."""
+    async with rest_daemon(CONFIG, admit=control_of().admit) as rest:
+        foreign = {"Host": "any.example", "Origin": "https://grafana.example"}
+        assert (await rest.ask("/ws/v1/clusters", **foreign)).status == 401
+        monkeypatch.setattr(transports, "Credentials", lambda: credentials("reader", "certificate"))
+        for headers, status in (
+            ({"Host": "any.example"}, 200),  # the certificate of the daemon has the name
+            ({"Host": "any.example", "Origin": "https://any.example"}, 200),
+            (foreign, 403),
+            ({"Sec-Fetch-Site": "cross-site"}, 403),
+            ({"Authorization": f"Bearer {SECRETS['reader']}", **foreign}, 200),
+        ):
+            assert (await rest.ask("/ws/v1/clusters", **headers)).status == status, headers
+
+
+async def test_no_answer_is_kept_or_guessed_at(tmp_path: Path) -> None:
+    """SE-89: nobody keeps an answer, and a browser takes it for nothing but what it is said to be; files are asked for again."""
+    (tmp_path / "index.html").write_text("another")
+    for web_root in (None, tmp_path):
+        async with rest_daemon(CONFIG, web_root=web_root) as rest:
+            for path in (*(path_of(route) for route in all_routes() if "stream" not in route.path), "/none", "/"):
+                for method in ("GET", "HEAD", "OPTIONS", "PUT"):
+                    headers = (await rest.ask(path, method)).headers
+                    assert headers["x-content-type-options"] == "nosniff", (method, path)
+                    is_file = path == "/" and method in ("GET", "HEAD")
+                    assert headers["cache-control"] == ("no-cache" if is_file else "no-store"), (method, path)
+            for wrong in (b"GET / HTTP/9\r\n\r\n", b"x" * 20_000 + b"\r\n\r\n"):
+                head = (await rest.send(wrong)).lower()
+                assert b"\r\ncache-control: no-store\r\n" in head
+                assert b"\r\nx-content-type-options: nosniff\r\n" in head
+
+
 async def test_files_of_a_web_ui(tmp_path: Path) -> None:
     """``--web-root``: any file below it, on the origin of the API; never one outside, by no spelling and no link."""
     root = tmp_path / "root"
@@ -296,14 +348,48 @@ async def test_files_of_a_web_ui(tmp_path: Path) -> None:
     (root / "index.html").write_text("<html>")
     (root / "assets" / "envconfig.json").write_text("{}")
     (root / "link").symlink_to(tmp_path / "secret")
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("secret")
+    (root / ".env").write_text("secret")
+    (root / "assets" / "dot").symlink_to(root / ".env")
     async with rest_daemon(CONFIG, admit=control_of().admit, web_root=root) as rest:
         page = await rest.ask("/")
         assert (page.status, page.body, page.headers["content-type"]) == (200, b"<html>", "text/html; charset=utf-8")
         assert (await rest.ask("/assets/envconfig.json")).content == {}
         shown = {"Authorization": f"Bearer {SECRETS['reader']}"}
-        for path in ("/link", "/../secret", "/%2e%2e/secret", "/assets/..%2f..%2fsecret", "/..%5csecret", "//etc/passwd", "/%00"):
+        for path in ("/link", "/../secret", "/%2e%2e/secret", "/assets/..%2f..%2fsecret", "/..%5csecret", "//etc/passwd", "/%00",
+                     "/.env", "/.git/config", "/assets/../.env", "/%2eenv", "/.git/", "/assets/dot"):  # fmt: skip
             answer = await rest.ask(path, **shown)
             assert (answer.status, b"secret" in answer.body) == (404, False), path
         assert (await rest.ask("/ws/v1/clusters")).status == 401
         assert (await rest.ask("/ws/v1/Clusters", **shown)).status == 301
         assert json.loads((await rest.ask("/ws/v1/clusters", **shown)).body)
+
+
+async def test_files_of_a_web_ui_are_compressed_and_bound(tmp_path: Path) -> None:
+    """``--web-root``: once for all who ask, again when the file has changed, and not where a part is wanted; with a policy."""
+    text, script = "const a = 1;\n" * 10_000, tmp_path / "main.js"
+    script.write_text(text)
+    (tmp_path / "icon.png").write_bytes(b"\x89PNG" + bytes(5000))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "404.html").write_text("<html>nothing" + " " * 5000)
+    async with rest_daemon(CONFIG, web_root=tmp_path) as rest:
+        whole, zipped = await rest.ask("/main.js"), await rest.ask("/main.js", accept_encoding="gzip")
+        assert whole.body.decode() == gzip.decompress(zipped.body).decode() == text
+        assert (zipped.headers["content-encoding"], len(zipped.body) < 1000) == ("gzip", True)
+        assert int(zipped.headers["content-length"]) == len(zipped.body)
+        for answer in (whole, zipped):
+            assert answer.headers["content-type"].startswith("text/javascript")
+            assert answer.headers["vary"] == "Accept-Encoding"
+            policy = answer.headers["content-security-policy"]
+            assert "script-src" not in policy
+            assert policy.startswith("default-src 'self'; ")
+            assert "frame-ancestors 'none'" in policy
+            assert (await rest.ask("/main.js", if_none_match=answer.headers["etag"], accept_encoding="gzip")).status == 304
+        part = await rest.ask("/main.js", accept_encoding="gzip", range="bytes=0-4")
+        assert (part.status, part.body, "content-encoding" in part.headers) == (206, b"const", False)
+        assert "content-encoding" not in (await rest.ask("/icon.png", accept_encoding="gzip")).headers
+        missing = await rest.ask("/none", accept_encoding="gzip")
+        assert (missing.status, missing.headers["content-security-policy"]) == (404, policy)
+        script.write_text("other" * 1000)
+        assert gzip.decompress((await rest.ask("/main.js", accept_encoding="gzip")).body) == b"other" * 1000

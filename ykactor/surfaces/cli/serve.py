@@ -157,7 +157,8 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     "host_names",
     multiple=True,
     metavar="NAME",
-    help="A further name of this machine by which web pages may connect; can be given several times. Programs may use any name.",
+    help="A further name of this machine, by which the REST API may be asked and web pages may connect; can be given several "
+    "times. Without an access file any other name is refused there, but for metrics and checks of health.",
 )
 @click.option(
     "--metrics-old-names",
@@ -169,7 +170,8 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--web-root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A directory with the files of a web UI, which are served instead of the page at /, to everybody who can connect.",
+    help="A directory with the files of a web UI, which are served instead of the page at /, to everybody who can connect; none "
+    "that begins with a dot.",
 )
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
 @click.option(

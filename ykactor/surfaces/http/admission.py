@@ -115,18 +115,25 @@ class RequestAdmission:
     def _check(self, request: Request, route: Route | None) -> None:
         path = request.scope["path"]
         refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
-        if not self._admission.needs_proof and self._door.kind is not DoorKind.UNIX:
-            host = value_of(request, b"host")
-            self._admission.check_page(None if host is None else host_of(host), value_of(request, b"origin"))
         role = Role.READER if route is None or route.role is None else route.role
         bearer = bearer_of(value_of(request, b"authorization"))
         caller = self._admission.caller(role, self._door, self._origin, self._shown, bearer, path)
         request.scope["caller"] = caller
+        if self._door.kind is not DoorKind.UNIX and (bearer is None or not self._admission.needs_proof):
+            self._check_browser(request, route)
         if full := self._slots.claim(self._slot, caller, is_scrape=role is Role.METRICS):
             self._admission.refused(caller, path, full)
             raise refusals.RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, full)
         if route is not None:
             self._admission.check_role(caller, path, route.other_role)
+
+    def _check_browser(self, request: Request, route: Route | None) -> None:
+        """Refuse what a browser may have sent by itself, with the rights of who uses it, for a page of another host."""
+        host = value_of(request, b"host")
+        host = None if host is None else host_of(host)
+        if not self._admission.needs_proof and (route is None or not route.has_any_host):
+            self._admission.check_host(host)
+        self._admission.check_page(host, value_of(request, b"origin"), value_of(request, b"sec-fetch-site"))
 
     def refused(self, caller: Caller, request: Request, error: RefusedError) -> None:
         """Tell the log and the audit that a caller was refused what it has asked for."""

@@ -27,6 +27,8 @@ _JOINED_BYTES = 2**16
 _GO_ON = b"HTTP/1.1 100 \r\n\r\n"
 _CHUNKED = b"transfer-encoding", b"chunked"
 CLOSE = b"connection", b"close"
+#: An answer has these if it has no others of the name: nobody keeps it, and nobody takes it for another kind of thing.
+_COMMON = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
@@ -175,8 +177,10 @@ class Exchange:
 
 
 def head_of(status: int, headers: Headers) -> bytes:
-    """The head of an answer, with its date."""
-    lines = [b"HTTP/1.1 %d \r\n" % status, *(b"%b: %b\r\n" % header for header in headers), _date(system_ns() // S_NS)]
+    """The head of an answer, with its date and what all have."""
+    names = {name for name, _ in headers}
+    whole = (*headers, *(header for header in _COMMON if header[0] not in names))
+    lines = [b"HTTP/1.1 %d \r\n" % status, *(b"%b: %b\r\n" % header for header in whole), _date(system_ns() // S_NS)]
     head = b"".join(lines)
     if not head.count(b"\r") == head.count(b"\n") == len(lines):  # it would be another header, or the body
         raise ValueError("found the end of a line in a header")

@@ -55,7 +55,6 @@ def page_routes(websockets: Websockets) -> list[BaseRoute]:
 async def _answer(file: _File, websockets: Websockets, request: Request) -> Response:
     headers = {
         "Content-Security-Policy": _POLICY.format(websockets=f" {source}" if (source := websockets.source(request)) else ""),
-        "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
         "ETag": file.tag,

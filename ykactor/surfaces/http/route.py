@@ -24,6 +24,7 @@ class Route(Struct, frozen=True):
         parameters: the types of those of the query, and of those of the path that are not any text (``schemas``).
         role: that the caller needs; None: it needs no proof (SE-62).
         other_role: one that will do as well.
+        has_any_host: True if it only reads metrics or health, for which who asks may use any name of the daemon (SE-89).
         success: the status of an answer.
         media_types: of an answer without a type, if it has a body.
         body: the media type of the body of a request; "" if it has none.
@@ -38,6 +39,7 @@ class Route(Struct, frozen=True):
     method: str = "GET"
     role: Role | None = Role.READER
     other_role: Role | None = None
+    has_any_host: bool = False
     success: int = 200
     media_types: tuple[str, ...] = ()
     body: str = ""

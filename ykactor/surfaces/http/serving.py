@@ -7,7 +7,6 @@ from pathlib import Path
 
 import trio
 from starlette.routing import BaseRoute, Mount
-from starlette.staticfiles import StaticFiles
 
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.http.app import application
@@ -15,6 +14,7 @@ from ykactor.surfaces.http.page import page_routes
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.server import serve_http
 from ykactor.surfaces.http.services import Services
+from ykactor.surfaces.http.web_root import WebRoot
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
 from ykactor.surfaces.server.admission import Admission
@@ -47,7 +47,7 @@ async def serve_rest(
     services = Services(gateway, sources, stopping, websockets)
     files: Sequence[BaseRoute] = page_routes(websockets)
     if web_root is not None:
-        files = [Mount("/", StaticFiles(directory=web_root, html=True))]
+        files = [Mount("/", WebRoot(web_root, websockets))]
     app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")

@@ -46,4 +46,4 @@ class Websockets:
         """``/ws/v1/session``."""
         identity = caller_of(request).identity
         found = types.Session(name=identity.name, roles=sorted(identity.roles), websockets=self.url(request))
-        return await reply(request, Page(200, [encode(found)]), headers={"Cache-Control": "no-store"})
+        return await reply(request, Page(200, [encode(found)]))

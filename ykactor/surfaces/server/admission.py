@@ -13,7 +13,7 @@ from ykactor.surfaces.server.audit import UNKNOWN, Audit
 from ykactor.surfaces.server.caller import Admit, Caller
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
 from ykactor.surfaces.server.refusals import RefusedError
-from ykactor.surfaces.server.request_headers import own_names, page_refusal
+from ykactor.surfaces.server.request_headers import host_refusal, own_names, page_refusal
 
 #: Lines about what is refused in the log, in a second.
 REFUSED_LINES = 3
@@ -80,13 +80,22 @@ class Admission:
             self.refused(caller, target, f"without the role {caller.role}")
             raise RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {target} needs")
 
-    def check_page(self, host: str | None, origin: str | None) -> None:
+    def check_host(self, host: str | None) -> None:
+        """Refuse a name that is none of this machine; as of ``host_refusal``.
+
+        Raises:
+            RefusedError
+        """
+        if refusal := host_refusal(host, self._names):
+            raise refusal
+
+    def check_page(self, host: str | None, origin: str | None, site: str | None = None) -> None:
         """Refuse the web pages of other hosts; as of ``page_refusal``.
 
         Raises:
             RefusedError
         """
-        if refusal := page_refusal(host, origin, self._names):
+        if refusal := page_refusal(host, origin, site, self._names):
             raise refusal
 
     def refused(self, caller: Caller, target: str, reason: str) -> None:

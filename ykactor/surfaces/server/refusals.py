@@ -36,6 +36,8 @@ class RefusedError(Exception):
             f"HTTP/1.1 {self.status} {self.status.phrase}",
             "Content-Type: text/plain; charset=utf-8",
             f"Content-Length: {len(body)}",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
             "Connection: close, upgrade" if self.status == HTTPStatus.UPGRADE_REQUIRED else "Connection: close",
             *_HEADERS.get(self.status, ()),
         )

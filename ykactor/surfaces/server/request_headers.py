@@ -72,24 +72,36 @@ def _matched(match: re.Match[str]) -> str:
 
 
 def own_names(others: Collection[str]) -> frozenset[str]:
-    """The names of this machine by which web pages may call it."""
-    return frozenset(("localhost", socket.gethostname().lower(), *map(str.lower, others)))
+    """The names of this machine by which web pages may call it: its own one also without the domain."""
+    name = socket.gethostname().lower()
+    return frozenset(("localhost", name, name.partition(".")[0], *map(str.lower, others)))
 
 
-def page_refusal(host: str | None, origin: str | None, names: Collection[str]) -> RefusedError | None:
-    """Why a request may come from a web page that may not send it; None if it does not (SE-89).
+def host_refusal(host: str | None, names: Collection[str]) -> RefusedError | None:
+    """Why the host that is asked may not be this machine; None if it is (SE-89).
 
-    A page may call the host that it comes from, and one of this machine any name of it; ports may differ. But a page of an
-    attacker can come from a name that later leads to this daemon (DNS rebinding), so the host must also be an address, which is
-    not looked up, or one of ``names``.
+    A page of an attacker can come from a name that later leads to this daemon (DNS rebinding), so the host must be an address,
+    which is not looked up, or one of ``names``.
 
     Args:
         host: the name or address in ``Host``, as ``host_of`` has it; None: there is none, so no browser asks.
-        origin: the header ``Origin``, which a page sends but for reading from the host that it comes from.
     """
-    if host is not None and host not in names and not _is_address(host):
-        return RefusedError(403, "found a name in Host that is none of this machine: serve --host-name allows it")
-    if origin is not None and not _may_call(_origin_host(origin), host, names):
+    if host is None or host in names or _is_address(host):
+        return None
+    return RefusedError(403, "found a name in Host that is none of this machine: serve --host-name allows it")
+
+
+def page_refusal(host: str | None, origin: str | None, site: str | None, names: Collection[str]) -> RefusedError | None:
+    """Why a request comes from a web page that may not send it; None if it does not (SE-89).
+
+    A page may call the host that it comes from, and one of this machine any name of it; ports may differ.
+
+    Args:
+        host: as of ``host_refusal``.
+        origin: the header ``Origin``, which a page sends but for reading from the host that it comes from, and for what it shows.
+        site: the header ``Sec-Fetch-Site``, by which a browser says whose page shows a picture or runs a script.
+    """
+    if site == "cross-site" or (origin is not None and not _may_call(_origin_host(origin), host, names)):
         return RefusedError(403, "web pages of another host may not connect")
     return None
 

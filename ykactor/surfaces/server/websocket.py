@@ -334,6 +334,7 @@ class _Server:
             raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
         self._admission.check_role(caller, head.path)
         if "origin" in head.headers:  # no page can leave it out; programs may use any name, such as an alias of a proxy
+            self._admission.check_host(head.host)
             self._admission.check_page(head.host, head.headers["origin"])
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
