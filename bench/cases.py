@@ -42,6 +42,7 @@ _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
 #: By the number of running allocations.
 _KEPT = {10 * nodes: Cluster(nodes=nodes, each=10, asks=2 * nodes) for nodes in (1_000, 3_000, 10_000)}
 _READ = Read(nodes=5_000, applications=20_000, rate=200, rounds=6)
+_READ_WHOLE = Read(nodes=5_000, applications=5_000, tasks=10, rate=0, loops=4, rounds=2)
 _FOLLOWED_PLAIN = structs.replace(_FOLLOWED, offers_deflate=False)
 
 #: Each asks much of one index.
@@ -110,6 +111,7 @@ CASES: dict[str, Case] = {
     "followers": Case("followers", _FOLLOWED.nodes, _FOLLOWED.asks, partial(follow, _FOLLOWED)),
     "followers-plain": Case("followers", _FOLLOWED_PLAIN.nodes, _FOLLOWED_PLAIN.asks, partial(follow, _FOLLOWED_PLAIN)),
     "rest": Case("followers", _READ.nodes, _READ.asks, partial(read, _READ)),
+    "rest-whole": Case("followers", _READ_WHOLE.nodes, _READ_WHOLE.asks, partial(read, _READ_WHOLE)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),

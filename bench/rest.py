@@ -43,10 +43,12 @@ Phase = tuple[float, float]
 
 
 class Read(Struct, frozen=True):
-    """A cluster with applications of one task each, while tasks come and go.
+    """A cluster with applications, while tasks come and go.
 
     Attributes:
+        tasks: that each application has all the time.
         rate: requests of readers in a second.
+        loops: readers that ask for everything again and again, and take it uncompressed.
         rounds: of ``ROUND`` phases. Another one before is not measured: what readers take at once when they begin is not what
             they take all the time.
     """
@@ -55,16 +57,19 @@ class Read(Struct, frozen=True):
     applications: int
     rate: int
     rounds: int
+    tasks: int = 1
+    loops: int = 0
 
     @property
     def asks(self) -> int:
         """Tasks that run all the time."""
-        return self.applications
+        return self.applications * self.tasks
 
     def setup(self) -> list[requests.PartitionRequest]:
-        """Nodes, applications, and a task of each."""
+        """Nodes, applications, and their tasks."""
         names = [(f"app-{i}", f"root.q{i % _LEAVES}") for i in range(self.applications)]
-        return [nodes(self.nodes), new_applications(names), *in_requests(_task(f"t{i}", i) for i in range(self.applications))]
+        tasks = (_task(f"t{i}", i % self.applications) for i in range(self.asks))
+        return [nodes(self.nodes), new_applications(names), *in_requests(tasks)]
 
 
 def _task(key: str, application: int) -> si.Allocation:
@@ -72,7 +77,10 @@ def _task(key: str, application: int) -> si.Allocation:
 
 
 async def read(cluster: Read) -> Samples:
-    """``per_second`` is the rate of placements, ``cost_percent`` what the readers take of it; ``hold_ms`` the longest hold."""
+    """``per_second`` is the rate of placements, ``cost_percent`` what the readers take of it; ``hold_ms`` the longest hold.
+
+    ``cost_ratio`` says the same as a number of times.
+    """
     daemon = Daemon(queuefile.load(queue_file(_LEAVES)), Settings(reserves=False), Clock.of_the_system())
     async with trio.open_nursery() as nursery:
         doors = [Door.of(listener) for listener in await trio.open_tcp_listeners(0, host="127.0.0.1")]
@@ -80,7 +88,7 @@ async def read(cluster: Read) -> Samples:
         await nursery.start(daemon.run, doors, Notifier(None))
         await _submit(daemon, cluster.setup())
         port, begin_s = doors[-1].listener.socket.getsockname()[1], perf_counter() + _BEGIN_S
-        arguments = (port, cluster.rate, begin_s, _PHASE_S, cluster.rounds + 1)
+        arguments = (port, cluster.rate, cluster.loops, begin_s, _PHASE_S, cluster.rounds + 1)
         async with python_process("bench.rest_readers", *map(str, arguments), stdout=subprocess.PIPE) as reader:
             phases = [await _placed(daemon, cluster, number, begin_s) for number in range(ROUND * (cluster.rounds + 1))]
             assert reader.stdout is not None
@@ -91,6 +99,7 @@ async def read(cluster: Read) -> Samples:
     return {
         "per_second": [rate for rate, _ in alone[1:]],
         "read_per_second": [rate for rate, _ in read],
+        "cost_ratio": [_cost_ratio(read[(ROUND - 1) * i :][: ROUND - 1], alone[i:][:2]) for i in range(cluster.rounds)],
         "cost_percent": [_cost_percent(read[(ROUND - 1) * i :][: ROUND - 1], alone[i:][:2]) for i in range(cluster.rounds)],
         "hold_ms": [hold_ms for _, hold_ms in alone[1:]],
         "read_hold_ms": [hold_ms for _, hold_ms in read],
@@ -101,7 +110,12 @@ async def read(cluster: Read) -> Samples:
 
 def _cost_percent(read: list[Phase], alone: list[Phase]) -> float:
     """Of the phases of a round with readers, beside those before and after them without."""
-    return 100 * (1 - mean(rate for rate, _ in read) / mean(rate for rate, _ in alone))
+    return 100 * (1 - 1 / _cost_ratio(read, alone))
+
+
+def _cost_ratio(read: list[Phase], alone: list[Phase]) -> float:
+    """How many times as expensive a placement is with readers."""
+    return mean(rate for rate, _ in alone) / mean(rate for rate, _ in read)
 
 
 async def _placed(daemon: Daemon, cluster: Read, phase: int, begin_s: float) -> Phase:

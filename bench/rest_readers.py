@@ -1,8 +1,9 @@
-"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE BEGIN PHASE ROUNDS``
+"""Readers of the REST API in a process of their own: ``python -m bench.rest_readers PORT RATE LOOPS BEGIN PHASE ROUNDS``
 (``bench.rest``).
 
-They ask what dashboards and scripts ask, evenly, on connections that stay open, and take answers that are compressed, as
-browsers and most libraries do. Prints one JSON object at the end.
+Some ask what dashboards and scripts ask, evenly, on connections that stay open, and take answers that are compressed, as
+browsers and most libraries do. Others (``LOOPS``) ask for everything again and again, and take it as it is. Prints one JSON
+object at the end.
 """
 
 import sys
@@ -51,10 +52,11 @@ def is_read(phase: int) -> bool:
     return (phase + 1) % ROUND != 0
 
 
-async def read(port: int, rate: int, begin_s: float, phase_s: float, rounds: int) -> Outcome:
+async def read(port: int, rate: int, loops: int, begin_s: float, phase_s: float, rounds: int) -> Outcome:
     """Ask ``rate`` times a second.
 
     Args:
+        loops: how many ask for everything, each as soon as it has the answer before.
         begin_s: when the first phase begins, of the system's monotonic clock, which all processes have.
         rounds: of ``ROUND`` phases.
     """
@@ -73,9 +75,20 @@ async def read(port: int, rate: int, begin_s: float, phase_s: float, rounds: int
             refused += status != 200
             free.append(connection)
 
+    async def loop(since_s: float) -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=120)
+        for phase in filter(is_read, range(ROUND * rounds)):
+            await trio.sleep_until(since_s + phase * phase_s)
+            while trio.current_time() < since_s + (phase + 1) * phase_s:
+                began_s = perf_counter()
+                await trio.to_thread.run_sync(partial(_get, connection, LARGE[2], "identity"))
+                took_ms.append((perf_counter() - began_s) * 1e3)
+
     async with trio.open_nursery() as nursery:
         since_s = trio.current_time() + begin_s - perf_counter()
         numbers = count()
+        for _ in range(loops):
+            nursery.start_soon(loop, since_s)
         for phase in filter(is_read, range(ROUND * rounds)):
             for place in range(int(rate * phase_s)):
                 await trio.sleep_until(since_s + phase * phase_s + place / rate)
@@ -89,21 +102,22 @@ def path_of(number: int) -> str:
     return LARGE[number // len(PATHS) % len(LARGE)] if path == "large" else path
 
 
-def _get(connection: HTTPConnection, path: str) -> int:
+def _get(connection: HTTPConnection, path: str, encoding: str = "gzip") -> int:
     try:
-        return _asked(connection, path)
+        return _asked(connection, path, encoding)
     except RemoteDisconnected:  # it was idle for long
-        return _asked(connection, path)
+        return _asked(connection, path, encoding)
 
 
-def _asked(connection: HTTPConnection, path: str) -> int:
-    connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+def _asked(connection: HTTPConnection, path: str, encoding: str) -> int:
+    connection.request("GET", path, headers={"Accept-Encoding": encoding})
     response = connection.getresponse()
-    response.read()
+    while response.read(2**20):
+        pass
     return response.status
 
 
 if __name__ == "__main__":
-    port, rate, begin_s, phase_s, rounds = sys.argv[1:]
-    outcome = trio.run(read, int(port), int(rate), float(begin_s), float(phase_s), int(rounds))
+    port, rate, loops, begin_s, phase_s, rounds = sys.argv[1:]
+    outcome = trio.run(read, int(port), int(rate), int(loops), float(begin_s), float(phase_s), int(rounds))
     print(msgspec.json.encode(outcome).decode(), flush=True)

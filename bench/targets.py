@@ -60,6 +60,7 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("followers-plain", "incomplete_100"): Target(0.0, always=True),
     ("followers-plain", "incomplete_1000"): Target(0.0, always=True),
     ("rest", "cost_percent"): Target(10.0),
+    ("rest-whole", "cost_ratio"): Target(1.25),
     ("rest", "refused"): Target(0.0, always=True),
     ("socket-latency", "p50_ms"): Target(2.0),
     ("socket-latency", "p99_ms"): Target(10.0),

@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -73,7 +74,7 @@ async def test_answers_follow_requests(monkeypatch: pytest.MonkeyPatch, sent: by
 
 async def test_requests_that_come_together_are_not_answered_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others run between two answers, however many requests have come in one piece."""
-    monkeypatch.setattr("ykactor.surfaces.http.server.BURST", 1000)
+    monkeypatch.setattr("ykactor.surfaces.http.admission.BURST", 1000)
     turns: list[int] = [0]
 
     async def count() -> None:
@@ -114,9 +115,13 @@ async def test_an_answer_that_was_not_sent_whole_is_not_ended() -> None:
 
         await Streamed(produce, {"Content-Type": "text/plain"})(scope, receive, send)
 
+    async def send_large(_: int, send: Callable[[], Awaitable[None]]) -> None:
+        await send()
+
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
-            await Connection(Transport(stream), app, "http", {}, trio.lowlevel.wait_readable, trio.Event()).serve()
+            waits = trio.lowlevel.wait_readable
+            await Connection(Transport(stream), app, "http", {}, waits, trio.Event(), send_large).serve()
 
     ours, its = trio.socket.socketpair()
     async with trio.open_nursery() as nursery, trio.SocketStream(its) as client:

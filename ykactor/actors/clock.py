@@ -20,6 +20,17 @@ def system_ns() -> int:
 elapsed_s = time.perf_counter
 #: CPU seconds of this thread: what work takes, whatever else the machine does meanwhile.
 worked_s = time.thread_time
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+
+
+def occupied_s() -> float:
+    """CPU seconds of this thread, and the seconds for which it has waited for a processor that others had. Cost: 60 us."""
+    try:
+        with open(_SCHEDSTAT, "rb") as file:
+            worked_ns, waited_ns, _ = map(int, file.read().split())
+    except OSError:  # the kernel does not keep it
+        return worked_s()
+    return (worked_ns + waited_ns) / 1e9
 
 
 class Clock:

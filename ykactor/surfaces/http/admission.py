@@ -13,6 +13,7 @@ from ykactor.core.messages.held_limits import exceeded
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.replies import RefusedError
 from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.turns import Turns
 from ykactor.surfaces.server import refusals
 from ykactor.surfaces.server.admission import Admission
 from ykactor.surfaces.server.caller import Caller
@@ -23,6 +24,9 @@ from ykactor.surfaces.server.slots import Slot, Slots
 
 #: Connections that have not shown whose they are, those of readers, and those that have asked for metrics only.
 UNPROVEN_MAX, READERS_MAX, METRICS_MAX = 1000, 1000, 64
+#: Requests in a second, of all connections of one of these kinds; more have to wait. So many may come at once.
+REQUESTS_PER_S = 500
+BURST = 100
 #: Of the answers that must have some. Others may have the slot of a connection that shows no identity that may have one.
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer", "Connection": "close"},
@@ -63,6 +67,24 @@ class ConnectionSlots(NamedTuple):
         return refusal
 
 
+class Paces(NamedTuple):
+    """How fast requests are answered, of connections with a slot of the same name: each takes 0.3 ms of the loop."""
+
+    unproven: Turns
+    readers: Turns
+    metrics: Turns
+
+    @classmethod
+    def new(cls) -> Self:
+        """Paces that nothing was taken of."""
+        return cls(*(Turns(BURST / REQUESTS_PER_S) for _ in cls._fields))
+
+    async def wait(self, slots: ConnectionSlots, slot: Slot) -> None:
+        """Wait until the next request of a connection may be answered; holders take turns."""
+        pace = next((pace for pace, kind in zip(self, slots, strict=True) if kind is slot.slots), self.unproven)
+        await pace.wait(slot.holder, 1 / REQUESTS_PER_S)
+
+
 class RequestAdmission:
     """Lets the requests of one connection in.
 
@@ -72,6 +94,7 @@ class RequestAdmission:
         shown: what the connection has shown.
         slots: of all connections.
         slot: that the connection has.
+        paces: of all connections.
     """
 
     def __init__(
@@ -84,7 +107,9 @@ class RequestAdmission:
         shown: Credentials,
         slots: ConnectionSlots,
         slot: Slot,
+        paces: Paces,
     ) -> None:
+        self._paces = paces
         self._admission = admission
         self._log = log
         self._failed_log = failed_log
@@ -97,6 +122,19 @@ class RequestAdmission:
     def failed(self, errors: BaseException) -> None:
         """Tell the log that a request met an error of the daemon, not as often as a client likes."""
         self._failed_log.log(peer=self._origin.text, reason=raised_at(errors))
+
+    async def turn(self, request: Request) -> None:
+        """Wait until a request may be answered that was admitted, if that is needed.
+
+        Raises:
+            RefusedError: its caller is let in no longer.
+        """
+        await self._paces.wait(self._slots, self._slot)
+        caller: Caller | None = request.scope.get("caller")
+        if caller is not None:
+            caller.review()
+            if caller.revoked:
+                raise RefusedError(HTTPStatus.UNAUTHORIZED, caller.revoked, _HEADERS[HTTPStatus.UNAUTHORIZED])
 
     def admit(self, request: Request, route: Route | None) -> None:
         """Let the request in; its scope then has the ``caller``, also one that is refused afterwards.

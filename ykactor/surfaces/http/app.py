@@ -39,6 +39,7 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if (found := tree.find(scope["path"])) is None:
+            await scope["state"]["admission"].turn(Request(scope))
             await others(scope, receive, send)
             return
         route, scope["path_params"] = found
@@ -52,6 +53,7 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
 async def _response(route: Route, request: Request) -> Response:
     """To a request of a route, whatever its method."""
     if request.method == "OPTIONS":
+        await request.state.admission.turn(request)
         return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
     if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
         return await _let_in(request, route, partial(_wrong_method, route.methods))
@@ -65,8 +67,11 @@ async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Re
         route: None: the path is none of ours.
     """
     try:
-        if route is None or route.role is not None:
-            request.state.admission.admit(request, route)
+        try:
+            if route is None or route.role is not None:
+                request.state.admission.admit(request, route)
+        finally:
+            await request.state.admission.turn(request)
         return await _answered(request, answer)
     except RefusedError as error:
         refused = error

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import trio
 from starlette.types import Message, Scope
 
-from ykactor.surfaces.http.exchange import CLOSE, Exchange, Line, head_of
+from ykactor.surfaces.http.exchange import CLOSE, Exchange, Line, SendLarge, head_of
 from ykactor.surfaces.http.request_reader import Head, ProtocolError, RequestReader
 from ykactor.surfaces.server.transports import Readable, Transport
 
@@ -32,6 +32,7 @@ class Connection:
         state: what the scope of each request has of the connection.
         arrival: waits until the socket can be read, before a request.
         stopping: no request is answered after it.
+        send_large: sends what is large of an answer.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Connection:
         state: dict[str, Any],
         arrival: Readable,
         stopping: trio.Event,
+        send_large: SendLarge,
     ) -> None:
+        self._send_large = send_large
         self._line = Line(transport)
         self._reader = RequestReader()
         self._app = app
@@ -72,7 +75,7 @@ class Connection:
         with self._serving:
             try:
                 while not self._stopping.is_set() and (head := await self._next_head()):
-                    exchange = Exchange(self._reader, self._line, head)
+                    exchange = Exchange(self._reader, self._line, head, self._send_large)
                     await self._app(self._scope_of(head), exchange.receive, exchange.send)
                     await exchange.end()
                     if not exchange.may_go_on():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
 
 from ykactor.actors.clock import worked_s
 from ykactor.core.values.parts import Pausing
@@ -32,3 +34,21 @@ class Effort:
             finally:
                 self.seconds += worked_s() - since_s
             yield ()
+
+    @types.coroutine
+    def awaited(self, work: Coroutine[Any, Any, R]) -> Generator[Any, Any, R]:
+        """Await a coroutine of trio; what it waits for is not counted."""
+        answer = None
+        try:
+            while True:
+                since_s = worked_s()
+                try:
+                    wanted = work.send(answer)
+                except StopIteration as stop:
+                    result: R = stop.value
+                    return result
+                finally:
+                    self.seconds += worked_s() - since_s
+                answer = yield wanted
+        finally:
+            work.close()

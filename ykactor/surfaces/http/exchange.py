@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from math import inf
+from typing import Any
 
 import trio
 from starlette.types import Message
@@ -15,6 +17,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.headers import Headers
 from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
+from ykactor.surfaces.http.sending import FREE_BYTES
 from ykactor.surfaces.server.transports import Readable, Transport
 
 #: How long a connection may take a part of what is sent, and how many bytes of large answers it must take on average: such an
@@ -30,6 +33,10 @@ CLOSE = b"connection", b"close"
 #: An answer has these if it has no others of the name: nobody keeps it, and nobody takes it for another kind of thing.
 _COMMON = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+#: Sends a part of a large answer, of which the length is given, when it is its turn (``Sending``).
+SendLarge = Callable[[int, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
 
 
 class Line:
@@ -66,14 +73,19 @@ class Line:
 class Exchange:
     """Answers one request.
 
+    Args:
+        send_large: sends what is large of the answer.
+
     Attributes:
         keeps_alive: whether another request may follow; until something else is sent.
     """
 
-    def __init__(self, reader: RequestReader, line: Line, head: Head) -> None:
+    def __init__(self, reader: RequestReader, line: Line, head: Head, send_large: SendLarge) -> None:
         self.keeps_alive = head.keeps_alive
         self._reader = reader
         self._line = line
+        self._send_large = send_large
+        self._sent_bytes = 0
         self._request = head
         self._awaits_100 = head.awaits_100
         self._is_received = False
@@ -142,10 +154,17 @@ class Exchange:
             parts = [b"".join(parts)]
         for part in parts:
             if part:
-                await self._line.send(part)
+                await self._send(part)
         if not is_last:
             await trio.lowlevel.checkpoint()  # an answer may have many parts, and its peer may take each at once
         self._is_sent = is_last and not self._left_bytes
+
+    async def _send(self, part: bytes | memoryview) -> None:
+        self._sent_bytes += len(part)
+        if self._sent_bytes <= FREE_BYTES:
+            await self._line.send(part)
+        else:
+            await self._send_large(len(part), partial(self._line.send, part))
 
     def _begin(self, status: int, headers: Headers) -> None:
         self._is_begun, self._awaits_100 = True, False

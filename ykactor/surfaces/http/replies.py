@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.headers import Headers, accepts_gzip, encoded
 from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
+from ykactor.surfaces.http.sending import Sending
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
@@ -64,8 +65,15 @@ class InParts(Response):
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sent = pieces(self._parts) or [b""]
-        for number, piece in enumerate(sent, 1):
-            await send({"type": "http.response.body", "body": piece, "more_body": number < len(sent)})
+        with sending_of(scope).kept(self._parts):
+            for number, piece in enumerate(sent, 1):
+                await send({"type": "http.response.body", "body": piece, "more_body": number < len(sent)})
+
+
+def sending_of(scope: Scope) -> Sending:
+    """What sends large answers on the connection of a request."""
+    sending: Sending = scope["state"]["sending"]
+    return sending
 
 
 def pieces(parts: Iterable[bytes]) -> list[bytes | memoryview]:
@@ -124,12 +132,18 @@ async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:
 
 
 async def reply(request: Request, page: Page, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
-    """A page as an answer, compressed if the client takes it so."""
+    """A page as an answer, compressed if the client takes it so.
+
+    Raises:
+        RefusedError: too much is being sent.
+    """
     parts, encoding = page.parts, _SHORT
     if page.length >= GZIP_BYTES_MIN:
         encoding = PLAIN
         if accepts_gzip(request):
             parts, encoding = await page.zipped(), ZIPPED
+    if not sending_of(request.scope).has_room(parts):
+        raise RefusedError(503, "many large answers are being sent, ask again in a few seconds", {"Retry-After": "5"})
     shown = {**cors(allowed_methods(request)), **(headers or {})}
     return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 
 import trio
 from starlette.types import Scope
 
 from ykactor.access.model import Role
-from ykactor.surfaces.http.admission import ConnectionSlots, RequestAdmission
+from ykactor.surfaces.http.admission import ConnectionSlots, Paces, RequestAdmission
 from ykactor.surfaces.http.arrivals import Arrivals
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send, linger
 from ykactor.surfaces.http.exchange import SEND_S
+from ykactor.surfaces.http.sending import Sending
 from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
 from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.server.doors import Door, DoorKind, Origin
@@ -32,9 +34,6 @@ logger = logging.getLogger(__name__)
 HANDSHAKE_S = 10
 #: When the daemon stops, requests have this long.
 STOP_S = 2
-#: Requests in a second, of all connections; more have to wait. So many may come at once.
-REQUESTS_PER_S = 500
-BURST = 100
 #: How often connections are looked at that have taken too long.
 LATE_S = 1.0
 #: How long a peer that has vanished is asked whether it is there, after as long without a byte.
@@ -74,7 +73,8 @@ class _Server:
 
     def __init__(self, app: Application, admission: Admission, stopping: trio.Event) -> None:
         self._app = app
-        self._pacer = _Pacer()
+        self._paces = Paces.new()
+        self._sending = Sending()
         self._arrivals = Arrivals()
         self._admission = admission
         self._stopping = stopping
@@ -88,7 +88,8 @@ class _Server:
     async def mind(self) -> None:
         """Let connections go on when something has arrived, and end those that take too long; until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._arrivals.run)
+            for run in (self._arrivals.run, self._sending.turns.run, *(pace.run for pace in self._paces)):
+                nursery.start_soon(run)
             while True:
                 await trio.sleep(LATE_S)
                 now_s = trio.current_time()
@@ -102,11 +103,11 @@ class _Server:
 
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection to its end."""
-        origin, is_reserved_ = door.origin(stream), is_reserved(stream.socket.fileno())
-        if refusal := NO_ROOM if is_reserved_ else self._slots.unproven.make_room(origin.holder):
+        origin, has_no_room = door.origin(stream), is_reserved(stream.socket.fileno())
+        if refusal := NO_ROOM if has_no_room else self._slots.unproven.make_room(origin.holder):
             self._no_slot_log.log(peer=origin.text, reason=refusal)
             self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
-        if is_reserved_:
+        if has_no_room:
             if door.tls is None:
                 await self._refuse(stream, refusal)
             return
@@ -124,7 +125,6 @@ class _Server:
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The application. Its errors are logged without what they quote, and not as often as a client likes."""
-        await self._pacer.wait()
         try:
             await self._app(scope, receive, send)
         except* trio.BrokenResourceError:
@@ -156,28 +156,28 @@ class _Server:
 
     async def _serve(self, door: Door, origin: Origin, transport: Transport, slot: Slot) -> None:
         admission = RequestAdmission(
-            self._admission, self._requests_log, self._failed_log, door, origin, transport.credentials, self._slots, slot
+            self._admission,
+            self._requests_log,
+            self._failed_log,
+            door,
+            origin,
+            transport.credentials,
+            self._slots,
+            slot,
+            self._paces,
         )
+
+        async def send_large(length: int, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            await self._sending.send(slot.holder, length, send)
+
         scheme = "http" if door.tls is None else "https"
-        connection = Connection(transport, self._call, scheme, {"admission": admission}, self._arrivals.wait, self._stopping)
+        state = {"admission": admission, "sending": self._sending}
+        connection = Connection(transport, self._call, scheme, state, self._arrivals.wait, self._stopping, send_large)
         self._connections.add(connection)
         try:
             await connection.serve()
         finally:
             self._connections.discard(connection)
-
-
-class _Pacer:
-    """Lets requests through in their order, ``REQUESTS_PER_S`` of them: each takes 0.3 ms of the loop."""
-
-    def __init__(self) -> None:
-        self._next_s = 0.0
-
-    async def wait(self) -> None:
-        """Until it is the turn of this request."""
-        self._next_s = max(self._next_s, trio.current_time() - BURST / REQUESTS_PER_S) + 1 / REQUESTS_PER_S
-        if self._next_s > trio.current_time():
-            await trio.sleep_until(self._next_s)
 
 
 def _notice_its_end(stream: trio.SocketStream) -> None:

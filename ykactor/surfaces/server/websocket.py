@@ -179,11 +179,11 @@ class _Server:
     async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
         """Serve one connection; trio closes the stream afterwards."""
         origin = door.origin(stream)
-        is_reserved_ = is_reserved(stream.socket.fileno())
-        if refusal := NO_ROOM if is_reserved_ else self._handshakes.make_room(origin.holder):
+        has_no_room = is_reserved(stream.socket.fileno())
+        if refusal := NO_ROOM if has_no_room else self._handshakes.make_room(origin.holder):
             self._no_room_log.log(peer=origin.text, reason=refusal)
             self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
-        if is_reserved_:
+        if has_no_room:
             return
         transport, admitted = transport_of(door, stream), None
         with ExitStack() as held:

@@ -1,0 +1,69 @@
+"""Sending large answers, which takes time of the event loop as making them does: 0.5 ms to copy a megabyte into a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ykactor.surfaces.http.effort import Effort
+from ykactor.surfaces.http.load import Load
+from ykactor.surfaces.http.turns import Turns
+
+#: What all readers together may take of the time for it while the loop is busy, and else.
+BUSY_SHARE, IDLE_SHARE = 0.02, 0.1
+#: The time of which the share may be taken at once: a large answer now and then does not wait.
+BURST_S = 1.0
+#: So much of an answer needs no turn.
+FREE_BYTES = 2**16
+#: Different large bodies that are being sent have no more bytes together: each is in memory until the last has taken it.
+BYTES_MAX = 2**28
+#: What is expected to be taken, in CPU seconds for a byte, until it was measured.
+_COST_S = 0.5e-9
+#: How much the last measurement counts.
+_WEIGHT = 0.1
+
+
+class Sending:
+    """The CPU time of the loop that large answers may take while they are sent. Those who read them take turns."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(BURST_S)
+        self._load = Load()
+        self._cost_s = _COST_S
+        #: How many send a body, by its identity, and its bytes.
+        self._bodies: dict[int, tuple[int, int]] = {}
+
+    async def send(self, holder: str, length: int, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Send a part of so many bytes when it is the turn of who reads it."""
+        share = BUSY_SHARE if self._load.is_busy() else IDLE_SHARE
+        expected_s, effort = length * self._cost_s, Effort()
+        await self.turns.wait(holder, expected_s / share)
+        try:
+            await effort.awaited(sending())
+        finally:
+            self.turns.take((effort.seconds - expected_s) / share)
+        self._cost_s += _WEIGHT * (effort.seconds / length - self._cost_s)
+
+    def has_room(self, parts: Sequence[bytes]) -> bool:
+        """True if a body may be sent too: small ones may, and those that somebody else is being sent."""
+        length = sum(map(len, parts))
+        return length <= FREE_BYTES or id(parts) in self._bodies or self._bytes() + length <= max(BYTES_MAX, length)
+
+    def _bytes(self) -> int:
+        return sum(length for _, length in self._bodies.values())
+
+    @contextmanager
+    def kept(self, parts: Sequence[bytes]) -> Iterator[None]:
+        """A body is being sent within this block."""
+        key, length = id(parts), sum(map(len, parts))
+        if length <= FREE_BYTES:
+            yield
+            return
+        self._bodies[key] = self._bodies.get(key, (0, 0))[0] + 1, length
+        try:
+            yield
+        finally:
+            count, _ = self._bodies.pop(key)
+            if count > 1:
+                self._bodies[key] = count - 1, length
