@@ -4,6 +4,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from itertools import combinations
 from pathlib import Path
 
 import trio
@@ -11,6 +12,7 @@ from crowds import crowd
 from extremes import extremes
 from floods import floods
 from framefuzz import decode_mutants, send_mutants
+from products import AXES, products
 from queuefilefuzz import apply_mutants, load_mutants
 from slowpeers import many_connections, slow_peers
 from target import Target, target
@@ -21,6 +23,8 @@ P99_MAX_S = 0.05
 #: Messages that are decoded, and those that are sent to a daemon.
 DECODED, SENT = 900_000, 100_000
 QUEUE_FILES = 100_000
+#: More items of each collection, of all pairs.
+PRODUCTS = 12
 #: Daemons with random requests.
 HISTORIES = 10
 
@@ -38,6 +42,9 @@ def main() -> None:
     report(lambda abused: send_mutants(abused, SENT, seed))
     print(load_mutants(QUEUE_FILES, seed), flush=True)
     report(lambda abused: apply_mutants(abused, 200, seed))
+    found = [*products(combinations(AXES, 2), PRODUCTS, counts_calls=True)]
+    assert found == [], f"found {found}, expected no product of two collections"
+    print(f"no two of {len(AXES)} collections are multiplied by each other", flush=True)
     for number in range(HISTORIES):
         with tempfile.TemporaryDirectory() as directory:
             play(Path(directory), 500, rng.getrandbits(32), entries=10_000 if number == 0 else 2000)

@@ -10,10 +10,13 @@ from queuetexts import PARTITION, mistakes_of, partition_of, queue_with
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import Limit
+from ykactor.core.messages.submissions import AddApplication
+from ykactor.core.placement.rules import Applicant
 from ykactor.core.quota.limits import QueueLimits, choose_group
 from ykactor.core.values import expressions
-from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
+from ykactor.core.values.parts import Pace
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
 from ykactor.wire.queuefile import access_lists, name_filters
 
@@ -105,6 +108,19 @@ def test_the_choice_of_a_group() -> None:
         assert choose_group([limits], UserGroups("bob", tuple(names))) is None
 
     assert is_linear(choose, lambda n: " ".join(f"team-{number}" for number in range(n)), 100)
+
+
+def test_rules_that_ask_for_tags() -> None:
+    """PL-34: the tags of an application are not compared with each rule one by one."""
+
+    def ask(text: str) -> None:
+        names = text.split()
+        application = AddApplication(ApplicationID("a"), "", "bob", tags={f"{name}-x": "v" for name in names})
+        applicant = Applicant(application, UserGroups("bob", ()), Pace())
+        assert {applicant.tag(f"{name}-Y") for name in names} == {""}
+        assert {applicant.tag(f"{name}-X") for name in names} == {"v"}
+
+    assert is_linear(ask, lambda n: " ".join(f"tag-{number}" for number in range(n)), 60)
 
 
 def test_mistakes() -> None:

@@ -245,3 +245,17 @@ def test_the_number_of_resource_types() -> None:
     (mistake,) = mistakes_of(text.replace("{LAST}", types(195, 62)))
     assert (mistake.code, mistake.path) == ("E48", "partitions[0].queues")
     assert "found 257 resource types, expected at most 256" in mistake.message
+
+
+@pytest.mark.parametrize("where", ["", "childtemplate: "])
+def test_the_number_of_properties(where: str) -> None:
+    """E49: of a queue, and of a template."""
+
+    def text(count: int) -> str:
+        properties = "properties: {" + ", ".join(f"p{number}: x" for number in range(count)) + "}"
+        return queue_with(f"parent: true, {where}{{{properties}}}" if where else properties)
+
+    assert load(text(64))
+    (mistake,) = mistakes_of(text(65))
+    assert (mistake.code, mistake.path.rpartition(".")[2]) == ("E49", "properties")
+    assert mistake.message == "found 65 properties, expected at most 64"

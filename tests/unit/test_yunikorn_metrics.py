@@ -150,3 +150,16 @@ def test_applications_that_have_ended() -> None:
         'yunikorn_queue_app{queue="root.a",state="completed"} 1',
     }
     assert scrapes.lines(partition()) == gone
+
+
+def test_queues_that_come_after_many_amounts_share_a_series(monkeypatch) -> None:
+    """However many types each queue has, the number of series is bounded, and nothing is missing in the sums."""
+    monkeypatch.setattr(yunikorn, "AMOUNTS_MAX", 30)
+    many = {f"root__q{number}": queue(allocated={f"t{name}": 1 for name in range(10)}) for number in range(9)}
+    amounts = [
+        line for line in Scrapes().lines(partition(root=queue(), **many)) if "resource=" in line and line.endswith(("1", "6"))
+    ]
+    assert len(amounts) == 3 * 10 + 10
+    assert [line for line in amounts if 'queue="other",resource="t7"' in line] == [
+        'yunikorn_queue_resource{queue="other",resource="t7",state="allocated"} 6'
+    ]

@@ -29,16 +29,16 @@ CHOICES = {
 }
 
 
-def inherit(parent: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-    """The property map of a managed queue: what its parent passes on, overlaid with its own (CF-35). A fresh map."""
-    passed_on = dict(parent)
+def passed_on_by(properties: dict[str, str]) -> dict[str, str]:
+    """What managed queues inherit from a parent with this property map (CF-35); they share it, so nobody may change it."""
+    passed_on = dict(properties)
     if PRIORITY_POLICY in passed_on:
         passed_on[PRIORITY_POLICY] = "default"
     if PRIORITY_OFFSET in passed_on:
         passed_on[PRIORITY_OFFSET] = "0"
     if passed_on.get(PREEMPTION_POLICY, "").lower() not in ("", "disabled"):
         passed_on[PREEMPTION_POLICY] = "default"
-    return passed_on | own
+    return passed_on
 
 
 def interpret(properties: dict[str, str]) -> QueueProperties:

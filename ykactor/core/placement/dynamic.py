@@ -46,13 +46,14 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
     if path == RECOVERY_QUEUE:  # QU-13, CF-39
         return QueueConfig(path, is_parent=False, managed=False)
     used = None if is_parent else template
-    properties = dict(used.properties) if used is not None else {}
+    inherited = {}
     if not is_parent and used is None and SORT_POLICY in parent.property_map:
-        properties[SORT_POLICY] = parent.property_map[SORT_POLICY]
+        inherited[SORT_POLICY] = parent.property_map[SORT_POLICY]
     if not parent.properties.sort_by_priority:  # applies to the whole subtree (CF-37)
-        properties.setdefault(SORT_PRIORITY, "disabled")
+        inherited[SORT_PRIORITY] = "disabled"
     if parent.properties.preemption_policy == "disabled":
-        properties.setdefault(PREEMPTION_POLICY, "disabled")
+        inherited[PREEMPTION_POLICY] = "disabled"
+    properties = _joined(inherited, used.properties if used is not None else {})
     return QueueConfig(
         path,
         is_parent=is_parent,
@@ -63,6 +64,11 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
         guaranteed=used.guaranteed if used else None,
         max_applications=used.max_applications if used else 0,
     )
+
+
+def _joined(inherited: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    """What is inherited, overlaid with the queue's own properties; the map of the template itself if that makes no difference."""
+    return own if inherited.keys() <= own.keys() else inherited | own
 
 
 def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:

@@ -52,18 +52,27 @@ class Applicant:
         pace: of all that are placed together.
     """
 
-    __slots__ = ("_pace", "spec", "tried", "who")
+    __slots__ = ("_pace", "_tags", "spec", "tried", "who")
 
     def __init__(self, spec: AddApplication, who: UserGroups, pace: Pace) -> None:
         self.spec = spec
         self.who = who
         self.tried = 0
         self._pace = pace
+        #: By their names in lower case; None until they are needed.
+        self._tags: dict[str, str] | None = None
 
     def rest(self) -> Pausing[None]:
-        """Pause if that is due after a look at access lists, with which all groups are compared."""
-        if self._pace.is_due(1 + len(self.who.groups) // _LITERALS):
+        """Pause if that is due after a look at access lists, with which all groups are compared, or at all tags."""
+        if self._pace.is_due(1 + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS):
             yield ()
+
+    def tag(self, name: str) -> str:
+        """The same as ``tag_value``, for many names."""
+        tags = self.spec.tags
+        if self._tags is None:
+            self._tags = {tag.lower(): tags[tag] for tag in sorted(tags, reverse=True)}
+        return tags[name] if name in tags else self._tags.get(name.lower(), "")
 
     def is_among(self, listed: NameFilter, names: tuple[str, ...]) -> Pausing[bool]:
         """True if one of the names is in the list of a filter or matches its expression. Too many names are not compared."""
@@ -88,7 +97,7 @@ def evaluate(rule: PlacementRule, registry: Registry, applicant: Applicant) -> P
     Checks in the order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake even
     where the parent rule would not have matched.
     """
-    value = _value(rule, applicant.spec, applicant.who)
+    value = _value(rule, applicant)
     if not value:
         return NoMatch(_ABSENT[rule.name])
     is_admitted = yield from admits(rule.filter, applicant)
@@ -152,15 +161,15 @@ _ABSENT = {
 }
 
 
-def _value(rule: PlacementRule, application: AddApplication, who: UserGroups) -> str:
+def _value(rule: PlacementRule, applicant: Applicant) -> str:
     """The value from which the rule derives its queue; "" if the application has none (PL-55)."""
     match rule.name:
         case "provided":
-            return application.queue_name
+            return applicant.spec.queue_name
         case "user":
-            return who.user
+            return applicant.who.user
         case "tag":
-            return tag_value(application.tags, rule.value)
+            return applicant.tag(rule.value)
     return rule.value
 
 

@@ -15,7 +15,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to, saturated, saturated_and_pruned
-from ykactor.surfaces.metrics.series import NAMES_MAX
+from ykactor.surfaces.metrics.series import NAMES_MAX, ZEROS_MAX
 from ykactor.surfaces.metrics.waiting import by_reason
 
 #: Apache YuniKorn has no longer the state Starting, in which an application runs already.
@@ -84,9 +84,10 @@ class PartitionFigures(Struct, eq=False):
 def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:
     """Read a partition, between two turns."""
     figures, pace = PartitionFigures(core.name), Pace()
-    nothing = dict.fromkeys(state.tree.root_max or {}, 0)
+    types = state.tree.root_max or {}
+    nothing = dict.fromkeys(types, 0) if len(types) <= min(NAMES_MAX, ZEROS_MAX // len(state.tree.nodes)) else {}
     for path, queue in state.tree.nodes.items():
-        figures.queues[path] = _queue(queue, nothing if len(nothing) <= NAMES_MAX else {})
+        figures.queues[path] = _queue(queue, nothing)
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
     for application in state.applications.values():

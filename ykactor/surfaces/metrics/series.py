@@ -10,8 +10,12 @@ from ykactor.core.values.ids import QueuePath
 #: Queues with series of their own; all others share the series of a queue with this name.
 QUEUES_MAX = 10_000
 OTHER = QueuePath("other")
+#: Amounts of all queues with series of their own; the queues that come after them in the order of the tree share one.
+AMOUNTS_MAX = 250_000
 #: Names of amounts that are shown although they are 0; if there are more, only those that are not 0 are shown.
 NAMES_MAX = 100
+#: Zeros of all queues in one kind of amounts; with more queues and types only what is not 0 is shown.
+ZEROS_MAX = 50_000
 
 
 class QueueSeries:
@@ -29,6 +33,10 @@ class QueueSeries:
         self.counts: Counter[str] = Counter()
         self.shown: dict[str, dict[str, None]] = {}
         self.scrape = scrape
+
+    def names(self) -> int:
+        """How many names of amounts were shown."""
+        return sum(map(len, self.shown.values()))
 
     def with_zeros(self, kind: str, amounts: Mapping[str, int]) -> dict[str, int]:
         """These amounts, and 0 for what was shown before and is not there any more, up to ``NAMES_MAX``."""
@@ -54,12 +62,16 @@ class SeriesOfQueues:
         self._other = QueueSeries(0)
         self.scrapes = 0
 
+    def others(self) -> tuple[QueuePath, QueueSeries]:
+        """The name that queues without series of their own share, and its series."""
+        return OTHER, self._other
+
     def named(self, path: QueuePath) -> tuple[QueuePath, QueueSeries]:
         """Under which name a queue is shown, and its series."""
         found = self._series.get(path)
         if found is None:
             if len(self._series) >= self.queues_max:
-                return OTHER, self._other
+                return self.others()
             found = self._series[path] = QueueSeries(self.scrapes)
         return path, found
 

@@ -18,7 +18,7 @@ from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.metrics.exposition import Exposition, Family, escaped, labels, name_part
 from ykactor.surfaces.metrics.fact_counts import CONTAINERS, ENDED, NO_QUEUE, REJECTED, FactCounts
 from ykactor.surfaces.metrics.reading import BANDS_COUNT, STATES, PartitionFigures, QueueFigures
-from ykactor.surfaces.metrics.series import QueueSeries
+from ykactor.surfaces.metrics.series import AMOUNTS_MAX, QueueSeries
 
 RANGES = ("[0,10%]", *(f"({10 * band}%,{10 * band + 10}%]" for band in range(1, BANDS_COUNT)))
 #: The states of the live applications of a queue.
@@ -104,9 +104,11 @@ def add_queues(
     """
     pace = Pace()
     shown: dict[QueuePath, _Shown] = {}
+    amounts = 0
     for partition in figures:
         for path, queue in partition.queues.items():
-            name, series = counts.queues.named(path)
+            name, series = counts.queues.named(path) if amounts < AMOUNTS_MAX else counts.queues.others()
+            amounts += series.names() + sum(map(len, queue.amounts.values()))
             if name in shown:
                 shown[name].figures.add(queue)
             else:

@@ -10,7 +10,7 @@ from ykactor.core.config.model import (
     PreemptionSettings,
     QueueConfig,
 )
-from ykactor.core.config.properties import inherit, interpret
+from ykactor.core.config.properties import interpret, passed_on_by
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import parse_quantity
@@ -53,9 +53,10 @@ def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemp
     """The configuration of a queue and of all queues below.
 
     Args:
-        inherited: the properties of the parent; template: the effective template of the parent (QU-15).
+        inherited: the properties that the parent passes on; template: the effective template of the parent (QU-15).
     """
-    properties = inherit(inherited, text.properties)
+    properties = inherited | text.properties if text.properties else inherited
+    passed_on = passed_on_by(properties) if text.queues else {}
     if not text.is_parent:
         template = None  # the template of a leaf is ignored, and not checked (CF-67)
     elif text.child_template is not None and text.child_template.is_set:
@@ -73,7 +74,7 @@ def _build_queue(text: QueueText, inherited: dict[str, str], template: ChildTemp
         admin_acl=access_lists.parse(text.admin_acl)[0],
         limits=tuple(map(_build_limit, text.limits)),
         child_template=template,
-        children=tuple(_build_queue(child, properties, template) for child in text.queues),
+        children=tuple(_build_queue(child, passed_on, template) for child in text.queues),
     )
 
 

@@ -15,6 +15,8 @@ from ykactor.wire.queuefile.text import Mistakes
 
 #: More than any file needs, and small enough that a weighted sum of floats cannot overflow.
 WEIGHT_MAX = 1e100
+#: Properties of a queue or a template: all queues below inherit them.
+PROPERTIES_MAX = 64
 
 
 def check(partitions: list[PartitionText], mistakes: Mistakes) -> None:
@@ -64,6 +66,7 @@ def _check_queue(queue: QueueText, mistakes: Mistakes) -> None:
             text = f"found {shown(acl)}, expected users, one space, groups (each a comma-separated list, or *)"
             note(mistakes, "E06", queue, (key,), text)
     limit_rules.check_queue(queue, mistakes)
+    _check_properties(queue, mistakes)
     first_of_path: dict[str, QueueText] = {}
     for child in queue.queues:
         if not is_queue_name(child.name):
@@ -78,6 +81,14 @@ def _check_queue(queue: QueueText, mistakes: Mistakes) -> None:
             note(mistakes, "CF-28", child, ("name",), f"the name {RECOVERY_NAME} is reserved for the recovery queue")
     for child in queue.queues:
         _check_queue(child, mistakes)
+
+
+def _check_properties(queue: QueueText, mistakes: Mistakes) -> None:
+    """E49."""
+    for owner in (queue, queue.child_template):
+        if owner is not None and len(owner.properties) > PROPERTIES_MAX:
+            text = f"found {len(owner.properties)} properties, expected at most {PROPERTIES_MAX}"
+            note(mistakes, "E49", owner, ("properties",), text)
 
 
 def _check_node_sort(partition: PartitionText, mistakes: Mistakes) -> None:
