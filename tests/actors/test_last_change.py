@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from faulting import Bug, watch_schedulers
 from lastchange import BAD, REFUSED, Model, Step, after_all, after_the_end
 from seeds import seeds
 from world import queue, tree
@@ -23,8 +24,10 @@ from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.values.ids import ApplicationID, PartitionName
+from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.submissions import AddApplication, UpdateNode
+from ykactor.core.turn.phases import MakePlan
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.journal.batch import Batch
 from ykactor.surfaces.cli.serve import kept_state
 from ykactor.surfaces.server import watcher
@@ -298,4 +301,31 @@ async def test_what_was_read_first_is_applied_first(
             life.write(1)
             await life.do(Step("event"), set())
         await trio.sleep(SETTLED_S)
+        assert NUMBERS[life.daemon.config.checksum] == 1
+
+
+async def test_a_file_that_comes_while_a_partition_is_stopped_is_applied_later(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """EV-27: it is refused, read again, and in force when the partition has started again."""
+    life, fails = Life(tmp_path, 0, monkeypatch), [Bug("no plan")] * 6
+
+    def fail(_: object, arguments: tuple[object, ...]) -> None:
+        if fails and isinstance(arguments[0], MakePlan):
+            raise fails.pop()
+
+    async with life.living():
+        await trio.sleep(SETTLED_S)
+        watch_schedulers(monkeypatch, before=fail)
+        await life.daemon._submit({DEFAULT: [UpdateNode(NodeID("n1"), NodeAction.CREATE, {"vcore": 1})]})
+        while len(fails) > 1:  # noqa: ASYNC110  # neither a bug nor a log can set an event
+            await trio.sleep(0.1)
+        life.write(1)
+        await life.do(Step("event"), set())
+        while "config_refused" not in caplog.messages:  # noqa: ASYNC110
+            await trio.sleep(0.1)
+        assert life.daemon.health.problems()
+        assert NUMBERS[life.daemon.config.checksum] == 0
+        await trio.sleep(SETTLED_S)
+        assert not life.daemon.health.problems()
         assert NUMBERS[life.daemon.config.checksum] == 1

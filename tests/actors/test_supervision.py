@@ -1,6 +1,8 @@
 """Partitions that fail, on a virtual clock: what goes on, what is refused, and what is stopped."""
 
+import random
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
@@ -13,13 +15,13 @@ from world import app, ask, node, queue, release, spoken, terminate
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Intake, Quiesce
-from ykactor.actors.failures import RESTARTS_MAX, WITHIN_S
+from ykactor.actors.failures import BACKOFF_MAX_S, BACKOFF_S, CALM_S, RESTARTS_MAX
 from ykactor.actors.feed import FeedActor, SnapshotError
 from ykactor.actors.journal import Journal
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.recording import Recording
-from ykactor.actors.supervision import Supervisor
+from ykactor.actors.supervision import WITHIN_S, Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.turn.phases import MakePlan
@@ -236,13 +238,16 @@ async def test_an_incident_has_what_is_needed_to_repeat_it(seed, autojump_clock,
 
 
 async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_clock, monkeypatch):
-    """It shows the state before the failure and refuses everything at once; the others go on."""
+    """It shows the state before the failure and refuses everything at once, until it is started again; the others go on."""
     async with realm() as r:
         await busy(r, "default")
         bad_plans(monkeypatch)
         assert await r.send("default", node("n2", vcore=1000)) == []
         (failure,) = await r.send("default", ask("late", "app-1", vcore=1), ask("later", "app-1", vcore=1))
-        assert (failure.code, failure.reason) == ("UNAVAILABLE", f"partition default is stopped: Bug: no plan; {ADVICE}")
+        assert (failure.code, failure.reason) == (
+            "UNAVAILABLE",
+            "partition default is stopped: Bug: no plan; it is started again in 0.8 s",
+        )
         assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
         await r.settle("default")
         states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
@@ -302,7 +307,7 @@ async def test_failures_that_are_far_apart_stop_nobody(seed, autojump_clock, mon
                 await r.partitions.inboxes["default"].put(Intake([node("n1", vcore=1)]))
                 while r["default"].cycles and not r.supervisor.restarting:
                     await trio.lowlevel.checkpoint()
-            await trio.sleep(WITHIN_S / RESTARTS_MAX + 1)
+            await trio.sleep(CALM_S + 1)
             await r.send("default", node("n1", "DECOMISSION"))
         assert set(r.consequences("default")) == {"RESTARTED"}
         assert len(r.incidents) >= 3 * RESTARTS_MAX
@@ -316,19 +321,95 @@ async def test_a_bad_plan_at_the_start_does_not_end_the_daemon(seed, autojump_cl
         assert failure.code == "UNAVAILABLE"
 
 
+async def test_failures_in_quick_succession_stop_a_partition_for_a_moment(seed, autojump_clock, monkeypatch):
+    """EV-27: four of them, without a pause in between, and the fifth start comes through."""
+    fails = [Bug("no plan")] * 4
+
+    def fail(scheduler, arguments):
+        if scheduler.state.registry.config.name == "default" and isinstance(arguments[0], MakePlan) and fails:
+            raise fails.pop()
+
+    async with realm() as r:
+        await busy(r, "gpu")
+        watch_schedulers(monkeypatch, before=fail)
+        await r.send("default", node("n1", vcore=3000))
+        await trio.sleep(2)
+        assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
+        assert r.partitions.stopped == {}
+        await r.send("default", app("app-1", "root.a"), ask("t1", "app-1", vcore=1000))
+        await r.settle("default")
+        assert r.heard("default")[-1] == "t1 on n1"
+        assert await r.partitions.switch(several_loaded(**WIDER)) == ""
+
+
+async def test_a_partition_that_always_fails_is_started_less_and_less_often(seed, autojump_clock, monkeypatch):
+    """EV-27: the delays double up to the maximum, and the daemon goes on."""
+    async with realm(default=LEAVES) as r:
+        await trio.sleep(WITHIN_S + 1)
+        bad_plans(monkeypatch)
+        await r.send("default", node("n1", vcore=1))
+        await trio.sleep(5 * BACKOFF_MAX_S)
+        times = [incident.at_ns / 1e9 for incident in r.incidents]
+        delays = [after - before for before, after in pairwise(times)]
+        expected = [min(BACKOFF_S * 2**number, BACKOFF_MAX_S) for number in range(len(delays))]
+        assert delays == pytest.approx(expected, abs=BACKOFF_S / 2)
+        assert delays[-1] == pytest.approx(BACKOFF_MAX_S, abs=BACKOFF_S / 2)
+        assert r.partitions.stopped
+
+
+async def test_no_run_of_failures_stops_a_partition_for_good(seed, autojump_clock, monkeypatch):
+    """EV-27: however often it fails, and when; it runs 30 s after the last failure, and was never started sooner than allowed."""
+    chance = random.Random(seed)
+    is_over = False
+
+    def fail(scheduler, arguments):
+        if isinstance(arguments[0], MakePlan) and not is_over and chance.random() < 0.7:
+            raise Bug("no plan")
+
+    async with realm(default=LEAVES) as r:
+        await trio.sleep(WITHIN_S + 1)
+        watch_schedulers(monkeypatch, before=fail)
+        for number in range(40):
+            await r.send("default", node(f"n{number}", vcore=1000))
+            await trio.sleep(chance.choice((0, 0.01, 1, 30)))
+        is_over = True
+        await trio.sleep(BACKOFF_MAX_S + 1)
+        assert r.partitions.stopped == {}
+        await r.send("default", node("last", vcore=1000), app("app-1", "root.a"), ask("t1", "app-1", vcore=1000))
+        await r.settle("default")
+        assert "t1 on" in r.heard("default")[-1]
+        times = [incident.at_ns / 1e9 for incident in r.incidents]
+        assert all(after - before >= BACKOFF_S for before, after in pairwise(times))
+        assert all(run[4] - run[0] >= 15 * BACKOFF_S for run in zip(*(times[n:] for n in range(5)), strict=False))
+
+
+async def test_a_partition_that_is_stopped_ends_with_the_daemon(seed, autojump_clock, monkeypatch):
+    """It does not wait for its next start."""
+    async with realm() as r:
+        bad_plans(monkeypatch)
+        await r.send("default", node("n1", vcore=1))
+        await trio.sleep(BACKOFF_MAX_S)
+        began_s = trio.current_time()
+        r.partitions.close()
+        await r.partitions.finished()
+        assert trio.current_time() - began_s < 1
+        assert r.partitions.stopped == {}
+
+
 async def test_the_last_partition_that_runs_ends_the_daemon(seed, autojump_clock, monkeypatch):
-    """Some time after the start; before it, the end of another one does not."""
+    """Some time after the start, when it stays stopped as all the others do."""
+    poison(monkeypatch)
     with pytest.raises(BaseExceptionGroup) as ended:  # noqa: PT012
         async with realm(default=LEAVES, gpu=LEAVES) as r:
+            for name in ("default", "gpu"):
+                await busy(r, name)
+                await r.rows(name)
+                r.store.records[f'["{name}","node","n1"]'.encode()] = b"{"
             await trio.sleep(WITHIN_S + 1)
-            bad_plans(monkeypatch)
-            await r.send("default", node("n1", vcore=1))
-            assert (await r.send("default", node("n2", vcore=1)))[0].code == "UNAVAILABLE"
-            assert await r.send("gpu", node("n1", vcore=1)) == []
-            bad_plans(monkeypatch, "gpu")
-            await r.send("gpu", node("n2", vcore=1))
-            await trio.sleep(10)
-    assert ended.group_contains(Bug, match="no plan")
+            assert (await r.send("default", ask("bad", "app-1", vcore=1)))[0].code == "UNAVAILABLE"
+            assert await r.send("gpu", release("t0")) == []
+            await r.send("gpu", ask("bad", "app-1", vcore=1))
+    assert ended.group_contains(Bug, match="has a bug")
 
 
 async def test_the_first_configuration_can_fail(seed, autojump_clock, monkeypatch):

@@ -372,7 +372,7 @@ async def test_validate_conf() -> None:
 
 
 async def test_health() -> None:
-    """Names in capitals, 200 in both cases; ``/readyz`` says whether the daemon serves."""
+    """Names in capitals; ``/readyz`` says whether the daemon serves, and the status of the checks says the same, at once."""
     async with populated() as rest:
         found = await rest.read("scheduler/healthcheck")
         assert found["Healthy"] is True, found
@@ -383,6 +383,9 @@ async def test_health() -> None:
             assert (answer.status, answer.body) == (200, b"ok\n")
         rest.daemon.health.problems = lambda: ["the journal cannot be written"]
         assert ((await rest.ask("/livez")).status, (await rest.ask("/readyz")).status) == (200, 503)
+        unwell = await rest.ask("/ws/v1/scheduler/healthcheck")
+        assert (unwell.status, unwell.content["Healthy"]) == (503, False)
+        assert unwell.content["HealthChecks"][0]["DiagnosisMessage"] == "the journal cannot be written"
 
 
 async def test_a_violated_invariant_is_unhealthy() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from msgspec import Struct
 
 from ykactor.actors.commands import SwitchConfig
@@ -13,9 +11,13 @@ from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Rese
 from ykactor.core.turn.causes import Cause, CycleDue, Input, TimersDue
 from ykactor.core.values.ids import PartitionName
 
-#: A partition that fails more often than this within ``WITHIN_S``, and not because of a message, is stopped.
+#: The time before a partition that has failed is started again. It doubles with each failure in a row, up to the maximum.
+BACKOFF_S = 0.1
+BACKOFF_MAX_S = 30.0
+#: A partition that has run so long has come through: its next failure is the first one in a row.
+CALM_S = 20.0
+#: A partition that fails more often in a row, and not because of a message, is stopped until it is started again.
 RESTARTS_MAX = 3
-WITHIN_S = 60.0
 #: A partition that cannot handle one of these is not what others take it for.
 _INDISPENSABLE = (ApplyConfig, RemovePartition, Reset, SetPredicateService, WantSchedulingStates)
 
@@ -54,22 +56,30 @@ def may_be_caused_by_input(cause: Cause | None) -> bool:
 
 
 class Failures:
-    """The failures of one partition that count for its end."""
+    """The failures of one partition in a row that are not because of a message.
+
+    Attributes:
+        delay_s: how long to wait before the partition is started again.
+    """
 
     def __init__(self) -> None:
-        self._times_s: deque[float] = deque()
+        self.delay_s = 0.0
+        self._count = 0
+        self._started_s = 0.0
 
     def verdict(self, at_s: float, culprit: Culprit | None, cause: Cause | None) -> Consequence:
         """What follows from a failure; ``culprit`` is the message that is to blame, if it is known."""
         if culprit is not None:
             if _is_indispensable(culprit.message, cause):
                 return Consequence.STOPPED
-            self._times_s.clear()  # the cause of the failures is gone
+            self._count, self.delay_s = 0, 0.0  # the cause of the failures is gone
             return Consequence.QUARANTINED
-        self._times_s.append(at_s)
-        while self._times_s[0] < at_s - WITHIN_S:
-            self._times_s.popleft()
-        return Consequence.STOPPED if len(self._times_s) > RESTARTS_MAX else Consequence.RESTARTED
+        if at_s > self._started_s + CALM_S:
+            self._count = 0
+        self.delay_s = min(2 * self.delay_s, BACKOFF_MAX_S) if self._count else BACKOFF_S
+        self._count += 1
+        self._started_s = at_s + self.delay_s
+        return Consequence.STOPPED if self._count > RESTARTS_MAX else Consequence.RESTARTED
 
 
 def _is_indispensable(message: Message, cause: Cause | None) -> bool:

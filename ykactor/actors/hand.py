@@ -174,6 +174,7 @@ class Hand:
         left = [item for item in self._items if isinstance(item, (Intake, *_ALONE))]
         self._items.clear()
         self._intakes.clear()
+        self._begun = self._suspects = 0
         return left
 
 

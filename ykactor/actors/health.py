@@ -64,15 +64,16 @@ class HealthChecks:
         self._fresh_until_s = -inf
 
     async def checks(self) -> list[Check]:
-        """All checks, of the last ``FRESH_S`` at most."""
+        """All checks: whether the daemon serves at present, and the invariants of the last ``FRESH_S`` at most."""
         async with self._turn:
             if trio.current_time() >= self._fresh_until_s:
                 self._last = await self._checked()
                 self._fresh_until_s = trio.current_time() + FRESH_S
-            return self._last
+        serves = Check(_SERVES, "every partition runs, and the journal can be written", "; ".join(self.problems()))
+        return [serves, *self._last]
 
     async def _checked(self) -> list[Check]:
-        found = [Check(_SERVES, "every partition runs, and the journal can be written", "; ".join(self.problems()))]
+        found: list[Check] = []
         for name, inbox in list(self._partitions.items()):
             found += await _checks_of(name, inbox)
         return sorted(found, key=lambda check: _ORDER.index(check.name))

@@ -67,6 +67,11 @@ class Partitions:
         """The partitions that are stopped, with the reason (``Supervisor.stopped``)."""
         return {} if self._supervisor is None else self._supervisor.stopped
 
+    @property
+    def resuming(self) -> frozenset[PartitionName]:
+        """Those of them that start again by themselves (``Supervisor.resuming``)."""
+        return frozenset() if self._supervisor is None else frozenset(self._supervisor.resuming)
+
     def are_behind(self, config: SchedulerConfig) -> bool:
         """Whether a partition that runs has not applied its part of a configuration that is in force."""
         kept = changeover(self.actors, config).kept

@@ -3,8 +3,10 @@
 The partition is made anew from the journal, as a whole: the state after its last complete turn, and new tasks for its queues and
 nodes. Its inbox and what it has in hand stay, so it goes on where it was. A turn that fails has published nothing.
 A message that makes it fail again, now handled alone, is put into quarantine: it is refused, and kept for inspection. A partition
-that fails too often is stopped: it shows its state, and refuses all input. The other partitions notice nothing.
-The daemon ends when no partition runs any more; but not soon after its start, because the next one would come to the same end.
+that fails without such a message is started again after a delay that doubles with each failure in a row. From the fourth on it is
+stopped meanwhile: it shows its state, and refuses all input. The other partitions notice nothing. One that cannot apply what the
+others have applied, or whose state cannot be read, stays stopped. The daemon ends when all of them do; but not soon after its
+start, because the next one would come to the same end.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
+from math import inf
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -32,7 +35,7 @@ from ykactor.actors.commands import (
     TakeSnapshot,
 )
 from ykactor.actors.driving import drive, pause
-from ykactor.actors.failures import WITHIN_S, Failures, Incident, Rows, may_be_caused_by_input, reason_of
+from ykactor.actors.failures import Failures, Incident, Rows, may_be_caused_by_input, reason_of
 from ykactor.actors.partition import BATCH_MAX, PartitionActor
 from ykactor.actors.standing import Standing
 from ykactor.core.inspection.snapshot import partition_state
@@ -43,9 +46,18 @@ from ykactor.core.records.base import Restored, made_from, new
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
 
-#: What to do about a partition that is stopped, if its state can be read, and if it cannot.
+#: A daemon whose partitions all stay stopped so soon after its start does not end.
+WITHIN_S = 60.0
+#: What to do about a partition that stays stopped, if its state can be read, and if it cannot.
 _START_AGAIN = "start the daemon again, or remove the partition from the configuration"
 _REMOVE = "remove the partition from the configuration, because no daemon starts with this state"
+
+
+class Stop(NamedTuple):
+    """A partition is stopped, for some time (``inf``: until the next start of the daemon), and why."""
+
+    seconds: float
+    reason: str
 
 
 class Surroundings(Protocol):
@@ -69,8 +81,9 @@ class Supervisor:
         reserves: whether asks reserve nodes.
 
     Attributes:
-        restarting: the partitions that are being made anew; they wait for the disk.
+        restarting: the partitions that are being made anew; they wait for the disk, and for the time at which they start again.
         stopped: the partitions that are stopped, with the reason and what to do.
+        resuming: those of them that start again by themselves.
     """
 
     def __init__(
@@ -78,54 +91,57 @@ class Supervisor:
     ) -> None:
         self.restarting: set[PartitionName] = set()
         self.stopped: dict[PartitionName, str] = {}
+        self.resuming: set[PartitionName] = set()
         self._clock = clock
         self._publish = publish
         self._around = around
         self._reserves = reserves
         self._since_s = trio.current_time()
-        self._running = 0
+        #: The partitions that run, or start again by themselves.
+        self._lasting: set[PartitionActor] = set()
 
     async def run(self, actor: PartitionActor, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run a partition until its inbox is closed and empty; started when it takes input, or is stopped.
 
         Raises:
-            Exception: that of the last partition that ran.
+            Exception: that of the last partition that did not stay stopped.
         """
-        status = _Once(task_status)
-        self._running += 1
-        try:
-            end = await self._run(actor, status)
-        finally:
-            self._running -= 1
-        if end is None:
-            return
-        failure, reason = end
-        if not self._running and trio.current_time() > self._since_s + WITHIN_S:
-            raise failure
-        name = actor.core.name
-        actor.standing = Standing(PartitionState.STOPPED, self._clock.now_ns())
-        self.stopped[name] = f"partition {name} is stopped: {reason}"
-        status.started()
-        await self._refuse_all(actor, Failure("UNAVAILABLE", self.stopped[name]))
-        del self.stopped[name]
-
-    async def _run(self, actor: PartitionActor, status: trio.TaskStatus[None]) -> tuple[Exception, str] | None:
-        """Run the partition until it ends, or fails too often. Returns its last exception and that as a sentence."""
-        failures = Failures()
-        while True:
+        status, failures = _Once(task_status), Failures()
+        self._lasting.add(actor)
+        while not actor.finished.is_set():
+            stop = None
             try:
                 await actor.run(task_status=status)
             except Exception as failure:
-                incident = await self._recover(actor, failure, failures)
-                if incident.consequence is Consequence.STOPPED:
-                    return failure, incident.reason
-            else:
-                return None
+                stop = await self._recover(actor, failure, failures)
+                if stop is not None and self._ends_daemon(actor, stop):
+                    raise
+            if stop is not None:
+                await self._stay_stopped(actor, stop, status)
+        self._lasting.discard(actor)
+
+    def _ends_daemon(self, actor: PartitionActor, stop: Stop) -> bool:
+        if stop.seconds == inf:
+            self._lasting.discard(actor)
+        return not self._lasting and trio.current_time() > self._since_s + WITHIN_S
+
+    async def _stay_stopped(self, actor: PartitionActor, stop: Stop, status: trio.TaskStatus[None]) -> None:
+        """Show the state and refuse everything else, until the partition is to start again, or its inbox is closed and empty."""
+        name, until_s = actor.core.name, trio.current_time() + stop.seconds
+        actor.standing = Standing(PartitionState.STOPPED, self._clock.now_ns())
+        self.stopped[name] = f"partition {name} is stopped: {stop.reason}"
+        if stop.seconds < inf:
+            self.resuming.add(name)
+        status.started()
+        await self._refuse_all(actor, Failure("UNAVAILABLE", self.stopped[name]), until_s)
+        del self.stopped[name]
+        self.resuming.discard(name)
+        actor.standing = Standing(PartitionState.ACTIVE, self._clock.now_ns())
 
     # ---- after a failure
 
-    async def _recover(self, actor: PartitionActor, failure: Exception, failures: Failures) -> Incident:
-        """Make the partition anew, and tell everybody."""
+    async def _recover(self, actor: PartitionActor, failure: Exception, failures: Failures) -> Stop | None:
+        """Make the partition anew, and tell everybody. Returns when it may run again, or how it is to be stopped."""
         name, at_ns = actor.core.name, self._clock.now_ns()
         now_ns, cause = actor.begun or (None, None)
         culprit = actor.hand.fail() if may_be_caused_by_input(cause) else None
@@ -134,11 +150,12 @@ class Supervisor:
         self.restarting.add(name)
         rows = await self._around.rows(name)
         damage = await self._renew(actor, rows)
-        self.restarting.discard(name)
         if damage is not None:
             consequence, reason = Consequence.STOPPED, f"{reason}; its state cannot be read: {reason_of(damage, None)}"
+        stop = None
         if consequence is Consequence.STOPPED:
-            reason = f"{reason}; {_START_AGAIN if damage is None else _REMOVE}"
+            stop = _stop(reason, damage is not None, inf if damage or culprit else failures.delay_s)
+            reason = stop.reason
         incident = Incident(
             name,
             at_ns,
@@ -151,12 +168,19 @@ class Supervisor:
             rows=rows,
             reserves=self._reserves,
         )
-        await self._around.report(incident)
-        await self._publish(Publication(name, [PartitionFailed(at_ns, consequence, reason)]))
+        await self._tell(incident)
         if culprit is not None and consequence is Consequence.QUARANTINED:
             actor.hand.take_out()
             await _quarantine(name, culprit.command, Failure("QUARANTINED", reason))
-        return incident
+        if stop is None:
+            await trio.sleep(failures.delay_s)
+        self.restarting.discard(name)
+        return stop
+
+    async def _tell(self, incident: Incident) -> None:
+        await self._around.report(incident)
+        failed = PartitionFailed(incident.at_ns, incident.consequence, incident.reason)
+        await self._publish(Publication(incident.partition, [failed]))
 
     async def _renew(self, actor: PartitionActor, rows: Rows) -> Exception | None:
         """Give the partition this state. Returns why it cannot be read, with the exception that is being handled as its context.
@@ -178,11 +202,11 @@ class Supervisor:
 
     # ---- a partition that is stopped
 
-    async def _refuse_all(self, actor: PartitionActor, failure: Failure) -> None:
-        """Show the state and refuse everything else, until the inbox is closed and empty."""
+    async def _refuse_all(self, actor: PartitionActor, failure: Failure, until_s: float) -> None:
+        """Show the state and refuse everything else, until a moment, or the inbox is closed and empty."""
         commands = actor.hand.give_up()
-        with suppress(trio.EndOfChannel):
-            while True:
+        try:
+            while commands or trio.current_time() < until_s:
                 for command in commands:
                     if isinstance(command, TakeSnapshot):
                         with suppress(Exception):  # who asked is told that the partition does not answer
@@ -191,12 +215,20 @@ class Supervisor:
                         command.done(await actor.read(command))
                     else:
                         await _refuse(actor.core.name, command, failure)
-                commands = await actor.inbox.take_batch(BATCH_MAX)
-        actor.finished.set()
+                commands = []
+                with trio.move_on_at(until_s):
+                    commands = await actor.inbox.take_batch(BATCH_MAX)
+        except trio.EndOfChannel:
+            actor.finished.set()
 
     async def _show(self, actor: PartitionActor, snapshot_id: int) -> None:
         shown = await drive(partition_state(actor.core, actor.scheduler_core.state), pause)
         await self._publish(PartitionSnapshot(actor.core.name, snapshot_id, shown, actor.times.of_cycles()))
+
+
+def _stop(reason: str, is_damaged: bool, seconds: float) -> Stop:
+    remedy = _REMOVE if is_damaged else _START_AGAIN if seconds == inf else f"it is started again in {seconds:g} s"
+    return Stop(seconds, f"{reason}; {remedy}")
 
 
 async def _quarantine(name: PartitionName, command: PartitionCommand, failure: Failure) -> None:

@@ -20,11 +20,11 @@ class Health:
         self._checks = checks
 
     async def check(self, request: Request) -> Response:
-        """``/ws/v1/scheduler/healthcheck``."""
+        """``/ws/v1/scheduler/healthcheck``; with the status 503 when ``/readyz`` has it, and the same content."""
         check_sees_all(request)
         checks = [*map(_shown, await self._checks.checks())]
         health = shapes.Health(healthy=all(check.succeeded for check in checks), health_checks=checks)
-        return await reply(request, Page(200, [encode(health)]))
+        return await reply(request, Page(503 if self._checks.problems() else 200, [encode(health)]))
 
     async def live(self, request: Request) -> Response:
         """``/livez``: the daemon answers."""

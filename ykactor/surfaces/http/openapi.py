@@ -62,6 +62,9 @@ def _operation(route: Route, schema: dict[str, Any] | None) -> dict[str, Any]:
     error = {"content": {_JSON: {"schema": {"$ref": _REF.format(name="Error")}}}} if route.role is not None else content
     responses = {str(route.success): {"description": "found", **content}}
     responses |= {str(status): {"description": _MEANINGS[status], **error} for status in statuses}
+    for status in map(str, route.other_success):
+        either = {"anyOf": [schema, {"$ref": _REF.format(name="Error")}]}
+        responses[status] = responses[status] | {"content": {_JSON: {"schema": either}}}
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": _operation_id(route),

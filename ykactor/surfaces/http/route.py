@@ -26,6 +26,7 @@ class Route(Struct, frozen=True):
         other_role: one that will do as well.
         has_any_host: True if it only reads metrics or health, for which who asks may use any name of the daemon (SE-89).
         success: the status of an answer.
+        other_success: further ones, with the same content.
         media_types: of an answer without a type, if it has a body.
         body: the media type of the body of a request; "" if it has none.
     """
@@ -41,6 +42,7 @@ class Route(Struct, frozen=True):
     other_role: Role | None = None
     has_any_host: bool = False
     success: int = 200
+    other_success: tuple[int, ...] = ()
     media_types: tuple[str, ...] = ()
     body: str = ""
 

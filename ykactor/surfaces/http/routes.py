@@ -86,7 +86,14 @@ def routes(to: Services) -> list[Route]:
             {"group": schemas.GroupName},
         ),
         Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[types.NodeUtilizations]),
-        Route("/ws/v1/scheduler/healthcheck", to.health.check, "Checks of the state", checks.Health, has_any_host=True),
+        Route(
+            "/ws/v1/scheduler/healthcheck",
+            to.health.check,
+            "Checks of the state",
+            checks.Health,
+            other_success=(503,),
+            has_any_host=True,
+        ),
         Route("/ws/v1/history/apps", to.history.applications, "Running applications by minute", list[usage.ApplicationSample]),
         Route("/ws/v1/history/containers", to.history.containers, "Allocations by minute", list[usage.ContainerSample]),
         Route(

@@ -130,8 +130,13 @@ class Reloading:
             if not is_asked and self._has_read(read.config):
                 log_event(log, logging.INFO, "config_unchanged", source=name, checksum=read.config.checksum)
                 return self.config.checksum
-            self._file = read.config.checksum
-            return await read.apply()
+            before, self._file = self._file, read.config.checksum
+            try:
+                return await read.apply()
+            except ProtocolError as error:
+                if error.code == "UNAVAILABLE":
+                    self._file = before  # it will be read again
+                raise
 
     def _has_read(self, config: SchedulerConfig) -> bool:
         """True if this text of the queue file was read last."""
@@ -214,10 +219,12 @@ class Reloading:
             return config.checksum
         before = set(self._partitions.inboxes)
         self._rows.begin_switch(config, switch.change)
+        resuming = self._partitions.resuming
         objection = await self._partitions.switch(config, afresh=switch.afresh)
         if objection:
             self._rows.end_switch(self.config, self._change)
-            raise ProtocolError("CONFIG_REFUSED", objection, "config")
+            code = "UNAVAILABLE" if resuming or self._partitions.resuming else "CONFIG_REFUSED"
+            raise ProtocolError(code, objection, "config")
         self._rows.end_switch(config, switch.change)
         self._log_applied(config, switch.source, before)
         self._put_in_force(config, switch.change)
