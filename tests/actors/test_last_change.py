@@ -166,7 +166,7 @@ class Life:
         recovered = state.take_recovered()
         clock = Clock(recovered.at_ns + 10**9 if recovered is not None else 10**18)
         journal = state.journal(clock.now_ns, lambda store: InlineStore(store, partial(self.random.uniform, 0.001, COMMIT_S)))
-        return Daemon(config, settings, clock, journal, recovered, state.instance)
+        return Daemon(config, settings, clock, journal, recovered, state.terms)
 
     # ---- what is done
 
