@@ -68,9 +68,9 @@ async def test_a_resource_manager_is_told_that_its_configuration_was_replaced(qu
         await operator.request(si.UpdateConfigurationRequest(config=text(5)))
         assert (await replacement(rm)).message == reason.format(sums[4], sums[5])
         await rm.request(si.UpdateConfigurationRequest(config=text(6)))
-        sequence = rm.sequence
+        last = {"resume_from": rm.sequence, "term": rm.term}
         daemon.process.kill()
     await trio.Path(queue_file).write_text(text(7))
-    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", resume_from=sequence) as rm:
+    async with real_daemon(*arguments) as daemon, connect(daemon.url, rm_id="rm-1", **last) as rm:
         assert (await replacement(rm)).message == reason.format(sums[6], sums[7])
         assert await in_force(daemon) == 7
