@@ -4,8 +4,8 @@
     python tests/fingerprints.py compare OLD.json [--texts]  # after; exit code 1 if anything differs
 
 Of each scenario: the decision log, the messages to the resource manager as they are sent, the events of the feed, and the final
-state. The scenarios: the packaged sample, 200 generated sessions, and the recorded ones beside the checkout. ``record`` writes
-the texts too (``OLD.json.texts/``), so that ``--texts`` can show the first classes that differ.
+state. The scenarios: the packaged sample, 200 generated sessions, and the recorded ones beside the checkout, which are played
+without wakes. ``record`` writes the texts too (``OLD.json.texts/``), so that ``--texts`` can show the first classes that differ.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "actors")]
@@ -51,7 +52,7 @@ def story_of(name: str) -> tuple[scenario.Scenario, Budget]:
     if name == "sample":
         return scenario.load(Path(simulator.__file__).parent / "sample.yaml"), budget
     if name.endswith(".json"):
-        return scenario.load(RECORDINGS / name), budget
+        return structs.replace(scenario.load(RECORDINGS / name), wakes=False), budget
     number = int(rest[0])
     match kind:
         case "plain":

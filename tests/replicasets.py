@@ -34,6 +34,7 @@ class ReplicaSets:
         ends_as: Callable[[], str] = lambda: PREEMPTED,
     ) -> None:
         self.world = world
+        world.direct.wakes = True
         self._confirms_s = confirms_s
         self._ends_as = ends_as
         self._heard = len(world.facts)
@@ -57,7 +58,7 @@ class ReplicaSets:
 
     def _next_ns(self) -> int | None:
         times = [at_ns for at_ns, _ in self._owed]
-        next_ns = self.world.next_ns()
+        next_ns = self.world.direct.next_ns()
         return min(times if next_ns is None else [*times, next_ns], default=None)
 
     def _play(self, at_ns: int) -> None:

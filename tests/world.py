@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ykactor.actors.partition import WAKE_NS
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
@@ -44,7 +43,6 @@ from ykactor.core.messages.submissions import (
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.priorities import PRIORITY_MIN
-from ykactor.core.state import wakeups
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition
@@ -354,17 +352,9 @@ class World:
 
     def run(self, until: float) -> None:
         """Let the clock run as a daemon does: what time alone lets be decided is decided when it is time."""
-        until_ns = round(until * S_NS)
-        while (at_ns := self.next_ns()) is not None and at_ns < until_ns:
-            self.now_ns = at_ns
-            self.direct.intake(at_ns, [])
+        self.direct.wakes = True
         self.wait(until)
-
-    def next_ns(self) -> int | None:
-        """When a daemon would look again although nobody says anything."""
-        due_ns, aged_ns = self.direct.core.timers.next_ns(), wakeups.next_ns(self.direct.scheduler.state, self.now_ns)
-        times = [] if aged_ns is None else [max(aged_ns, self.now_ns + WAKE_NS)]
-        return min(times if due_ns is None else [*times, due_ns], default=None)
+        self.direct.wakes = False
 
     def heard(self) -> list[str]:
         """What was decided since this was last asked."""

@@ -162,6 +162,42 @@ def test_simulate_equals_its_oracle(run_here, tmp_path):
     assert "placed" in output.lower()
 
 
+WAITS = """
+name: waits
+config: |
+  partitions:
+    - name: default
+      queues:
+        - {name: root, submitacl: "*", queues: [{name: a}, {name: b, resources: {guaranteed: {vcore: 2}}}]}
+until: 60
+messages:
+  - {at: 0, type: NodeRequest, nodes: [{nodeID: n1, action: CREATE, schedulableResource: {vcore: "2"}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: a, queueName: root.a, ugi: {user: ann}}]}
+  - {at: 0, type: ApplicationRequest, new: [{applicationID: b, queueName: root.b, ugi: {user: bob}}]}
+  - at: 0
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: a1, applicationID: a, resourcePerAlloc: {vcore: "2"}, preemptionPolicy: {allowPreemptSelf: true}}
+  - at: 1
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: b1, applicationID: b, resourcePerAlloc: {vcore: "2"}, preemptionPolicy: {allowPreemptOther: true}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "at"),
+    [(WAITS, [], 31.0), (WAITS, ["--oracle"], 31.0), (WAITS, ["--no-wakes"], 60.0), (WAITS + "wakes: false\n", [], 60.0)],
+)
+def test_simulate_with_and_without_wakes(run_here, tmp_path, text, options, at):
+    """An ask below its guarantee preempts after 30 s; without wakes, when the scheduler runs the next time (SC-5)."""
+    path, decisions = tmp_path / "waits.yaml", tmp_path / "waits.jsonl"
+    path.write_text(text)
+    run_here("simulate", path, "--decisions", decisions, *options)
+    told = [json.loads(line) for line in decisions.read_text().splitlines()]
+    assert [line["at"] for line in told if line["decision"] == "released"] == [at]
+
+
 async def test_simulate_names_what_was_refused(scenario):
     """A message of which nothing took effect is named on standard error, a wrong entry in the summary; the rest goes on."""
     scenario.write_text(SCENARIO.replace("action: CREATE", "action: EXPLODE"))

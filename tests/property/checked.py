@@ -83,6 +83,10 @@ class World(DirectPartition):
         self.reference.follow(result.facts)
         return result, has_confirmed
 
+    def is_eligible(self, now_ns: int) -> bool:
+        """A cycle runs also when the partition is at rest: the reference must agree that nothing is to be done."""
+        return True
+
     def advance(self, now_ns: int) -> None:
         """Stop wherever an ask or a reservation gets old enough for something (SC-5)."""
         while self.now_ns < now_ns:

@@ -37,7 +37,7 @@ class CountedWorld(World):
         self.naive.hear(self.facts)
         self.naive.look_at_replacements(now_ns, self.core.registry)
         if self.rng.random() < 0.2:
-            self.core, self.scheduler = self.kept.restored()
+            self.restore(*self.kept.restored())
             self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None
             self.reference.partition = self.core
 

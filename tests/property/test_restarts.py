@@ -37,9 +37,9 @@ class RestartedWorld(World):
     def restart(self) -> None:
         self.restarts += 1
         if self.rng.random() < 0.5:
-            self.core, self.scheduler, _ = finished(renewed(self.core, self.scheduler))
+            self.restore(*finished(renewed(self.core, self.scheduler))[:2])
         else:
-            self.core, self.scheduler = self.kept.restored()
+            self.restore(*self.kept.restored())
         self.scheduler.planner.preemptor.attempt_on_node = lambda *_: None
         assert self.reference is not None
         self.reference.partition = self.core

@@ -64,7 +64,7 @@ def compare() -> ModuleType:
 
 
 def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """The decisions of one scenario and its final state; the invariants hold after every step."""
+    """The decisions of one scenario, without wakes, and its final state; the invariants hold after every step."""
     story = scenario.load(path)
     facts: list[Fact] = []
     turned_away: dict[str, dict[str, str]] = {}

@@ -252,7 +252,7 @@ def test_holds_are_kept() -> None:
     world.administer(hold("app-1"))
     world.administer(hold("root.b"))
     before = world.state()
-    world.direct.core, world.direct.scheduler, _ = finished(renewed(world.direct.core, world.direct.scheduler))
+    world.direct.restore(*finished(renewed(world.direct.core, world.direct.scheduler))[:2])
     assert world.state() == before
     assert {world.why(key).partition(" since")[0] for key in ("t1", "u1")} == {"held by ops"}
 

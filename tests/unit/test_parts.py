@@ -190,7 +190,7 @@ def test_parts_change_no_configuration(monkeypatch):
         world.send(configure(tree(*(queue(f"q{number}", limits=[limit("ann", vcore=2)]) for number in range(5, 15)))))
         told.append(world.facts)
     assert told[0] == told[1]
-    assert len([fact for fact in told[0] if isinstance(fact, LimitChanged)]) == 20
+    assert len([fact for fact in told[0] if isinstance(fact, LimitChanged)]) == 25
 
 
 # ---- the end of many tasks

@@ -22,7 +22,7 @@ COUNTED = (b'["default","account"', b'["default","use"')
 
 def restart(world: World, rows: dict[bytes, bytes]) -> None:
     """Go on with a partition that is made from rows."""
-    world.direct.core, world.direct.scheduler, _ = finished(made_from(rows.items(), reserves=True))
+    world.direct.restore(*finished(made_from(rows.items(), reserves=True))[:2])
 
 
 def kept(world: World) -> dict[bytes, bytes]:

@@ -25,6 +25,7 @@ messages:
 until: 60
 confirmReleases: false
 wantsSchedulingStates: true
+wakes: false
 """
 
 
@@ -38,7 +39,7 @@ def test_a_yaml_scenario(tmp_path):
     """A scenario in YAML loads; quantities are integers in base units or text, quoted or not."""
     scenario = load(write(tmp_path, "s.yaml", YAML))
     assert (scenario.name, scenario.until) == ("two-queues", 60.0)
-    assert (scenario.confirm_releases, scenario.wants_scheduling_states) == (False, True)
+    assert (scenario.confirm_releases, scenario.wants_scheduling_states, scenario.wakes) == (False, True, False)
     assert scenario.config == "partitions:\n  - name: default\n"
     node, application, allocation = scenario.messages
     assert [message.at for message in scenario.messages] == [0.0, 0.0, 1.5]
@@ -64,9 +65,10 @@ def test_all_three_formats_load_as_equal_scenarios(tmp_path):
 
 
 def test_defaults(tmp_path):
-    """By default releases are confirmed and there are no messages; blank lines are ignored."""
+    """By default releases are confirmed, the scheduler wakes, and there are no messages; blank lines are ignored."""
     text = '{"name":"a","config":"","until":1}\n'
     expected = Scenario("a", "", 1.0)
+    assert (expected.confirm_releases, expected.wakes) == (True, True)
     assert load(write(tmp_path, "s.json", text)) == expected
     assert load(write(tmp_path, "s.jsonl", text + "\n  \n")) == expected
     message = '\n{"at":0,"type":"NodeRequest"}\n'

@@ -243,7 +243,7 @@ def test_a_partition_that_is_made_anew_tells_everything() -> None:
     world.run(2)
     rows = all_rows(world.direct.core, world.direct.scheduler)
     core, scheduler, _ = finished(made_from(rows.items(), reserves=True))
-    world.direct.core, world.direct.scheduler = core, scheduler
+    world.direct.restore(core, scheduler)
     world.given()
     world.run(60)
     assert [at_s for at_s, _, _ in told(world, "t1")] == [1.0, 17.0]

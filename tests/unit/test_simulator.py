@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec import structs
 from partitiontexts import several
-from world import queue, spoken
+from world import queue, spoken, tree
 
 from ykactor.core.messages.facts import AllocationRejected, Fact
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
@@ -351,3 +351,73 @@ def test_a_task_that_is_handed_back_runs_again_as_long() -> None:
     back = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[release]))
     outcome = play(timed(*run_for(5, ask("d1", "d", "default")), TimedRequest(2, back)))
     assert tasks(outcome) == [(0, "d1 on n1"), (32, "d1 on n1"), (37, "d1 released STOPPED_BY_RM")]
+
+
+# ---- time alone
+
+
+def wanting(key: str, vcore: int = 1000, *, application: str = "low", preempts: bool = False) -> si.AllocationRequest:
+    """An ask of any size that may be preempted."""
+    policy = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=preempts)
+    entry = si.Allocation(
+        allocation_key=key, application_id=application, resource_per_alloc={"vcore": vcore}, preemption_policy=policy
+    )
+    return si.AllocationRequest(allocations=[entry])
+
+
+def alone(*messages: tuple[float, si.WorkRequest], leaf: dict[str, object], nodes: int = 1, until: float = 100) -> Scenario:
+    """Applications in the queues ``root.a`` (low) and ``root.b`` (high), of which ``leaf`` are the keys."""
+    text = tree(queue("a", **leaf), queue("b", **leaf), preemption={"quotapreemptionenabled": True})
+    opening = [(0, node(f"n{number}", "default")) for number in range(1, nodes + 1)]
+    named = [(0, app("low", "default")), (0, app("high", "default", "root.b"))]
+    return story(*opening, *named, *messages, text=text, until=until)
+
+
+def first(scenario: Scenario, text: str) -> tuple[float | None, float | None]:
+    """When the first decision with this text falls: as a daemon decides, and without wakes."""
+    found = []
+    for wakes in (True, False):
+        told = heard(play(structs.replace(scenario, wakes=wakes)).facts, 0)
+        found.append(next((at for at, line in told if line.startswith(text)), None))
+    return found[0], found[1]
+
+
+def test_an_ask_below_its_guarantee_preempts_after_the_delay() -> None:
+    """PE-9: after ``preemption.delay``, not when something else happens to be looked at."""
+    leaf = {"guaranteed": {"vcore": 1000}, "p": {"preemption.delay": "10s"}}
+    full = [(0, wanting(f"l{number}")) for number in range(2)]
+    wanted = (1, wanting("h1", application="high", preempts=True))
+    assert first(alone(*full, wanted, leaf=leaf), "h1 on n1") == (11, 100)
+
+
+def test_an_ask_reserves_after_two_seconds() -> None:
+    """SC-50: a node is kept for an ask that fits nowhere, so that smaller ones do not take its place for ever."""
+    two = [(0, wanting(f"l{number}", 1500)) for number in range(2)]
+    assert first(alone(*two, (1, wanting("l3", 900)), leaf={}, nodes=2), "l3 reserves") == (3, 100)
+
+
+def test_back_off_ends_by_itself() -> None:
+    """SC-38: an ask behind one that fits nowhere has its turn when the back-off is over, also if the other one has gone."""
+    leaf = {"p": {"application.unschedasks.backoff": "1", "application.unschedasks.backoff.delay": "4s"}}
+    large, small = [(0, wanting(f"l{number}", 1200)) for number in range(4)], (0, wanting("s", 300))
+    ended = si.AllocationRelease(application_id="low", allocation_key="l3", termination_type="STOPPED_BY_RM")
+    release = si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=[ended]))
+    assert first(alone(*large, small, (3, release), leaf=leaf, nodes=3), "s on") == (4, 100)
+
+
+def test_a_queue_above_its_max_gives_back_after_its_delay() -> None:
+    """CF-81: ``quota.preemption.delay`` after its max was lowered."""
+    delay = {"quota.preemption.delay": "7s"}
+    lowered = config(alone(leaf={"max": {"vcore": 1000}, "p": delay}).config)
+    full = [(0, wanting(f"l{number}")) for number in range(2)]
+    story = alone(*full, (5, lowered), leaf={"max": {"vcore": 2000}, "p": delay})
+    assert first(story, "l0 releasing PREEMPTED_BY_SCHEDULER") == (12, 100)
+
+
+def test_a_preemption_is_tried_again_after_15_seconds() -> None:
+    """PE-15: what has changed since the attempt at 2 s, which was in vain, is looked at then; without wakes there was none."""
+    p = {"preemption.delay": "1s"}
+    guaranteed = config(alone(leaf={"guaranteed": {"vcore": 1000}, "p": p}).config)
+    full = [(0, wanting(f"l{number}")) for number in range(2)]
+    story = alone(*full, (1, wanting("h1", application="high", preempts=True)), (5, guaranteed), leaf={"p": p})
+    assert first(story, "h1 on n1") == (17, 5)

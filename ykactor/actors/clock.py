@@ -8,7 +8,7 @@ import time
 
 import trio
 
-_US_NS = 1000
+from ykactor.core.values.times import US_NS
 
 
 def system_ns() -> int:
@@ -41,7 +41,7 @@ class Clock:
     """
 
     def __init__(self, start_ns: int) -> None:
-        self._start_us = start_ns // _US_NS
+        self._start_us = start_ns // US_NS
         self._origin_s = trio.current_time()
 
     @classmethod
@@ -51,12 +51,12 @@ class Clock:
         Args:
             after_ns: it starts later than this, whatever the system's time is.
         """
-        return cls(max(system_ns(), after_ns + _US_NS))
+        return cls(max(system_ns(), after_ns + US_NS))
 
     def now_ns(self) -> int:
         """The current Unix time."""
-        return (self._start_us + round((trio.current_time() - self._origin_s) * 1e6)) * _US_NS
+        return (self._start_us + round((trio.current_time() - self._origin_s) * 1e6)) * US_NS
 
     def to_trio(self, at_ns: int) -> float:
         """The moment on trio's clock, for ``trio.move_on_at``."""
-        return self._origin_s + (at_ns / _US_NS - self._start_us) / 1e6
+        return self._origin_s + (at_ns / US_NS - self._start_us) / 1e6

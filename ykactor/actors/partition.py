@@ -58,7 +58,6 @@ from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
-from ykactor.core.values.times import MS_NS
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
 INBOX_MAX = 1024
@@ -70,8 +69,6 @@ CYCLE_BUDGET = Budget(placements_max=IN_FLIGHT_MAX, work_max=40_000)
 SEARCH_MAX = 16
 #: The budget of one step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
-#: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
-WAKE_NS = 100 * MS_NS
 #: The turns of which the causes are kept, for a post-mortem.
 LAST_MAX = 16
 
@@ -88,7 +85,7 @@ class PartitionActor:
         publish: sends a publication or snapshot to the feed; may wait for room there.
         manual: run cycles only on request (``RunCycles``).
         confirms: confirm the releases that the scheduler starts before the next decision (simulation).
-        wakes: also run a cycle when time alone makes a decision possible; in a simulation the script sets the times.
+        wakes: also run a cycle when time alone makes a decision possible (SC-5); without, only a recorded scenario is played.
         reserves: whether asks reserve nodes (``surfaces.environment``).
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
@@ -207,11 +204,10 @@ class PartitionActor:
     def _next_ns(self) -> int | None:
         """When the next turn is due if no command arrives; None if there is no such time."""
         due_ns = self.core.timers.next_ns()
-        eligible_ns = wakeups.next_ns(self.scheduler_core.state, self._cycled_ns) if self._wakes and not self._manual else None
-        if eligible_ns is None:
+        if not self._wakes or self._manual or self._on_hold:
             return due_ns
-        eligible_ns = max(eligible_ns, self._cycled_ns + WAKE_NS)
-        return eligible_ns if due_ns is None else min(due_ns, eligible_ns)
+        wake_ns = wakeups.wake_ns(self.scheduler_core.state, self._cycled_ns)
+        return min((at_ns for at_ns in (due_ns, wake_ns) if at_ns is not None), default=None)
 
     def _take(self, commands: list[PartitionCommand]) -> None:
         self.hand.take(commands)

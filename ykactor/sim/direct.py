@@ -17,6 +17,7 @@ from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
+from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -78,6 +79,10 @@ class DirectPartition:
         now_ns: Unix time of the start.
         confirms: confirm the releases that the scheduler starts before the next decision.
         reserves: whether asks reserve nodes.
+        wakes: also run a cycle when time alone makes a decision possible, as a daemon does (SC-5).
+
+    Attributes:
+        wakes: as given; may be changed between two steps.
     """
 
     def __init__(
@@ -90,13 +95,18 @@ class DirectPartition:
         *,
         confirms: bool = True,
         reserves: bool = True,
+        wakes: bool = False,
     ) -> None:
         self.core = PartitionCore(config)
         self.scheduler = SchedulerCore(self.core.registry, reserves=reserves)
+        self.wakes = wakes
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
         self._confirms = confirms
+        #: Nothing can be decided until something happens, as ``actors.partition`` has it; and the time of the last cycle.
+        self._at_rest = True
+        self._cycled_ns = 0
         self.intake(now_ns, [ApplyConfig(config)])
 
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
@@ -105,18 +115,29 @@ class DirectPartition:
         self.ingest(now_ns, submissions)
         self.schedule(now_ns)
 
+    def next_ns(self) -> int | None:
+        """When the next timer fires, or the partition wakes by itself; None if neither will."""
+        wake_ns = wakeups.wake_ns(self.scheduler.state, self._cycled_ns) if self.wakes else None
+        return min((at_ns for at_ns in (self.core.timers.next_ns(), wake_ns) if at_ns is not None), default=None)
+
     def advance(self, now_ns: int) -> None:
-        """Fire every timer up to ``now_ns`` at its own time, each followed by scheduling."""
-        while (due_ns := self.core.timers.next_ns()) is not None and due_ns <= now_ns:
-            self.run_turn(due_ns, TimersDue())
-            self.schedule(due_ns)
+        """Fire every timer up to ``now_ns`` at its own time, each followed by scheduling; wake whenever time alone decides."""
+        while (due_ns := self.next_ns()) is not None and due_ns <= now_ns:
+            self._fire(due_ns)
 
     def wake_at(self, now_ns: int) -> None:
         """Fire all that is due at once, as a process does that was suspended until now."""
+        self._fire(now_ns)
+
+    def _fire(self, now_ns: int) -> None:
         due_ns = self.core.timers.next_ns()
         if due_ns is not None and due_ns <= now_ns:
             self.run_turn(now_ns, TimersDue())
         self.schedule(now_ns)
+
+    def restore(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
+        """Go on with a partition that was made from rows; a cycle runs next, because nothing is known of earlier searches."""
+        self.core, self.scheduler, self._at_rest = core, scheduler, False
 
     def ingest(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Handle the submissions without scheduling."""
@@ -128,12 +149,18 @@ class DirectPartition:
 
     def schedule(self, now_ns: int) -> None:
         """Schedule until nothing more can be decided."""
-        while True:
+        if self.is_eligible(now_ns):
+            self._at_rest = False
+        while not self._at_rest:
             cycle, has_confirmed = self.cycle(now_ns)
+            self._at_rest, self._cycled_ns = cycle.at_rest and not has_confirmed, now_ns
             if self._after_step is not None:
                 self._after_step(self.core, self.scheduler)
-            if cycle.at_rest and not has_confirmed:
-                return
+
+    def is_eligible(self, now_ns: int) -> bool:
+        """True if the time that has passed alone may make a decision possible."""
+        eligible_ns = wakeups.next_ns(self.scheduler.state, self._cycled_ns)
+        return eligible_ns is not None and eligible_ns <= now_ns
 
     def cycle(self, now_ns: int) -> tuple[Cycle, bool]:
         """Run one cycle; returns its result, and whether releases were confirmed after it."""
@@ -143,7 +170,10 @@ class DirectPartition:
 
     def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
         """Run one turn; see ``core.turn``."""
-        return run_turn(self.core, self.scheduler, now_ns, cause, self._publish, confirms=self._confirms)
+        outcome = run_turn(self.core, self.scheduler, now_ns, cause, self._publish, confirms=self._confirms)
+        if outcome.has_observed:
+            self._at_rest = False
+        return outcome
 
 
 class DirectPartitions:

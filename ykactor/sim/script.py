@@ -10,15 +10,13 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Administration, RefuseConfig, Submission
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import US_NS
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.scenario.endings import Endings
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
-
-#: Instants are at whole microseconds: trio's virtual time is a float of seconds, which is exact to the microsecond.
-_US_NS = 1000
 
 #: Stands for the first partition; no partition has this name.
 ANY_PARTITION = PartitionName("")
@@ -41,7 +39,7 @@ class Instant(Struct):
     """The input at one virtual time.
 
     Attributes:
-        at_ns: Unix nanoseconds, a multiple of 1000.
+        at_ns: Unix nanoseconds, in whole microseconds: trio's virtual time is a float of seconds, exact to the microsecond.
         steps: in the order of the messages; consecutive work is one step.
         refused: the errors of messages without any effect.
         sent: the messages.
@@ -81,7 +79,7 @@ def _extend(work: Work, more: Work) -> None:
 
 def to_ns(at_s: float) -> int:
     """Virtual seconds to nanoseconds, rounded to the microsecond."""
-    return round(at_s * 1e6) * _US_NS
+    return round(at_s * 1e6) * US_NS
 
 
 def instants(scenario: Scenario) -> Iterator[Instant]:

@@ -143,13 +143,13 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
         published.unpark_all()
 
     async def next_instant(scripted: Instant) -> Instant:
-        """Returns at its time. What starts meanwhile, when a timer fires, may end before ``scripted``."""
+        """Returns at its time. What starts meanwhile, when a timer fires or a partition wakes, may end before ``scripted``."""
         while clock.now_ns() < (at_ns := record.endings.next_ns(scripted.at_ns)):
             with trio.move_on_at(clock.to_trio(at_ns)):
                 await published.park()
         return with_endings(scripted, record.endings)
 
-    make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=False, reserves=reserves, budget=budget)
+    make = partial(PartitionActor, confirms=scenario.confirm_releases, wakes=scenario.wakes, reserves=reserves, budget=budget)
 
     def welcome(inbox: Mailbox[PartitionCommand]) -> None:
         if scenario.wants_scheduling_states:
@@ -177,7 +177,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
 
 async def _play(instant: Instant, partitions: Partitions, record: _Record) -> None:
     record.begin(instant)
-    await _settle(partitions, more_follows=True)  # timers that are due now fire first
+    await _settle(partitions, more_follows=True)  # timers that are due now fire first, and partitions wake
     for step in instant.steps:
         await _carry_out(step, partitions, record, instant.at_ns)
     await _settle(partitions)
@@ -234,8 +234,8 @@ def simulate_directly(
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
         publish = partial(record.add, config.name)
-        confirms = scenario.confirm_releases
-        made = DirectPartition(config, budget, publish, now_ns=now_ns, confirms=confirms, reserves=reserves)
+        confirms, wakes = scenario.confirm_releases, scenario.wakes
+        made = DirectPartition(config, budget, publish, now_ns=now_ns, confirms=confirms, reserves=reserves, wakes=wakes)
         if record.is_open and scenario.wants_scheduling_states:  # a configuration has added it, and no decision is due yet
             made.ingest(now_ns, [WantSchedulingStates(True)])
         return made
@@ -248,7 +248,7 @@ def simulate_directly(
     for scripted in instants(scenario):
         instant = None
         while instant is not scripted:
-            _fire_timers(direct, record.endings, scripted.at_ns)
+            _advance(direct, record.endings, scripted.at_ns)
             instant = with_endings(scripted, record.endings)
             record.begin(instant)
             play(instant, direct, record.admit, partial(record.refuse, instant.at_ns))
@@ -258,10 +258,10 @@ def simulate_directly(
     return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
 
 
-def _fire_timers(direct: DirectPartitions, endings: Endings, before_ns: int) -> None:
-    """Fire the timers before the next end of an allocation, and before ``before_ns``. What then starts may end earlier."""
+def _advance(direct: DirectPartitions, endings: Endings, before_ns: int) -> None:
+    """Let pass the time before the next end of an allocation, and before ``before_ns``. What then starts may end earlier."""
     while True:
-        due_ns = [due for partition in direct.partitions.values() if (due := partition.core.timers.next_ns()) is not None]
+        due_ns = [due for partition in direct.partitions.values() if (due := partition.next_ns()) is not None]
         if min(due_ns, default=before_ns) >= endings.next_ns(before_ns):
             return
         for partition in direct.partitions.values():

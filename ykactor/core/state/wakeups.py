@@ -7,7 +7,20 @@ from heapq import merge
 from ykactor.core.messages.asks import Ask, order_of
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.times import NEVER
+from ykactor.core.values.times import MS_NS, NEVER, US_NS
+
+#: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
+WAKE_NS = 100 * MS_NS
+
+
+def wake_ns(state: SchedulerState, cycled_ns: int) -> int | None:
+    """When a partition runs its next cycle although nothing happens, in whole microseconds as its clock; None is never.
+
+    Args:
+        cycled_ns: the time of its last cycle.
+    """
+    at_ns = next_ns(state, cycled_ns)
+    return None if at_ns is None else max(-(-at_ns // US_NS) * US_NS, cycled_ns + WAKE_NS)
 
 
 def next_ns(state: SchedulerState, after_ns: int) -> int | None:

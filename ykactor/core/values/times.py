@@ -2,6 +2,7 @@
 
 S_NS = 1_000_000_000
 MS_NS = 1_000_000
+US_NS = 1_000
 #: Later than any time.
 NEVER = 2**63
 

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import click
 import msgspec
+from msgspec import structs
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
@@ -51,6 +52,11 @@ _OUTPUT = JsonFile("wb", lazy=False)
     help="The form of the summary; json is one document.",
 )
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
+@click.option(
+    "--no-wakes",
+    is_flag=True,
+    help="Look at delays only when something else happens, as recorded scenarios expect it (`wakes: false` in a scenario).",
+)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of scenario files, for editors, and run nothing.")
 def command(
     scenario: Path | None,
@@ -59,6 +65,7 @@ def command(
     final: BinaryIO | None,
     output: str,
     oracle: bool,
+    no_wakes: bool,
     schema: bool,
 ) -> None:
     """Run the SCENARIO file on a virtual clock.
@@ -76,7 +83,7 @@ def command(
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             say(f"warning: {warning}", err=True)
-        outcome = _run(loaded, oracle)
+        outcome = _run(structs.replace(loaded, wakes=loaded.wakes and not no_wakes), oracle)
     except (ScenarioError, ConfigError) as error:
         raise click.ClickException(str(error)) from None
     for refusal in outcome.refused:

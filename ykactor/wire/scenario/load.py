@@ -62,6 +62,7 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
         messages,
         str(config_file or ""),
         header.wants_scheduling_states,
+        header.wakes,
     )
 
 

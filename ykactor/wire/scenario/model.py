@@ -51,6 +51,8 @@ class Scenario(msgspec.Struct, frozen=True):
     config_file: str = ""
     #: Whether its resource manager is told why its asks wait (AP-146).
     wants_scheduling_states: bool = False
+    #: Whether the scheduler also runs when time alone lets it decide (SC-5), as a daemon does.
+    wakes: bool = True
 
 
 class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -68,6 +70,13 @@ class Header(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     wants_scheduling_states: Annotated[
         bool, Meta(description="Whether simulate writes decisions, and submit lines, that say why asks wait.")
     ] = False
+    wakes: Annotated[
+        bool,
+        Meta(
+            description="Whether simulate also schedules when a delay, a back-off or a retry ends, as a daemon does; "
+            "false for recorded scenarios, in which delays are looked at only when something else happens."
+        ),
+    ] = True
 
 
 def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
@@ -77,7 +86,7 @@ def dump_jsonl(scenario: Scenario, target: str | Path | BinaryIO) -> None:
             dump_jsonl(scenario, file)
         return
     encode = msgspec.json.Encoder().encode
-    wishes = scenario.confirm_releases, scenario.wants_scheduling_states
+    wishes = scenario.confirm_releases, scenario.wants_scheduling_states, scenario.wakes
     target.write(encode(Header(scenario.name, scenario.config, scenario.until, *wishes)) + b"\n")
     for message in scenario.messages:
         request = msgspec.to_builtins(message.request)
