@@ -1,0 +1,96 @@
+"""A whole small cluster: a real daemon, a fake API server with kubelets, and an adapter."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import trio
+from fakeserver import FakeServer
+from kubelets import Kubelets
+
+from ykactor.kubernetes.adapter import Adapter, Settings
+from ykactor.kubernetes.api import Api
+from ykactor.kubernetes.credentials import Credentials
+from ykactor.kubernetes.leader import LeaseName
+
+TREE = "partitions: [{name: default, placementrules: [{name: tag, value: namespace, create: true}], queues: [{name: root, submitacl: '*'}]}]"
+
+
+class Cluster:
+    """Attributes:
+    server, kubelets: the API server and the nodes.
+    said: the sentences of the adapters.
+    """
+
+    def __init__(self, server: FakeServer, daemon_url: str) -> None:
+        self.server = server
+        self.kubelets = Kubelets(server)
+        self.daemon_url = daemon_url
+        self.said: list[str] = []
+
+    def create(self, resource: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+        found = self.server.store.create(resource, namespace, body)
+        self.server.changed()
+        return found
+
+    def node(self, name: str, cpu: str = "4", **spec: Any) -> None:
+        status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
+        self.create("nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": spec, "status": status})
+
+    def pod(self, name: str, cpu: str = "1", namespace: str = "team", **more: Any) -> dict[str, Any]:
+        meta = {"name": name, "annotations": more.pop("annotations", {}), "labels": more.pop("labels", {})}
+        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+        body = {"metadata": meta, "spec": {"schedulerName": "ykactor", "containers": containers, **more}}
+        return self.create("pods", body, namespace)
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        return {body["metadata"]["name"]: body for body in self.server.store.all("pods", "")}
+
+    def bound(self) -> dict[str, str]:
+        return {name: body["spec"]["nodeName"] for name, body in self.pods().items() if body["spec"].get("nodeName")}
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 20) -> None:
+        """Wait until the cluster is like this."""
+        with trio.move_on_after(seconds):
+            while not holds():  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            return
+        raise AssertionError(f"it is not so after {seconds} s: {self.bound()}\n" + "\n".join(self.said[-20:]))
+
+    @asynccontextmanager
+    async def adapter(self, identity: str = "one", *, lease: bool = False, token: str = "yk") -> AsyncIterator[Adapter]:
+        """An adapter in this process."""
+        credentials = Credentials(self.server.url, ssl.create_default_context(), lambda: token, "ykactor")
+        async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+            settings = Settings(
+                url=self.daemon_url,
+                login={},
+                rm_id="kubernetes",
+                scheduler_name="ykactor",
+                namespace="ykactor",
+                lease=LeaseName("ykactor", "ykactor", identity) if lease else None,
+                qps=200,
+                identity=identity,
+                now=lambda: datetime.now(UTC),
+                say=lambda sentence: self.said.append(f"{identity}: {sentence}"),
+            )
+            adapter = Adapter(api, settings, random.Random(0))
+            nursery.start_soon(adapter.run)
+            yield adapter
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def running_cluster(daemon_url: str) -> AsyncIterator[Cluster]:
+    async with FakeServer().running() as server, trio.open_nursery() as nursery:
+        cluster = Cluster(server, daemon_url)
+        cluster.create("namespaces", {"metadata": {"name": "team"}})
+        cluster.create("configmaps", {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}, "ykactor")
+        nursery.start_soon(cluster.kubelets.run)
+        yield cluster
+        nursery.cancel_scope.cancel()

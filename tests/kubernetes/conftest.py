@@ -1,0 +1,1 @@
+"""The modules beside these tests."""

@@ -1,0 +1,185 @@
+"""The adapter: reflectors, the state, the effects and the session with the daemon, brought together.
+
+What arrives while the state is busy is handled together, so that much becomes few requests. Every replica keeps its watches warm;
+only the one that leads tells the daemon and the API server anything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import trio
+from msgspec import Struct
+
+from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_registered
+from ykactor.client.login import LoginOptions
+from ykactor.kubernetes import model
+from ykactor.kubernetes.api import Api
+from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.lanes import Pace
+from ykactor.kubernetes.leader import DURATION_S, Leader, LeaseName
+from ykactor.kubernetes.messages import Effect, Heard, Kind, Stimulus, Tell
+from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
+from ykactor.kubernetes.state import State
+
+#: The state is asked at least so often, so that what is idle is forgotten.
+TICK_S = 30.0
+#: A watch that has shown no sign of life for so long does not work.
+WATCH_LOST_S = 1.2 * WATCH_S + SILENCE_S + 10
+
+
+class Settings(Struct, frozen=True):
+    """How the adapter runs.
+
+    Attributes:
+        url, login: of the daemon.
+        rm_id: the id of this resource manager.
+        scheduler_name: the pods with this name are placed by the daemon.
+        namespace: of the ConfigMaps.
+        lease: None: this process always leads, with epoch 0.
+        qps: requests per second to the API server, unless a ConfigMap says another number.
+        identity: of this process.
+        now: the time for what other machines read.
+        say: called with sentences that people should read.
+    """
+
+    url: str
+    login: LoginOptions
+    rm_id: str
+    scheduler_name: str
+    namespace: str
+    lease: LeaseName | None
+    qps: int
+    identity: str
+    now: Callable[[], datetime]
+    say: Callable[[str], None]
+
+
+class Adapter:
+    """One replica of the adapter.
+
+    Attributes:
+        state: what it knows; read by metrics.
+        effects: of the present leadership; None if this replica does not lead.
+    """
+
+    def __init__(self, api: Api, settings: Settings, rng: random.Random) -> None:
+        self._api = api
+        self._settings = settings
+        self._rng = rng
+        self._arrived: list[Stimulus] = []
+        self._is_there = trio.Event()
+        self._session: KeptSession | None = None
+        self.state = State(settings.scheduler_name)
+        self.reflectors = [
+            Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)
+        ]
+        self.effects: Effects | None = None
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            SessionReplaced, RequestRefused: without a Lease, when the daemon does not let this process in any more.
+        """
+        async with trio.open_nursery() as nursery:
+            for reflector in self.reflectors:
+                nursery.start_soon(reflector.run)
+            nursery.start_soon(self._handle_all)
+            lease = self._settings.lease
+            if lease is None:
+                await self._serve(0)
+            else:
+                leader = Leader(self._api, lease, self._settings.now, self._settings.say, self._rng)
+                await leader.run(self._lead)
+
+    async def _lead(self, epoch: int) -> None:
+        """Lead until the Lease is lost, or another process has taken the place of this one at the daemon."""
+        try:
+            await self._serve(epoch)
+        except (SessionReplaced, RequestRefused) as error:
+            self._settings.say(f"the daemon serves another process: {error}")
+            await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
+
+    async def _serve(self, epoch: int) -> None:
+        settings = self._settings
+        pace = Pace(self.state.configuration.qps or settings.qps)
+        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng)
+        failure: Exception | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(effects.run)
+                try:
+                    async with keep_registered(
+                        settings.url,
+                        rm_id=settings.rm_id,
+                        answers_predicates=True,
+                        wants_scheduling_states=True,
+                        epoch=epoch,
+                        config=self.state.configuration.begin_registration,
+                        rng=self._rng,
+                        on_connection=settings.say,
+                        **settings.login,
+                    ) as session:
+                        self._session, self.effects = session, effects
+                        async for message in session:
+                            self._arrive(Heard(message))
+                except (SessionReplaced, RequestRefused) as error:
+                    failure = error  # raised below, outside the group of the nursery
+                nursery.cancel_scope.cancel()
+        finally:
+            self._session = self.effects = None
+            self._arrived = [each for each in self._arrived if not isinstance(each, Heard)]
+            self.state.stop()
+        if failure is not None:
+            raise failure
+
+    # ---- input and output of the state
+
+    def _arrive(self, stimulus: Stimulus) -> None:
+        self._arrived.append(stimulus)
+        self._is_there.set()
+
+    async def _handle_all(self) -> None:
+        while True:
+            with trio.move_on_after(TICK_S):
+                await self._is_there.wait()
+            self._is_there = trio.Event()
+            arrived, self._arrived = self._arrived, []
+            for effect in self.state.handle(arrived, trio.current_time()):
+                self._carry_out(effect)
+            await trio.lowlevel.checkpoint()
+
+    def _carry_out(self, effect: Effect) -> None:
+        """A replica that does not lead does nothing."""
+        if self._session is None or self.effects is None:
+            return
+        if isinstance(effect, Tell):
+            self._session.send(effect.request)
+        else:
+            self.effects.put(effect)
+
+    # ---- how it is
+
+    def problems(self) -> Iterator[str]:
+        """Sentences that say why it is not ready; none if it leads or waits, and sees what happens."""
+        now_s = trio.current_time()
+        for reflector in self.reflectors:
+            if reflector.alive_s is None:
+                yield f"{reflector.kind} are not listed yet"
+            elif now_s - reflector.alive_s > WATCH_LOST_S:
+                yield f"the watch of {reflector.kind} has shown no sign of life for {now_s - reflector.alive_s:.0f} s"
+
+
+def sources(namespace: str) -> list[Source]:
+    """The kinds of objects that are watched; ConfigMaps in this namespace only."""
+    return [
+        Source(Kind.NAMESPACES, "/api/v1/namespaces", model.Namespace),
+        Source(Kind.CONFIG_MAPS, f"/api/v1/namespaces/{namespace}/configmaps", model.ConfigMap),
+        Source(Kind.PRIORITY_CLASSES, "/apis/scheduling.k8s.io/v1/priorityclasses", model.PriorityClass),
+        Source(Kind.BUDGETS, "/apis/policy/v1/poddisruptionbudgets", model.PodDisruptionBudget, is_optional=True),
+        Source(Kind.NODES, "/api/v1/nodes", model.Node),
+        Source(Kind.PODS, "/api/v1/pods", model.Pod),
+    ]

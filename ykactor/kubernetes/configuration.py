@@ -1,0 +1,139 @@
+"""The ConfigMaps ``yunikorn-defaults`` and ``yunikorn-configs``: the queue file, and settings of the adapter."""
+
+from __future__ import annotations
+
+import binascii
+import zlib
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+
+from msgspec import structs
+
+from ykactor.kubernetes.gangs import PlaceholderSettings
+from ykactor.kubernetes.messages import Ref
+from ykactor.kubernetes.model import ConfigMap
+
+#: Later ones win.
+_NAMES = ("yunikorn-defaults", "yunikorn-configs")
+_QUEUES, _QUEUES_GZ = "queues.yaml", "queues.yaml.gz"
+_IMAGE, _USER = "service.placeholderImage", "service.placeholderRunAsUser"
+_GROUP, _FS_GROUP, _QPS = "service.placeholderRunAsGroup", "service.placeholderFsGroup", "kubernetes.qps"
+_KNOWN = frozenset({_QUEUES, _QUEUES_GZ, _IMAGE, _USER, _GROUP, _FS_GROUP, _QPS})
+#: Bytes of a queue file.
+TEXT_MAX = 16 << 20
+_NUMBER_MAX = 2**31 - 1
+
+
+class Configuration:
+    """The newest ConfigMaps and what they say together.
+
+    Attributes:
+        settings: how placeholder pods are made.
+        qps: requests per second to the API server; None if nothing is said.
+        in_flight: configurations that the daemon has not answered.
+    """
+
+    def __init__(self) -> None:
+        self._maps: dict[str, tuple[Ref, dict[str, str]]] = {}
+        self._sent = ""
+        self.settings = PlaceholderSettings()
+        self.qps: int | None = None
+        self.in_flight = 0
+
+    def take(self, name: str, found: ConfigMap | None) -> list[str]:
+        """A ConfigMap is new, has changed or is gone (None); returns complaints. Others than the two are ignored."""
+        if name not in _NAMES:
+            return []
+        complaints = list[str]()
+        if found is None:
+            self._maps.pop(name, None)
+        else:
+            self._maps[name] = Ref(found.metadata.namespace, name), _readable(found, complaints)
+        complaints += self._read_settings()
+        return complaints
+
+    def text(self) -> str:
+        """The queue file; "" if none is given, so that the daemon keeps its own."""
+        return self._value(_QUEUES)
+
+    def begin_registration(self) -> str:
+        """The queue file that a fresh registration brings."""
+        self.in_flight = 0
+        self._sent = self.text()
+        return self._sent
+
+    def begin_change(self) -> bool:
+        """True if the queue file is another one than the daemon was told last, and has to be sent now."""
+        text = self.text()
+        if not text or text == self._sent:
+            return False
+        self._sent = text
+        self.in_flight += 1
+        return True
+
+    def end_change(self) -> None:
+        """The daemon has answered a queue file."""
+        self.in_flight = max(0, self.in_flight - 1)
+
+    def ref(self, name: str) -> Ref:
+        """The ConfigMap of this name."""
+        return self._maps[name][0] if name in self._maps else Ref("", name)
+
+    def refs(self) -> Iterator[Ref]:
+        """The ConfigMaps that are known."""
+        return (ref for ref, _ in self._maps.values())
+
+    def source(self) -> str:
+        """The name of the ConfigMap that has the queue file."""
+        return next((name for name in reversed(_NAMES) if _QUEUES in self._maps.get(name, (None, {}))[1]), _NAMES[-1])
+
+    def _value(self, key: str) -> str:
+        return next((self._maps[name][1][key] for name in reversed(_NAMES) if key in self._maps.get(name, (None, {}))[1]), "")
+
+    def _read_settings(self) -> list[str]:
+        complaints: list[str] = []
+        numbers = {key: _number(key, self._value(key), complaints) for key in (_USER, _GROUP, _FS_GROUP, _QPS)}
+        default = PlaceholderSettings()
+        self.settings = structs.replace(
+            default,
+            image=self._value(_IMAGE) or default.image,
+            run_as_user=default.run_as_user if numbers[_USER] is None else numbers[_USER],
+            run_as_group=default.run_as_group if numbers[_GROUP] is None else numbers[_GROUP],
+            fs_group=default.fs_group if numbers[_FS_GROUP] is None else numbers[_FS_GROUP],
+        )
+        self.qps = numbers[_QPS] or None
+        return complaints
+
+
+def _number(key: str, text: str, complaints: list[str]) -> int | None:
+    if not text:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _NUMBER_MAX:
+        return int(text)
+    complaints.append(f"{key}: found {text[:40]!r}, expected a number up to {_NUMBER_MAX}")
+    return None
+
+
+def _readable(found: ConfigMap, complaints: list[str]) -> dict[str, str]:
+    """The known values of a ConfigMap, the queue file uncompressed; the names of others in one complaint."""
+    values = {key: value for key, value in found.data.items() if key in _KNOWN}
+    compressed: Mapping[str, str] = {**found.data, **found.binary_data}
+    if _QUEUES_GZ in compressed and _QUEUES not in values:
+        try:
+            values[_QUEUES] = _unpacked(compressed[_QUEUES_GZ])
+        except (binascii.Error, zlib.error, UnicodeDecodeError, ValueError) as error:
+            complaints.append(f"{_QUEUES_GZ}: {error}, expected a queue file that is compressed with gzip, in base64")
+    values.pop(_QUEUES_GZ, None)
+    others = sorted({*found.data, *found.binary_data} - _KNOWN)
+    if others:
+        complaints.append(f"settings without effect here: {', '.join(others)[:500]}")
+    return values
+
+
+def _unpacked(text: str) -> str:
+    """Raises ValueError beyond ``TEXT_MAX``."""
+    unpacking = zlib.decompressobj(wbits=31)
+    data = unpacking.decompress(b64decode(text, validate=True), TEXT_MAX + 1)
+    if len(data) > TEXT_MAX or not unpacking.eof:
+        raise ValueError(f"found more than {TEXT_MAX} bytes or a part of a file only")
+    return data.decode()

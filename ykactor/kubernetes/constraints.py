@@ -1,0 +1,161 @@
+"""Where a pod may run, apart from its requests: selectors, affinity to nodes, taints, and ports of the host.
+
+Pods with the same constraints are one predicate class: one answer for each node is enough for all of them (SC-120).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.kubernetes.model import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement, Toleration
+from ykactor.kubernetes.nodes import taints_of
+
+_NODE_NAME = "metadata.name"
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")
+
+
+class HostPort(Struct, frozen=True, order=True):
+    """A port of the node; an address of "" stands for all addresses."""
+
+    protocol: str
+    port: int
+    address: str
+
+    def conflicts(self, other: HostPort) -> bool:
+        """True if two pods cannot have these ports on one node."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return self.address == other.address or "" in (self.address, other.address)
+
+
+class Constraints(Struct, frozen=True):
+    """The constraints of a pod in a form that is equal for equal constraints.
+
+    Attributes:
+        labels: labels that the node has.
+        terms: the node meets one of them; None if it need not.
+        tolerations: of taints, without duplicates.
+        ports: ports of the host.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    terms: tuple[NodeSelectorTerm, ...] | None
+    tolerations: tuple[Toleration, ...]
+    ports: tuple[HostPort, ...]
+
+    def class_name(self) -> str:
+        """The predicate class: equal for equal constraints, also in another process."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:32]
+
+
+def constraints_of(pod: Pod) -> Constraints:
+    """The constraints of a pod."""
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
+    tolerations = {msgspec.json.encode(each): each for each in spec.tolerations}
+    return Constraints(
+        labels=tuple(sorted(spec.node_selector.items())),
+        terms=None if affinity is None else _terms(affinity),
+        tolerations=tuple(tolerations[text] for text in sorted(tolerations)),
+        ports=ports_of(pod),
+    )
+
+
+def _terms(selector: NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    terms = {msgspec.json.encode(each): each for each in selector.node_selector_terms}
+    return tuple(terms[text] for text in sorted(terms))
+
+
+def ports_of(pod: Pod) -> tuple[HostPort, ...]:
+    """The ports of the host that a pod takes, those of its sidecars included."""
+    sidecars = (each for each in pod.spec.init_containers if each.restart_policy == "Always")
+    found = {
+        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip in _EVERY_ADDRESS else port.host_ip)
+        for container in (*pod.spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port
+    }
+    return tuple(sorted(found))
+
+
+def required_node(pod: Pod) -> str:
+    """The only node that a pod may run on, as a DaemonSet says it; "" if there may be several."""
+    terms = constraints_of(pod).terms
+    if terms is None or len(terms) != 1:
+        return ""
+    names = [each for each in terms[0].match_fields if each.key == _NODE_NAME and each.operator == "In" and len(each.values) == 1]
+    return names[0].values[0] if names else ""
+
+
+def refusal(constraints: Constraints, node: Node, taken: Collection[HostPort] = ()) -> str:
+    """The reason why a node cannot take pods with these constraints; "" if it can.
+
+    Args:
+        taken: the ports that pods on the node have.
+    """
+    labels = node.metadata.labels
+    for name, value in constraints.labels:
+        if labels.get(name) != value:
+            return f"node selector {name}={value} does not match"
+    if constraints.terms is not None and not any(_meets(term, node) for term in constraints.terms):
+        return "required node affinity does not match"
+    for taint in taints_of(node):
+        if not any(tolerates(toleration, taint.key, taint.value, taint.effect) for toleration in constraints.tolerations):
+            value = f"={taint.value}" if taint.value else ""
+            return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+    for port in constraints.ports:
+        if any(port.conflicts(other) for other in taken):
+            return f"host port {port.port}/{port.protocol} is taken"
+    return ""
+
+
+def tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool:
+    """True if a toleration matches a taint."""
+    if toleration.effect not in ("", effect):
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == value
+
+
+def _meets(term: NodeSelectorTerm, node: Node) -> bool:
+    """True if a node meets all requirements of a term; an empty term matches nothing."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {_NODE_NAME: node.metadata.name}
+    in_labels = all(satisfies(each, node.metadata.labels) for each in term.match_expressions)
+    return in_labels and all(satisfies(each, fields) for each in term.match_fields)
+
+
+def satisfies(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """True if labels meet a requirement of a selector; an unknown operator is met by none."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement.operator, value, requirement.values)
+    return False
+
+
+def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    """True if both numbers can be read, and the label is above (Gt) or below (Lt) the other one."""
+    if value is None or len(values) != 1:
+        return False
+    try:
+        left, right = int(value), int(values[0])
+    except ValueError:
+        return False
+    return left > right if operator == "Gt" else left < right

@@ -1,0 +1,196 @@
+"""One of several replicas leads: the holder of a Lease, with a number that is higher for each takeover."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from ykactor.kubernetes.api import Api, ApiError
+from ykactor.kubernetes.model import Lease
+
+DURATION_S, RENEW_S = 15, 5.0
+#: A leader that could not renew for this part of the duration stops before another one may begin.
+_TRUST = 2 / 3
+#: The annotation with the number of the newest takeover.
+EPOCH = "ykactor.io/epoch"
+
+
+class LeaseName(Struct, frozen=True):
+    """The Lease, and who wants it."""
+
+    namespace: str
+    name: str
+    identity: str
+
+    @property
+    def path(self) -> str:
+        """Of all leases of the namespace."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+
+class Leader:
+    """Takes and renews the Lease.
+
+    Args:
+        now: the time for the Lease, which other machines read; they never compare it with their own clocks.
+        say: called with a sentence when it begins and ends to lead.
+
+    Attributes:
+        leads: True while it holds the Lease.
+    """
+
+    def __init__(
+        self, api: Api, name: LeaseName, now: Callable[[], datetime], say: Callable[[str], None], rng: random.Random
+    ) -> None:
+        self._api = api
+        self._name = name
+        self._now = now
+        self._say = say
+        self._rng = rng
+        #: What the Lease said when it was last seen to change, and when that was.
+        self._seen: tuple[str, str] | None = None
+        self._seen_s = 0.0
+        self.leads = False
+
+    async def run(self, lead: Callable[[int], Awaitable[None]]) -> None:
+        """Wait for the Lease, and lead while it is held, again and again.
+
+        Args:
+            lead: called with the epoch; cancelled when the Lease is lost. The Lease is released when it returns.
+        """
+        while True:
+            held = await self._acquire()
+            self._say(f"leads with epoch {held.epoch}")
+            async with trio.open_nursery() as nursery:
+                self.leads = True
+                nursery.start_soon(self._renew, held, nursery.cancel_scope)
+                try:
+                    await lead(held.epoch)
+                finally:
+                    self.leads = False
+                    with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
+                        await self._release(held)
+                nursery.cancel_scope.cancel()
+            self._say("does not lead any more")
+
+    async def _acquire(self) -> _Held:
+        while True:
+            try:
+                held = await self._try()
+            except ApiError as error:
+                held = None
+                self._say(f"the Lease {self._name.name} cannot be had: {error}")
+            if held is not None:
+                return held
+            await trio.sleep(RENEW_S * self._rng.uniform(0.8, 1.2))
+
+    async def _try(self) -> _Held | None:
+        """Take the Lease if nobody holds it, or its holder has not renewed it for its duration."""
+        lease = await self._read()
+        now_s = trio.current_time()
+        if lease is not None and not self._has_run_out(lease, now_s):
+            return None
+        before = 0 if lease is None else _epoch_of(lease)
+        held = _Held(max(before + 1, int(self._now().timestamp())), self._now(), now_s)
+        return held if await self._write(held, lease) else None
+
+    def _has_run_out(self, lease: Lease, now_s: float) -> bool:
+        spec = lease.spec
+        if not spec.holder_identity or spec.holder_identity == self._name.identity:
+            return True
+        seen = spec.holder_identity, spec.renew_time or ""
+        if seen != self._seen:
+            self._seen, self._seen_s = seen, now_s
+        return now_s - self._seen_s >= (spec.lease_duration_seconds or DURATION_S)
+
+    async def _renew(self, held: _Held, scope: trio.CancelScope) -> None:
+        """Renew until that fails for too long, or another one holds the Lease."""
+        while True:
+            await trio.sleep(RENEW_S if trio.current_time() - held.renewed_s < RENEW_S else 1.0)
+            began_s = trio.current_time()
+            try:
+                with trio.move_on_after(RENEW_S):
+                    lease = await self._read()
+                    is_other = lease is not None and lease.spec.holder_identity not in (self._name.identity, "", None)
+                    if is_other or not await self._write(held, lease):
+                        self._say("another one holds the Lease")
+                        scope.cancel()
+                        return
+                    held.renewed_s = began_s
+            except ApiError:
+                pass
+            if trio.current_time() - held.renewed_s >= DURATION_S * _TRUST:
+                self._say(f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s")
+                scope.cancel()
+                return
+
+    async def _release(self, held: _Held) -> None:
+        try:
+            lease = await self._read()
+            if lease is not None and lease.spec.holder_identity == self._name.identity:
+                await self._write(held, lease, identity="")
+        except ApiError:
+            pass  # it runs out
+
+    async def _read(self) -> Lease | None:
+        try:
+            body = await self._api.request("GET", f"{self._name.path}/{self._name.name}")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        return msgspec.json.decode(body, type=Lease)
+
+    async def _write(self, held: _Held, lease: Lease | None, identity: str | None = None) -> bool:
+        """Write the Lease over what was read; False if it has changed meanwhile."""
+        body = self._body(held, lease, self._name.identity if identity is None else identity)
+        try:
+            if lease is None:
+                await self._api.request("POST", self._name.path, body)
+            else:
+                await self._api.request("PUT", f"{self._name.path}/{self._name.name}", body)
+        except ApiError as error:
+            if error.status == 409:
+                return False
+            raise
+        return True
+
+    def _body(self, held: _Held, lease: Lease | None, identity: str) -> dict[str, Any]:
+        is_other = lease is None or lease.spec.holder_identity != identity
+        transitions = (lease.spec.lease_transitions or 0 if lease is not None else 0) + (1 if is_other and identity else 0)
+        annotations = {EPOCH: str(held.epoch)}
+        meta: dict[str, Any] = {"name": self._name.name, "namespace": self._name.namespace, "annotations": annotations}
+        if lease is not None:
+            meta["resourceVersion"] = lease.metadata.resource_version
+        spec = {
+            "holderIdentity": identity,
+            "leaseDurationSeconds": DURATION_S,
+            "acquireTime": _micro(held.acquired),
+            "renewTime": _micro(self._now()),
+            "leaseTransitions": transitions,
+        }
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
+
+
+class _Held(Struct):
+    """The Lease while it is held; ``renewed_s`` is when its last renewal began."""
+
+    epoch: int
+    acquired: datetime
+    renewed_s: float
+
+
+def _epoch_of(lease: Lease) -> int:
+    text = lease.metadata.annotations.get(EPOCH, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _micro(time: datetime) -> str:
+    """A time as the server wants it, always with a fraction."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,176 @@
+"""What the state is told (stimuli), and what it wants done (effects)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from ykactor.client import Refusal
+from ykactor.kubernetes.model import Object
+from ykactor.wire.si import messages as si
+
+
+class Kind(StrEnum):
+    """Kinds of objects that are watched."""
+
+    NAMESPACES = "namespaces"
+    CONFIG_MAPS = "configmaps"
+    PRIORITY_CLASSES = "priorityclasses"
+    BUDGETS = "poddisruptionbudgets"
+    POD_GROUPS = "podgroups"
+    NODES = "nodes"
+    PODS = "pods"
+
+
+class Ref(NamedTuple):
+    """A namespaced object, or one of the cluster (``namespace`` is "")."""
+
+    namespace: str
+    name: str
+
+
+# ---- stimuli
+
+
+class Listed(NamedTuple):
+    """All objects of a kind, with the names of those that cannot be read; what was known before and is not among them is gone."""
+
+    kind: Kind
+    objects: Sequence[Object]
+    unreadable: Sequence[Ref] = ()
+
+
+class Changed(NamedTuple):
+    """An object is new or has changed."""
+
+    kind: Kind
+    object: Object
+
+
+class Gone(NamedTuple):
+    """An object was deleted; ``uid`` is that of the deleted one."""
+
+    kind: Kind
+    ref: Ref
+    uid: str
+
+
+class Unreadable(NamedTuple):
+    """An object cannot be read; it stays as it was known before, if it was."""
+
+    kind: Kind
+    ref: Ref
+    uid: str
+    reason: str
+
+
+class Heard(NamedTuple):
+    """A message of the daemon. ``RegisterResourceManagerResponse`` says that the daemon has to be told everything."""
+
+    message: si.Response | Refusal
+
+
+class BindOutcome(StrEnum):
+    """How a bind has ended."""
+
+    DONE = "done"
+    #: The pod is gone, being deleted, or another one of the same name.
+    GONE = "gone"
+    #: Bound already to ``node`` of the result.
+    TAKEN = "taken"
+    #: The pod has scheduling gates.
+    GATED = "gated"
+    #: Every attempt has failed.
+    FAILED = "failed"
+
+
+class BindEnded(NamedTuple):
+    """The result of ``Bind``; ``node`` is where the pod is bound, if that is known."""
+
+    key: str
+    outcome: BindOutcome
+    node: str = ""
+    reason: str = ""
+
+
+class CreateEnded(NamedTuple):
+    """The result of ``CreatePlaceholder``; ``reason`` says why the pod could not be created, "" if it was."""
+
+    application_id: str
+    ref: Ref
+    reason: str = ""
+
+
+Stimulus = Listed | Changed | Gone | Unreadable | Heard | BindEnded | CreateEnded
+
+
+# ---- effects
+
+
+class Tell(NamedTuple):
+    """Send a request to the daemon."""
+
+    request: si.WorkRequest
+
+
+class Bind(NamedTuple):
+    """Bind a pod to a node; answered by ``BindEnded``."""
+
+    key: str
+    ref: Ref
+    uid: str
+    node: str
+
+
+class DeletePod(NamedTuple):
+    """Delete a pod with its own grace, if it still has this uid."""
+
+    ref: Ref
+    uid: str
+
+
+class CreatePlaceholder(NamedTuple):
+    """Create a placeholder pod; answered by ``CreateEnded``."""
+
+    application_id: str
+    ref: Ref
+    body: Mapping[str, Any]
+
+
+class FailPod(NamedTuple):
+    """Set the phase of a pod that never ran to Failed."""
+
+    ref: Ref
+    uid: str
+    reason: str
+    message: str
+
+
+class SetCondition(NamedTuple):
+    """Set the condition PodScheduled of a waiting pod to False; a later one for the same pod replaces it while it waits."""
+
+    ref: Ref
+    uid: str
+    reason: str
+    message: str
+
+
+class Event(NamedTuple):
+    """Write an Event about an object.
+
+    Attributes:
+        kind: ``Pod``, ``Namespace``, ``ConfigMap``, ``Node`` or ``PodGroup``.
+        is_warning: of the type Warning, else Normal.
+    """
+
+    kind: str
+    ref: Ref
+    uid: str
+    reason: str
+    action: str
+    note: str
+    is_warning: bool = True
+
+
+Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | Event

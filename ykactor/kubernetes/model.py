@@ -1,0 +1,323 @@
+"""The objects of the API server, with just the fields that the adapter reads: unknown ones are ignored, absent ones default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Raw, Struct, field
+
+
+class Part(Struct, rename="camel", frozen=True, gc=False):
+    """A struct inside an object."""
+
+
+class OwnerReference(Part, frozen=True):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+
+
+class ObjectMeta(Part, frozen=True):
+    """``deletion_timestamp`` is set while the object is being deleted; a finalizer may keep it for ever."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner_references: Sequence[OwnerReference] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Object(Struct, rename="camel", frozen=True, gc=False):
+    """Any object of the API server."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+# ---- constraints of nodes and pods
+
+
+class Requirement(Part, frozen=True):
+    """``key operator values`` of a node selector or a label selector."""
+
+    key: str
+    operator: str
+    values: Sequence[str] = ()
+
+
+class NodeSelectorTerm(Part, frozen=True):
+    match_expressions: Sequence[Requirement] = ()
+    match_fields: Sequence[Requirement] = ()
+
+
+class NodeSelector(Part, frozen=True):
+    node_selector_terms: Sequence[NodeSelectorTerm] = ()
+
+
+class NodeAffinity(Part, frozen=True):
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: Sequence[Raw] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class LabelSelector(Part, frozen=True):
+    match_labels: Mapping[str, str] = {}
+    match_expressions: Sequence[Requirement] = ()
+
+
+class PodAffinityTerm(Part, frozen=True):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: Sequence[str] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: Sequence[str] = ()
+    mismatch_label_keys: Sequence[str] = ()
+
+
+class PodAffinity(Part, frozen=True):
+    """Terms for or against nodes near other pods."""
+
+    required: Sequence[PodAffinityTerm] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: Sequence[Raw] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(Part, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Part, frozen=True):
+    """An empty ``key`` tolerates every key, an empty ``effect`` every effect."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class TopologySpreadConstraint(Part, frozen=True):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: Sequence[str] = ()
+
+
+# ---- pods
+
+
+class ResourceRequirements(Part, frozen=True):
+    requests: Mapping[str, str] = {}
+    claims: Sequence[Raw] = ()
+
+
+class ContainerPort(Part, frozen=True):
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = field(default="", name="hostIP")
+
+
+class Container(Part, frozen=True):
+    """``restart_policy`` is ``Always`` for a sidecar, which is among the init containers."""
+
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: Sequence[ContainerPort] = ()
+    restart_policy: str = ""
+
+
+class ClaimSource(Part, frozen=True):
+    claim_name: str = ""
+
+
+class Volume(Part, frozen=True):
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Raw | None = None
+
+
+class LocalReference(Part, frozen=True):
+    name: str = ""
+
+
+class SchedulingGroup(Part, frozen=True):
+    pod_group_name: str | None = None
+
+
+class PodSpec(Part, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int = 0
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    host_network: bool = False
+    service_account_name: str = ""
+    termination_grace_period_seconds: int | None = None
+    containers: Sequence[Container] = ()
+    init_containers: Sequence[Container] = ()
+    overhead: Mapping[str, str] = {}
+    resources: ResourceRequirements = ResourceRequirements()
+    node_selector: Mapping[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: Sequence[Toleration] = ()
+    topology_spread_constraints: Sequence[TopologySpreadConstraint] = ()
+    scheduling_gates: Sequence[LocalReference] = ()
+    scheduling_group: SchedulingGroup | None = None
+    volumes: Sequence[Volume] = ()
+    resource_claims: Sequence[Raw] = ()
+    image_pull_secrets: Sequence[LocalReference] = ()
+
+
+class Condition(Part, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStatus(Part, frozen=True):
+    name: str = ""
+    allocated_resources: Mapping[str, str] = {}
+    resources: ResourceRequirements | None = None
+
+
+class PodStatus(Part, frozen=True):
+    phase: str = ""
+    conditions: Sequence[Condition] = ()
+    container_statuses: Sequence[ContainerStatus] = ()
+    init_container_statuses: Sequence[ContainerStatus] = ()
+    nominated_node_name: str = ""
+
+
+class Pod(Object, frozen=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+# ---- nodes
+
+
+class Taint(Part, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Part, frozen=True):
+    unschedulable: bool = False
+    taints: Sequence[Taint] = ()
+
+
+class NodeStatus(Part, frozen=True):
+    allocatable: Mapping[str, str] = {}
+
+
+class Node(Object, frozen=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+# ---- what says more about pods
+
+
+class Namespace(Object, frozen=True):
+    """Quotas and the parent queue are in its annotations."""
+
+
+class ConfigMap(Object, frozen=True):
+    data: Mapping[str, str] = {}
+    binary_data: Mapping[str, str] = {}
+
+
+class PriorityClass(Object, frozen=True):
+    """Whether its pods may be preempted is in its annotations."""
+
+
+class DisruptionBudgetSpec(Part, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class DisruptionBudgetStatus(Part, frozen=True):
+    disruptions_allowed: int = 0
+
+
+class PodDisruptionBudget(Object, frozen=True):
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+    status: DisruptionBudgetStatus = DisruptionBudgetStatus()
+
+
+class GangPolicy(Part, frozen=True):
+    min_count: int = 1
+
+
+class GroupPolicy(Part, frozen=True):
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(Part, frozen=True):
+    scheduling_policy: GroupPolicy = GroupPolicy()
+
+
+class PodGroupStatus(Part, frozen=True):
+    conditions: Sequence[Condition] = ()
+
+
+class PodGroup(Object, frozen=True):
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class LeaseSpec(Part, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True):
+    spec: LeaseSpec = LeaseSpec()
+
+
+# ---- what the server answers
+
+
+class ListMeta(Part, frozen=True):
+    """``continue_`` names the next page; empty in the last one."""
+
+    resource_version: str = ""
+    continue_: str = field(default="", name="continue")
+
+
+class Page(Struct, rename="camel", frozen=True):
+    """A page of a list, whose items are read one by one."""
+
+    metadata: ListMeta = ListMeta()
+    items: Sequence[Raw] = ()
+
+
+class StatusDetails(Part, frozen=True):
+    retry_after_seconds: int = 0
+
+
+class Status(Struct, rename="camel", frozen=True, gc=False):
+    """The body of an error, and the object of a watch event of the type ERROR."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class WatchEvent(Struct, frozen=True):
+    """``type`` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+
+    type: str
+    object: Raw

@@ -1,0 +1,55 @@
+"""What one call of the state tells the daemon, in few requests and in the order in which the daemon needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from ykactor.kubernetes.messages import Tell
+from ykactor.wire.si import messages as si
+
+#: Entries of one request.
+ENTRIES_MAX = 3000
+
+T = TypeVar("T")
+
+
+class Outgoing:
+    """Entries for the daemon: nodes, answers about them, applications, what has ended, what is asked for, opened nodes.
+
+    Nodes come first, so that what runs there is accepted. Answers come before asks, so that the daemon has no questions.
+    Nodes are opened last, so that nothing is placed before everything is known.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[si.NodeInfo] = []
+        self.forgotten: list[si.PredicateScope] = []
+        self.answers: list[si.PredicateAnswer] = []
+        self.quotas: list[si.SetQueueQuotas] = []
+        self.applications: list[si.AddApplicationRequest] = []
+        self.releases: list[si.AllocationRelease] = []
+        self.allocations: list[si.Allocation] = []
+        self.openings: list[si.NodeInfo] = []
+
+    def requests(self) -> Iterator[Tell]:
+        """The entries as requests."""
+        for nodes in _parts(self.nodes):
+            yield Tell(si.NodeRequest(nodes=nodes))
+        for scopes in _parts(self.forgotten):
+            yield Tell(si.PredicatesResponse(forget=scopes))
+        for answers in _parts(self.answers):
+            yield Tell(si.PredicatesResponse(answers=answers))
+        yield from map(Tell, self.quotas)
+        for applications in _parts(self.applications):
+            yield Tell(si.ApplicationRequest(new=applications))
+        for releases in _parts(self.releases):
+            yield Tell(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases)))
+        for allocations in _parts(self.allocations):
+            yield Tell(si.AllocationRequest(allocations=allocations))
+        for openings in _parts(self.openings):
+            yield Tell(si.NodeRequest(nodes=openings))
+
+
+def _parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(entries), ENTRIES_MAX):
+        yield entries[start : start + ENTRIES_MAX]

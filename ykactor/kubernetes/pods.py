@@ -1,0 +1,160 @@
+"""Pods as asks and allocations: what they want, whose they are, and how they are called."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.kubernetes import quantities
+from ykactor.kubernetes.model import Container, ContainerStatus, Pod
+from ykactor.wire.si import messages as si
+
+#: Characters of a pod's uid in its allocation key: pods of one name follow each other.
+_UID_PART = 8
+_ENDED = ("Succeeded", "Failed")
+APP_LABEL, _APP_OLD_LABEL, _APP_SPARK_LABEL = "yunikorn.apache.org/app-id", "applicationId", "spark-app-selector"
+QUEUE_LABEL, _QUEUE_OLD_LABEL = "yunikorn.apache.org/queue", "queue"
+USER_ANNOTATION = "yunikorn.apache.org/user.info"
+ALLOW_PREEMPTION = "yunikorn.apache.org/allow-preemption"
+
+Amounts = dict[str, int]
+
+
+def key_of(pod: Pod) -> str:
+    """The allocation key: ``NAMESPACE.NAME-UID8``."""
+    return f"{pod.metadata.namespace}.{pod.metadata.name}-{pod.metadata.uid[:_UID_PART]}"
+
+
+def has_ended(pod: Pod) -> bool:
+    """True if no container of the pod runs any more."""
+    return pod.status.phase in _ENDED
+
+
+def created_s(pod: Pod) -> int:
+    """The creation time in Unix seconds; 0 if the server has not said it."""
+    try:
+        return calendar.timegm(time.strptime(pod.metadata.creation_timestamp or "", "%Y-%m-%dT%H:%M:%SZ"))
+    except ValueError:
+        return 0
+
+
+# ---- what it wants
+
+
+def requests_of(pod: Pod) -> Amounts:
+    """The amounts that the scheduler counts for a pod, in base units, with ``pods: 1``.
+
+    The larger of all containers and sidecars together and of each init step with the sidecars before it; requests of the pod as a
+    whole override this; overhead is added.
+
+    Raises:
+        QuantityError: a quantity cannot be read.
+    """
+    is_refused = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
+    statuses = {each.name: each for each in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
+
+    def of(container: Container) -> Amounts:
+        return _of_container(container, statuses.get(container.name), is_refused=is_refused)
+
+    steps, sidecars = _of_init_containers(pod.spec.init_containers, of)
+    total = _sum([*map(of, pod.spec.containers), sidecars])
+    for name, amount in steps.items():
+        total[name] = max(amount, total.get(name, 0))
+    total.update(quantities.amounts(pod.spec.resources.requests, up=True))
+    total = _sum([total, quantities.amounts(pod.spec.overhead, up=True)])
+    return total | {"pods": 1}
+
+
+def _of_init_containers(containers: Iterable[Container], of: Callable[[Container], Amounts]) -> tuple[Amounts, Amounts]:
+    """Returns the most that one init step needs with the sidecars before it, and the sum of the sidecars."""
+    most, sidecars = Amounts(), Amounts()
+    for container in containers:
+        if container.restart_policy == "Always":
+            sidecars = step = _sum([sidecars, of(container)])
+        else:
+            step = _sum([sidecars, of(container)])
+        for name, amount in step.items():
+            most[name] = max(amount, most.get(name, 0))
+    return most, sidecars
+
+
+def _of_container(container: Container, status: ContainerStatus | None, *, is_refused: bool) -> Amounts:
+    """The requests of a container: while it is resized the largest of what is wanted, promised and given.
+
+    Args:
+        is_refused: the node has refused the resize for good, so only what is promised and given counts.
+    """
+    wanted = quantities.amounts(container.resources.requests, up=True)
+    given = [] if status is None else [status.allocated_resources, *([status.resources.requests] if status.resources else [])]
+    counted = [quantities.amounts(each, up=True) for each in given]
+    if not (is_refused and any(counted)):
+        counted.append(wanted)
+    names = {name for each in counted for name in each}
+    return {name: max(each.get(name, 0) for each in counted) for name in names}
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> Amounts:
+    total = Amounts()
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+# ---- whose it is
+
+
+class Names(Struct, frozen=True):
+    """Names that a pod gives, with a complaint if it gives two different ones."""
+
+    name: str
+    complaint: str = ""
+
+
+def application_of(pod: Pod) -> Names:
+    """The application of a pod; pods without one share one for each namespace."""
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    given = [labels.get(APP_LABEL), annotations.get(APP_LABEL), labels.get(_APP_OLD_LABEL), labels.get(_APP_SPARK_LABEL)]
+    return _first(given, "application", f"yunikorn-{pod.metadata.namespace}-autogen")
+
+
+def queue_of(pod: Pod) -> Names:
+    """The queue that a pod names; empty if it names none."""
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    return _first([labels.get(QUEUE_LABEL), annotations.get(QUEUE_LABEL), labels.get(_QUEUE_OLD_LABEL)], "queue", "")
+
+
+def _first(given: Iterable[str | None], what: str, default: str) -> Names:
+    names = list(dict.fromkeys(name for name in given if name))
+    if len(names) < 2:
+        return Names(names[0] if names else default)
+    others = ", ".join(names[1:])
+    return Names(names[0], f"found different names of its {what}: {names[0]} is used, {others} is not")
+
+
+#: The user of pods whose submitter is not known.
+NOBODY = si.UserGroupInformation(user="nobody", groups=["nobody"])
+
+
+class _User(Struct):
+    user: str = ""
+    groups: list[str] = []
+
+
+def user_of(pod: Pod) -> tuple[si.UserGroupInformation, str]:
+    """The user who submitted a pod, and a complaint; ``nobody`` if the annotation is absent or cannot be read."""
+    text = pod.metadata.annotations.get(USER_ANNOTATION, "")
+    if not text:
+        return NOBODY, ""
+    try:
+        found = msgspec.json.decode(text, type=_User)
+    except (msgspec.DecodeError, RecursionError) as error:
+        complaint = f"annotation {USER_ANNOTATION}: {error}, expected JSON with user and groups: its user is nobody"
+        return NOBODY, complaint
+    if not found.user:
+        return NOBODY, f"annotation {USER_ANNOTATION}: found no user: its user is nobody"
+    return si.UserGroupInformation(user=found.user, groups=found.groups), ""

@@ -1,0 +1,116 @@
+"""What the adapter knows of each pod, node and application, and what it has told the daemon of them."""
+
+from __future__ import annotations
+
+from ykactor.kubernetes import pods
+from ykactor.kubernetes.constraints import HostPort, ports_of
+from ykactor.kubernetes.gangs import Gang
+from ykactor.kubernetes.messages import Ref
+from ykactor.kubernetes.model import Node, Pod
+from ykactor.kubernetes.nodes import Offer
+from ykactor.kubernetes.quantities import QuantityError
+from ykactor.wire.si import messages as si
+
+
+class PodRecord:
+    """A pod.
+
+    Attributes:
+        pod: as the API server has it now.
+        size: what it counts for, in base units; empty if that cannot be read.
+        complaint: why its size cannot be read.
+        class_name: its predicate class; "" for a pod of another scheduler.
+        told: what the daemon knows of it; None for nothing.
+        node: where the scheduler has placed it, before the API server says so; "" if it has not.
+        is_binding: True while its bind has not ended.
+        is_bound: True if the API server has bound it, also before the watch shows it.
+        termination: the type of a release that the scheduler has started; "" if it has not.
+        is_refused: the daemon has rejected its application, or it was failed: it is not asked for again.
+        is_gated: a bind has found scheduling gates that no event has shown yet.
+    """
+
+    __slots__ = (
+        "class_name",
+        "complaint",
+        "is_binding",
+        "is_bound",
+        "is_gated",
+        "is_refused",
+        "key",
+        "node",
+        "pod",
+        "ports",
+        "size",
+        "termination",
+        "told",
+    )
+
+    def __init__(self, pod: Pod) -> None:
+        self.key = pods.key_of(pod)
+        self.told: si.Allocation | None = None
+        self.node = ""
+        self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
+        self.termination = ""
+        self.class_name = ""
+        self.update(pod)
+
+    def update(self, pod: Pod) -> None:
+        """The pod has changed."""
+        self.pod = pod
+        self.is_gated = False
+        self.ports: tuple[HostPort, ...] = ports_of(pod)
+        self.complaint = ""
+        try:
+            self.size = pods.requests_of(pod)
+        except QuantityError as error:
+            self.size, self.complaint = {}, str(error)
+
+    @property
+    def ref(self) -> Ref:
+        """Its namespace and name."""
+        return Ref(self.pod.metadata.namespace, self.pod.metadata.name)
+
+    @property
+    def place(self) -> str:
+        """The node where it runs or is to run; "" while it waits."""
+        return self.pod.spec.node_name or self.node
+
+
+class NodeRecord:
+    """A node.
+
+    Attributes:
+        offer: what it offers; None if that cannot be read.
+        told: what the daemon knows of it; None for nothing.
+    """
+
+    __slots__ = ("node", "offer", "told")
+
+    def __init__(self, node: Node, offer: Offer | None) -> None:
+        self.node = node
+        self.offer = offer
+        self.told: Offer | None = None
+
+
+class ApplicationRecord:
+    """An application: pods with one application name.
+
+    Attributes:
+        keys: its pods, in the order of their arrival.
+        is_told: True if the daemon knows it.
+        state: as the daemon says it; "" before.
+        queue: the leaf where it was placed; "" before.
+        gang: of the first pod; None if it is no gang.
+        is_started: its gang has all its room, or is over: real pods are asked for.
+    """
+
+    __slots__ = ("first", "gang", "is_started", "is_told", "keys", "name", "namespace", "placeholders_made", "queue", "state")
+
+    def __init__(self, name: str, first: PodRecord) -> None:
+        self.name = name
+        self.first = first.key
+        self.namespace = first.pod.metadata.namespace
+        self.keys: dict[str, None] = {}
+        self.is_told = self.is_started = self.placeholders_made = False
+        self.state = self.queue = ""
+        self.gang: Gang | None = None

@@ -1,0 +1,209 @@
+"""Keeps the state in step with the objects of one kind: lists and watches them, and lists again after it has missed something."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import msgspec
+import trio
+from msgspec import Raw, Struct
+
+from ykactor.kubernetes.api import Api, ApiError
+from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
+from ykactor.kubernetes.model import Object, ObjectMeta, Page, Status, WatchEvent
+
+#: Objects in one page of a list.
+PAGE_SIZE = 500
+#: A watch ends after about so many seconds, and is opened again from where it was: then it is known to work.
+WATCH_S = 50
+#: The server says nothing for so long beyond that: the connection is lost.
+SILENCE_S = 20.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
+#: 403 of a server that has not loaded its roles yet is told after this time.
+FORBIDDEN_S = 60.0
+_GONE = 410
+
+
+class Source(Struct, frozen=True):
+    """A kind of objects.
+
+    Attributes:
+        path: of the list, such as ``/api/v1/pods``.
+        type: what is read of each object.
+        query: further parameters, such as a selector.
+        is_optional: a server that does not have this kind (404) has none of them.
+    """
+
+    kind: Kind
+    path: str
+    type: type[Object]
+    query: dict[str, str] = {}
+    is_optional: bool = False
+
+
+class _Missed(Exception):
+    """Events were missed: the kind has to be listed again."""
+
+
+class Reflector:
+    """Lists and watches one kind for ever.
+
+    Args:
+        tell: called with what has happened.
+        say: called with a sentence that people should read.
+
+    Attributes:
+        kind: of the objects.
+        alive_s: when the server has last shown that the watch works, on the clock of trio; None: not yet.
+        lists: how often it has listed.
+    """
+
+    def __init__(
+        self, api: Api, source: Source, tell: Callable[[Stimulus], None], say: Callable[[str], None], rng: random.Random
+    ) -> None:
+        self._api = api
+        self._source = source
+        self.kind = source.kind
+        self._tell = tell
+        self._say = say
+        self._rng = rng
+        self._events = msgspec.json.Decoder(WatchEvent)
+        self._objects = msgspec.json.Decoder(source.type)
+        self._version = ""
+        self.alive_s: float | None = None
+        self.lists = 0
+        self._forbidden_since_s: float | None = None
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        attempt = 0
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                attempt = 0
+            except _Missed:
+                self._version = ""
+            except ApiError as error:
+                if error.status == 404 and self._source.is_optional:
+                    self._none_there()
+                elif error.status == _GONE:
+                    self._version = ""
+                attempt += 1
+                self._complain(error)
+                await trio.sleep(max(error.retry_after_s, self._pause_s(attempt)))
+
+    def _pause_s(self, attempt: int) -> float:
+        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 16)) * self._rng.uniform(0.5, 1)
+
+    def _complain(self, error: ApiError) -> None:
+        """A server that starts refuses whom it knows, so only a refusal that lasts is told."""
+        if error.status not in (401, 403):
+            self._forbidden_since_s = None
+            return
+        now_s = trio.current_time()
+        if self._forbidden_since_s is None:
+            self._forbidden_since_s = now_s
+        elif now_s - self._forbidden_since_s >= FORBIDDEN_S:
+            self._forbidden_since_s = now_s
+            self._say(f"{self._source.kind} cannot be read: {error}")
+
+    # ---- lists
+
+    async def _list(self) -> None:
+        objects, unreadable, continues = list[Object](), list[Unreadable](), ""
+        while True:
+            query = {**self._source.query, "limit": str(PAGE_SIZE), **({"continue": continues} if continues else {})}
+            try:
+                body = await self._api.request("GET", f"{self._source.path}?{urlencode(query)}")
+            except ApiError as error:
+                if error.status == _GONE and continues:
+                    raise _Missed from None  # the pages do not belong together any more
+                raise
+            page = msgspec.json.decode(body, type=Page)
+            for item in page.items:
+                self._read(item, objects, unreadable)
+            continues = page.metadata.continue_
+            if not continues:
+                break
+        self.lists += 1
+        self._version = page.metadata.resource_version
+        self._show_life()
+        self._tell(Listed(self._source.kind, objects, [each.ref for each in unreadable]))
+        for each in unreadable:
+            self._tell(each)
+
+    def _none_there(self) -> None:
+        if self.alive_s is None:
+            self._tell(Listed(self._source.kind, [], []))
+        self._show_life()
+
+    def _read(self, item: Raw, objects: list[Object], unreadable: list[Unreadable]) -> None:
+        try:
+            objects.append(self._objects.decode(item))
+        except (msgspec.DecodeError, RecursionError) as error:
+            found = self._unreadable(item, error)
+            if found is not None:
+                unreadable.append(found)
+
+    def _unreadable(self, item: Raw, error: Exception) -> Unreadable | None:
+        try:
+            meta = msgspec.json.decode(item, type=_Named).metadata
+        except (msgspec.DecodeError, RecursionError):
+            self._say(f"{self._source.kind}: an object cannot be read and is skipped: {error}")
+            return None
+        return Unreadable(self._source.kind, Ref(meta.namespace, meta.name), meta.uid, str(error))
+
+    # ---- watches
+
+    async def _watch(self) -> None:
+        """Watch from the last version until the server ends the stream.
+
+        Raises:
+            ApiError, _Missed
+        """
+        seconds = round(WATCH_S * self._rng.uniform(0.8, 1.2))
+        query = {**self._source.query, "watch": "1", "resourceVersion": self._version, "allowWatchBookmarks": "true"}
+        path = f"{self._source.path}?{urlencode({**query, 'timeoutSeconds': str(seconds)})}"
+        async with self._api.watch(path, seconds + SILENCE_S) as lines:
+            self._show_life()
+            async for line in lines:
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = self._events.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ApiError(0, "Unreadable", f"{self._source.kind}: a watch event: {error}") from None
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=Status)
+            if status.code == _GONE:
+                raise _Missed
+            raise ApiError(status.code or 500, status.reason, status.message)
+        self._show_life()
+        kind = self._source.kind
+        try:
+            found = self._objects.decode(event.object)
+        except (msgspec.DecodeError, RecursionError) as error:
+            unreadable = self._unreadable(event.object, error)
+            if unreadable is not None:
+                self._tell(unreadable)
+            return
+        self._version = found.metadata.resource_version or self._version
+        if event.type == "DELETED":
+            self._tell(Gone(kind, Ref(found.metadata.namespace, found.metadata.name), found.metadata.uid))
+        elif event.type != "BOOKMARK":
+            self._tell(Changed(kind, found))
+
+    def _show_life(self) -> None:
+        self.alive_s = trio.current_time()
+        self._forbidden_since_s = None
+
+
+class _Named(Struct):
+    """What is read of an object that cannot be read as a whole."""
+
+    metadata: ObjectMeta
