@@ -182,7 +182,7 @@ def test_why_a_pod_waits_is_told_once() -> None:
     waiting = pod("w")
     dialogue = Dialogue(node("n1"), waiting)
     dialogue.register()
-    key = dialogue.state._keys[("team", "w")]
+    key = dialogue.state.book.keys[("team", "w")]
     entry = si.SchedulingStateEntry(allocation_key=key, application_id="a", state="FAILED", cause="NODES", reason="no room")
     said = ["condition of w Unschedulable", "event about w FailedScheduling"]
     assert dialogue.hear(si.SchedulingStateResponse(entries=[entry])) == said

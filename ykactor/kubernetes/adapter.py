@@ -71,6 +71,7 @@ class Adapter:
         self._rng = rng
         self._arrived: list[Stimulus] = []
         self._is_there = trio.Event()
+        self._is_listed = trio.Event()
         self._session: KeptSession | None = None
         self.state = State(settings.scheduler_name)
         self.reflectors = [
@@ -104,8 +105,9 @@ class Adapter:
             await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
 
     async def _serve(self, epoch: int) -> None:
+        await self._is_listed.wait()  # the registration brings the configuration
         settings = self._settings
-        pace = Pace(self.state.configuration.qps or settings.qps)
+        pace = Pace(self.state.book.configuration.qps or settings.qps)
         effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng)
         failure: Exception | None = None
         try:
@@ -118,7 +120,7 @@ class Adapter:
                         answers_predicates=True,
                         wants_scheduling_states=True,
                         epoch=epoch,
-                        config=self.state.configuration.begin_registration,
+                        config=self.state.book.configuration.begin_registration,
                         rng=self._rng,
                         on_connection=settings.say,
                         **settings.login,
@@ -150,6 +152,8 @@ class Adapter:
             arrived, self._arrived = self._arrived, []
             for effect in self.state.handle(arrived, trio.current_time()):
                 self._carry_out(effect)
+            if self.state.is_listed:
+                self._is_listed.set()
             await trio.lowlevel.checkpoint()
 
     def _carry_out(self, effect: Effect) -> None:

@@ -20,6 +20,7 @@ class PodRecord:
         size: what it counts for, in base units; empty if that cannot be read.
         complaint: why its size cannot be read.
         class_name: its predicate class; "" for a pod of another scheduler.
+        application: the name of its application; "" for a pod of another scheduler.
         told: what the daemon knows of it; None for nothing.
         node: where the scheduler has placed it, before the API server says so; "" if it has not.
         is_binding: True while its bind has not ended.
@@ -30,6 +31,7 @@ class PodRecord:
     """
 
     __slots__ = (
+        "application",
         "class_name",
         "complaint",
         "is_binding",
@@ -51,7 +53,7 @@ class PodRecord:
         self.node = ""
         self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
         self.termination = ""
-        self.class_name = ""
+        self.class_name = self.application = ""
         self.update(pod)
 
     def update(self, pod: Pod) -> None:
@@ -80,13 +82,13 @@ class NodeRecord:
     """A node.
 
     Attributes:
-        offer: what it offers; None if that cannot be read.
+        offer: what it offers.
         told: what the daemon knows of it; None for nothing.
     """
 
     __slots__ = ("node", "offer", "told")
 
-    def __init__(self, node: Node, offer: Offer | None) -> None:
+    def __init__(self, node: Node, offer: Offer) -> None:
         self.node = node
         self.offer = offer
         self.told: Offer | None = None

@@ -1,0 +1,166 @@
+"""All that the adapter knows, and the small steps in which it changes.
+
+``observing`` changes it by what the API server shows, ``hearing`` by what the daemon says, and ``reporting`` tells the daemon what
+is different from what it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ykactor.kubernetes import pods, translation
+from ykactor.kubernetes.classes import Classes
+from ykactor.kubernetes.configuration import Configuration
+from ykactor.kubernetes.constraints import HostPort
+from ykactor.kubernetes.messages import Effect, Event, Ref
+from ykactor.kubernetes.outgoing import Outgoing
+from ykactor.kubernetes.policies import Policies
+from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
+from ykactor.wire.si import messages as si
+
+
+class Book:
+    """What is known of the cluster and of the daemon.
+
+    Args:
+        scheduler_name: the pods with this name are placed by the daemon.
+
+    Attributes:
+        pods: by allocation key.
+        keys: allocation keys by namespace and name of the pod.
+        nodes, applications: by name.
+        dirty_pods, dirty_nodes: what has to be compared with what the daemon was told.
+        out, effects: what is to be told, and what is to be done on the API server.
+        now_s: seconds of a clock that does not go back.
+    """
+
+    def __init__(self, scheduler_name: str) -> None:
+        self._scheduler_name = scheduler_name
+        self.pods: dict[str, PodRecord] = {}
+        self.keys: dict[Ref, str] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.applications: dict[str, ApplicationRecord] = {}
+        self.policies = Policies()
+        self.classes = Classes()
+        self.configuration = Configuration()
+        self.dirty_pods: dict[str, None] = {}
+        self.dirty_nodes: dict[str, None] = {}
+        #: Pods that wait until a configuration is in force.
+        self.waiting: dict[str, None] = {}
+        self.out = Outgoing()
+        self.effects: list[Effect] = []
+        self.now_s = 0.0
+        self._by_node: dict[str, dict[str, None]] = {}
+
+    def is_ours(self, record: PodRecord) -> bool:
+        """True if the daemon places the pod."""
+        return record.pod.spec.scheduler_name == self._scheduler_name
+
+    def application_of(self, record: PodRecord) -> ApplicationRecord | None:
+        """The application of a pod of ours."""
+        return self.applications.get(record.application)
+
+    def touch(self, keys: Iterable[str]) -> None:
+        """Compare these pods again."""
+        self.dirty_pods.update(dict.fromkeys(keys))
+
+    # ---- places
+
+    def pods_on(self, node: str) -> list[PodRecord]:
+        """The pods that run on a node or are to run there."""
+        return [self.pods[key] for key in self._by_node.get(node, ())]
+
+    def settle(self, record: PodRecord) -> None:
+        """A pod is known to be on its node, if it has one: its ports are taken there."""
+        place = record.place
+        if not place:
+            return
+        self._by_node.setdefault(place, {})[record.key] = None
+        if record.ports and not pods.has_ended(record.pod):
+            self.classes.take_ports(place, record.key, record.ports)
+            self._answer_about_ports(place, record.ports)
+
+    def unsettle(self, record: PodRecord) -> None:
+        """The opposite, before the pod changes its place or is gone."""
+        place = record.place
+        if not place:
+            return
+        there = self._by_node.get(place, {})
+        there.pop(record.key, None)
+        if not there:
+            self._by_node.pop(place, None)
+        freed = self.classes.free_ports(place, record.key)
+        if freed:
+            self._answer_about_ports(place, freed)
+
+    def _answer_about_ports(self, node: str, ports: Sequence[HostPort]) -> None:
+        record = self.nodes.get(node)
+        if record is not None and record.told is not None:
+            self.out.answers += self.classes.about_ports(record.node, ports)
+
+    def place(self, record: PodRecord, node: str) -> None:
+        """The scheduler has placed a pod."""
+        record.node = node
+        self.settle(record)
+
+    def unplace(self, record: PodRecord) -> None:
+        """A pod is not to run where the scheduler had placed it."""
+        if not record.pod.spec.node_name:
+            self.unsettle(record)
+        record.node, record.is_binding, record.is_bound = "", False, False
+
+    # ---- what the daemon was told
+
+    def wanted(self, record: PodRecord, application: ApplicationRecord) -> si.Allocation:
+        """A pod of ours as the daemon should know it."""
+        allows = self.policies.allows_preemption(record.pod)
+        return translation.allocation(record, application, record.place, allows_preemption=allows)
+
+    def release(self, record: PodRecord) -> None:
+        """Tell the daemon that it has a pod no longer."""
+        if record.told is None:
+            return
+        self._release(record, record.termination or "STOPPED_BY_RM")
+        record.told, record.termination = None, ""
+
+    def hand_back(self, record: PodRecord) -> None:
+        """A pod could not start on its node: it waits again, for a while without that node (AP-144)."""
+        application = self.application_of(record)
+        assert application is not None, "it was asked for"
+        self._release(record, "SCHEDULING_FAILED_ON_RM", record.node)
+        self.unplace(record)
+        record.told = self.wanted(record, application)
+
+    def _release(self, record: PodRecord, termination: str, node: str = "") -> None:
+        assert record.told is not None, "the daemon has it"
+        self.out.releases.append(
+            si.AllocationRelease(
+                application_id=record.told.application_id,
+                allocation_key=record.key,
+                termination_type=termination,
+                node_id=node,
+            )
+        )
+
+    def forget_told(self) -> None:
+        """The daemon knows nothing: everything has to be told again."""
+        self.out = Outgoing()
+        self.classes.forget_told()
+        for node in self.nodes.values():
+            node.told = None
+        for record in self.pods.values():
+            record.told, record.termination = None, ""
+        for application in self.applications.values():
+            application.is_told, application.state = False, ""
+        self.dirty_nodes = dict.fromkeys(self.nodes)
+        self.dirty_pods = dict.fromkeys(self.pods)
+
+    # ---- Events
+
+    def event(self, record: PodRecord, reason: str, action: str, note: str, *, is_warning: bool = True) -> None:
+        """Write an Event about a pod."""
+        self.effects.append(Event("Pod", record.ref, record.pod.metadata.uid, reason, action, note, is_warning))
+
+    def complain(self, record: PodRecord, reason: str, note: str) -> None:
+        """Write a warning about a pod that is scheduled."""
+        self.event(record, reason, "Scheduling", note)

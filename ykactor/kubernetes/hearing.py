@@ -1,0 +1,207 @@
+"""The messages of the daemon, and what follows from them for the book."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from ykactor.client import Refusal
+from ykactor.kubernetes import pods
+from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref, SetCondition
+from ykactor.kubernetes.records import ApplicationRecord
+from ykactor.wire.si import messages as si
+
+#: States of an application in which its gang has all its room, or is over.
+_STARTED = ("Starting", "Running", "Resuming")
+_ENDED = ("Completed", "Failed", "Rejected", "Expired")
+
+
+def hear(book: Book, message: si.Response | Refusal) -> None:
+    """Take a message of the daemon."""
+    match message:
+        case si.AllocationResponse():
+            for allocation in message.new:
+                _placed(book, allocation)
+            for release in message.released:
+                _released(book, release)
+            for rejected in message.rejected_allocations:
+                _rejected(book, rejected)
+        case si.ApplicationResponse():
+            _applications(book, message)
+        case si.PredicatesRequest(checks=checks):
+            nodes = {name: record.node for name, record in book.nodes.items()}
+            book.out.answers += [book.classes.answer(check, nodes) for check in checks]
+        case si.SchedulingStateResponse(entries=entries):
+            for entry in entries:
+                _waits(book, entry)
+        case si.Ack():  # others than those of configurations are not yielded
+            _configured(book, "")
+        case Refusal(request=si.UpdateConfigurationRequest(), answer=answer):
+            _configured(book, answer.message)
+        case si.NodeResponse(rejected=rejected):
+            for node in rejected:
+                _node_rejected(book, node)
+
+
+# ---- pods
+
+
+def _placed(book: Book, allocation: si.Allocation) -> None:
+    """The scheduler has placed an ask. What runs already, or is bound there, is only confirmed."""
+    record = book.pods.get(allocation.allocation_key)
+    if record is None or record.told is None:
+        book.out.releases.append(_release(allocation.application_id, allocation.allocation_key))
+        return
+    if record.place:
+        return
+    book.place(record, allocation.node_id)
+    record.told = structs.replace(record.told, node_id=allocation.node_id)
+    book.touch([record.key])
+
+
+def _released(book: Book, release: si.AllocationRelease) -> None:
+    """The scheduler ends a pod: its release goes back when the pod is gone. What the adapter has ended itself is repeated."""
+    if release.termination_type == "STOPPED_BY_RM":
+        return
+    record = book.pods.get(release.allocation_key)
+    if record is None or record.told is None:
+        book.out.releases.append(_release(release.application_id, release.allocation_key, release.termination_type))
+        return
+    record.termination = release.termination_type
+    book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))
+    if release.termination_type == "PREEMPTED_BY_SCHEDULER":
+        book.event(record, "Preempted", "Preempting", release.message, is_warning=True)
+    elif release.termination_type == "TIMEOUT":
+        book.event(record, "GangScheduling", "Releasing", release.message, is_warning=True)
+
+
+def _release(application_id: str, key: str, termination_type: str = "STOPPED_BY_RM") -> si.AllocationRelease:
+    return si.AllocationRelease(application_id=application_id, allocation_key=key, termination_type=termination_type)
+
+
+def _rejected(book: Book, rejected: si.RejectedAllocation) -> None:
+    """The daemon does not take a pod. If its application has ended meanwhile, it begins anew."""
+    record = book.pods.get(rejected.allocation_key)
+    if record is None:
+        return
+    record.told = None
+    application = book.application_of(record)
+    if rejected.code == "NO_APPLICATION" and application is not None:
+        application.is_told = False
+        book.touch([record.key])
+    else:
+        book.complain(record, "FailedScheduling", rejected.reason)
+
+
+def _waits(book: Book, entry: si.SchedulingStateEntry) -> None:
+    """An ask waits: say so on the pod, if it does not say so already."""
+    record = book.pods.get(entry.allocation_key)
+    if record is None or record.told is None or record.place:
+        return
+    reason = "Unschedulable" if entry.state == "FAILED" else "SchedulingSkipped"
+    known = next((each for each in record.pod.status.conditions if each.type == "PodScheduled"), None)
+    if known is not None and (known.status, known.reason, known.message) == ("False", reason, entry.reason):
+        return
+    book.effects.append(SetCondition(record.ref, record.pod.metadata.uid, reason, entry.reason))
+    book.complain(record, "FailedScheduling", entry.reason)
+
+
+# ---- applications and nodes
+
+
+def _applications(book: Book, message: si.ApplicationResponse) -> None:
+    for accepted in message.accepted:
+        application = book.applications.get(accepted.application_id)
+        if application is not None:
+            application.queue = accepted.queue_name
+    for moved in message.moved:
+        application = book.applications.get(moved.application_id)
+        if application is not None:
+            application.queue = moved.queue_name
+    for rejected in message.rejected:
+        application = book.applications.get(rejected.application_id)
+        if application is not None:
+            application.is_told = False
+            _fail(book, application, "ApplicationRejected", rejected.reason)
+    for updated in message.updated:
+        application = book.applications.get(updated.application_id)
+        if application is not None:
+            _updated(book, application, updated)
+
+
+def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedApplication) -> None:
+    application.state = updated.state
+    if updated.state in _STARTED and not application.is_started:
+        application.is_started = True
+        book.touch(application.keys)
+    if updated.state not in _ENDED:
+        return
+    application.is_told = False
+    if updated.state == "Failed":
+        _fail(book, application, "ApplicationFailed", updated.message or "its gang could not start in time")
+    if application.keys:
+        book.touch(application.keys)  # what is left of it begins it anew
+    else:
+        del book.applications[application.name]
+
+
+def _fail(book: Book, application: ApplicationRecord, reason: str, message: str) -> None:
+    """Pods of the application that wait will never run."""
+    for key in application.keys:
+        record = book.pods[key]
+        record.told = record.told if record.place else None
+        if record.place or record.is_refused or pods.has_ended(record.pod):
+            continue
+        record.is_refused = True
+        book.complain(record, reason, message)
+        book.effects.append(FailPod(record.ref, record.pod.metadata.uid, reason, message))
+
+
+def _node_rejected(book: Book, rejected: si.RejectedNode) -> None:
+    record = book.nodes.get(rejected.node_id)
+    if record is not None:
+        ref, uid = Ref("", rejected.node_id), record.node.metadata.uid
+        book.effects.append(Event("Node", ref, uid, "NodeRejected", "Reporting", rejected.reason))
+
+
+def _configured(book: Book, refusal: str) -> None:
+    """The daemon has put a configuration into force, or refuses it and keeps the one before."""
+    book.configuration.end_change()
+    if refusal:
+        ref = book.configuration.ref(book.configuration.source())
+        book.effects.append(Event("ConfigMap", ref, "", "ConfigurationRefused", "Configuring", refusal))
+    waiting, book.waiting = book.waiting, {}
+    book.touch(waiting)
+
+
+# ---- results of effects
+
+
+def end_bind(book: Book, ended: BindEnded) -> None:
+    """A bind has ended; one of a pod that is gone, or was taken off meanwhile, is late."""
+    record = book.pods.get(ended.key)
+    if record is None or not record.is_binding:
+        return
+    record.is_binding = False
+    book.touch([record.key])
+    match ended.outcome:
+        case BindOutcome.DONE:
+            record.is_bound = True
+            note = f"Successfully assigned {record.ref.namespace}/{record.ref.name} to {record.node}"
+            book.event(record, "Scheduled", "Binding", note, is_warning=False)
+        case BindOutcome.TAKEN if ended.node == record.node:
+            record.is_bound = True  # by an earlier attempt
+        case BindOutcome.FAILED:
+            book.hand_back(record)
+            book.complain(record, "FailedScheduling", f"binding failed: {ended.reason}")
+        case BindOutcome.GATED | BindOutcome.TAKEN | BindOutcome.GONE:
+            record.is_gated = True  # until the watch says what became of it
+            book.unplace(record)
+
+
+def end_create(book: Book, ended: CreateEnded) -> None:
+    """A placeholder was created, or cannot be."""
+    application = book.applications.get(ended.application_id)
+    first = book.pods.get(application.first) if application is not None else None
+    if ended.reason and first is not None:
+        book.complain(first, "GangScheduling", f"the placeholder {ended.ref.name} could not be created: {ended.reason}")

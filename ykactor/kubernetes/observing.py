@@ -1,0 +1,214 @@
+"""What the API server shows, and what follows from it for the book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ykactor.kubernetes import gangs, nodes, pods, translation
+from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.constraints import constraints_of
+from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
+from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod
+from ykactor.kubernetes.quantities import QuantityError
+from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
+from ykactor.wire.si import messages as si
+
+_OBJECTS = {
+    Kind.NAMESPACES: "Namespace",
+    Kind.CONFIG_MAPS: "ConfigMap",
+    Kind.PRIORITY_CLASSES: "PriorityClass",
+    Kind.BUDGETS: "PodDisruptionBudget",
+    Kind.POD_GROUPS: "PodGroup",
+    Kind.NODES: "Node",
+    Kind.PODS: "Pod",
+}
+
+
+def take_list(book: Book, listed: Listed) -> None:
+    """Take a complete list: what is not in it is gone."""
+    for found in listed.objects:
+        take(book, listed.kind, found)
+    there = {Ref(each.metadata.namespace, each.metadata.name) for each in listed.objects}.union(listed.unreadable)
+    for ref in _known(book, listed.kind):
+        if ref not in there:
+            lose(book, listed.kind, ref, "")
+
+
+def _known(book: Book, kind: Kind) -> Iterable[Ref]:
+    if kind is Kind.PODS:
+        return list(book.keys)
+    if kind is Kind.NODES:
+        return [Ref("", name) for name in book.nodes]
+    if kind is Kind.CONFIG_MAPS:
+        return list(book.configuration.refs())
+    return list(book.policies.names(kind))
+
+
+def take(book: Book, kind: Kind, found: Object) -> None:
+    """An object is new or has changed."""
+    meta = found.metadata
+    if isinstance(found, Pod):
+        _take_pod(book, found)
+    elif isinstance(found, Node):
+        _take_node(book, found)
+    elif isinstance(found, ConfigMap):
+        _configure(book, meta.name, found)
+    elif book.policies.take(kind, found):
+        _policies_changed(book, kind, meta.namespace, meta.name)
+
+
+def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
+    """An object is gone; ``uid`` is "" if it is not known which one had this name."""
+    if kind is Kind.PODS:
+        key = book.keys.get(ref)
+        if key is not None and uid in ("", book.pods[key].pod.metadata.uid):
+            _lose_pod(book, book.pods[key])
+    elif kind is Kind.NODES:
+        if ref.name in book.nodes:
+            _lose_node(book, book.nodes[ref.name])
+    elif kind is Kind.CONFIG_MAPS:
+        _configure(book, ref.name, None)
+    elif book.policies.forget(kind, ref):
+        _policies_changed(book, kind, ref.namespace, ref.name)
+
+
+def skip(book: Book, found: Unreadable) -> None:
+    """An object cannot be read: it stays as it was known before."""
+    note = f"it cannot be read and is skipped: {found.reason}"
+    book.effects.append(Event(_OBJECTS[found.kind], found.ref, found.uid, "Unreadable", "Reading", note))
+
+
+# ---- policies and the configuration
+
+
+def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None:
+    """Compare the pods again that may be concerned, and tell the quotas of queues."""
+    if kind is Kind.NAMESPACES:
+        for complaint in book.policies.quotas(name).complaints:
+            book.effects.append(Event("Namespace", Ref("", name), "", "WrongAnnotation", "Reading", complaint))
+        _tell_quotas(book, name)
+        return
+    book.touch(key for key, record in book.pods.items() if kind is Kind.PRIORITY_CLASSES or record.ref.namespace == namespace)
+
+
+def _tell_quotas(book: Book, namespace: str) -> None:
+    """Quotas of a namespace have changed: tell them for the queues of its applications."""
+    applications = [each for each in book.applications.values() if each.namespace == namespace and each.is_told]
+    queues = {each.queue for each in applications if each.queue}
+    tags = book.policies.quotas(namespace).tags
+    book.out.quotas += [si.SetQueueQuotas(queue_name=queue, tags=tags) for queue in sorted(queues)]
+
+
+def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
+    for complaint in book.configuration.take(name, found):
+        book.effects.append(Event("ConfigMap", book.configuration.ref(name), "", "WrongSetting", "Reading", complaint))
+
+
+# ---- pods
+
+
+def _take_pod(book: Book, pod: Pod) -> None:
+    ref = Ref(pod.metadata.namespace, pod.metadata.name)
+    known = book.pods.get(book.keys.get(ref, ""))
+    if known is not None and known.pod.metadata.uid != pod.metadata.uid:
+        _lose_pod(book, known)
+        known = None
+    if known is None:
+        record = PodRecord(pod)
+        book.keys[ref] = record.key
+        book.pods[record.key] = record
+    else:
+        record = known
+        book.unsettle(record)
+        record.update(pod)
+    if book.is_ours(record) and not pods.has_ended(pod):
+        _classify(book, record)
+        if not record.application:
+            _join(book, record)
+    book.settle(record)
+    book.touch([record.key])
+
+
+def _classify(book: Book, record: PodRecord) -> None:
+    """Count the pod in the class of its constraints, which may be another one than before."""
+    before = record.class_name
+    record.class_name = book.classes.add(constraints_of(record.pod))
+    if before:
+        book.classes.discard(before, book.now_s)
+
+
+def _join(book: Book, record: PodRecord) -> None:
+    """The application of a pod is what it says first; another one later changes nothing."""
+    found = pods.application_of(record.pod)
+    for complaint in (found.complaint, pods.queue_of(record.pod).complaint, record.complaint, pods.user_of(record.pod)[1]):
+        if complaint:
+            book.complain(record, "WrongAnnotation", complaint)
+    application = book.applications.get(found.name)
+    if application is None:
+        application = book.applications[found.name] = ApplicationRecord(found.name, record)
+        _define_gang(book, application, record)
+    application.keys[record.key] = None
+    record.application = found.name
+
+
+def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) -> None:
+    """The first pod says whether the application is a gang; a placeholder repeats what that one has said."""
+    annotations = record.pod.metadata.annotations
+    if translation.is_placeholder(record.pod):
+        application.gang = gangs.gang_from(annotations.get(gangs.DEFINITION, ""))
+        return
+    try:
+        application.gang = gangs.gang_of(annotations)
+    except gangs.GangError as error:
+        book.complain(record, "GangScheduling", f"{error}: the pod runs without a gang")
+
+
+def _lose_pod(book: Book, record: PodRecord) -> None:
+    book.unsettle(record)
+    if record.class_name:
+        book.classes.discard(record.class_name, book.now_s)
+    book.release(record)
+    del book.pods[record.key]
+    if book.keys.get(record.ref) == record.key:
+        del book.keys[record.ref]
+    application = book.application_of(record)
+    if application is not None:
+        application.keys.pop(record.key, None)
+        if not application.keys and not application.is_told:
+            del book.applications[application.name]
+
+
+# ---- nodes
+
+
+def _take_node(book: Book, node: Node) -> None:
+    name = node.metadata.name
+    try:
+        offer = nodes.offer_of(node)
+    except QuantityError as error:
+        book.effects.append(Event("Node", Ref("", name), node.metadata.uid, "WrongQuantity", "Reading", str(error)))
+        return
+    record = book.nodes.get(name)
+    if record is not None and record.node.metadata.uid != node.metadata.uid:
+        _lose_node(book, record)
+        record = None
+    if record is None:
+        book.nodes[name] = NodeRecord(node, offer)
+    else:
+        is_heartbeat = (record.offer, nodes.taints_of(record.node)) == (offer, nodes.taints_of(node))
+        record.node, record.offer = node, offer
+        if is_heartbeat:
+            return
+    book.dirty_nodes[name] = None
+
+
+def _lose_node(book: Book, record: NodeRecord) -> None:
+    """A node is gone, and for the daemon what ran there too."""
+    name = record.node.metadata.name
+    del book.nodes[name]
+    if record.told is not None:
+        book.out.nodes.append(nodes.removed(name))
+    for pod in book.pods_on(name):
+        pod.told, pod.termination = None, ""
+        book.unplace(pod)
+        book.touch([pod.key])

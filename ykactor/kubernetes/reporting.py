@@ -1,0 +1,158 @@
+"""Tells the daemon what is different from what it was told, and binds what it has placed.
+
+There is one way for first reports, changes, repetitions and all that was missed: what the daemon should know of each pod and node
+is compared with what it was told.
+"""
+
+from __future__ import annotations
+
+from ykactor.kubernetes import gangs, nodes, pods, translation
+from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.messages import Bind, CreatePlaceholder, Ref, Tell
+from ykactor.kubernetes.outgoing import Outgoing
+from ykactor.kubernetes.records import ApplicationRecord, PodRecord
+from ykactor.wire.si import messages as si
+
+
+def report(book: Book) -> None:
+    """Add what is to be told, in the order in which the daemon needs it, before all other effects."""
+    if book.configuration.begin_change():
+        book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
+    _report_nodes(book)
+    book.out.forgotten += book.classes.forget_idle(book.now_s)
+    told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
+    book.out.answers += book.classes.about_new_classes(told)
+    dirty, book.dirty_pods = book.dirty_pods, {}
+    records = [book.pods[key] for key in dirty if key in book.pods]
+    records.sort(key=lambda record: (not record.place, pods.created_s(record.pod), record.key))
+    for record in records:
+        _report_pod(book, record)
+    for record in records:
+        _begin_bind(book, record)
+    out, book.out = book.out, Outgoing()
+    book.effects[:0] = out.requests()
+
+
+def _report_nodes(book: Book) -> None:
+    dirty, book.dirty_nodes = book.dirty_nodes, {}
+    for name in dirty:
+        record = book.nodes.get(name)
+        if record is None:
+            continue
+        before, record.told = record.told, record.offer
+        if before is None:
+            book.out.nodes.append(nodes.created(name, record.offer))
+            if record.offer.is_open:
+                book.out.openings.append(nodes.opening(name, is_open=True))
+            book.touch(pod.key for pod in book.pods_on(name))
+        else:
+            book.out.nodes += nodes.changes(name, before, record.offer)
+        book.out.answers += book.classes.about_node(record.node, len(book.nodes))
+
+
+# ---- pods
+
+
+def _report_pod(book: Book, record: PodRecord) -> None:
+    wanted, told = _wanted(book, record), record.told
+    if wanted is None:
+        book.release(record)
+        return
+    if told is not None and _is_another(told, wanted):
+        book.release(record)
+        told = None
+    if told is None or translation.is_news(told, wanted):
+        book.out.allocations.append(wanted)
+        record.told = wanted
+
+
+def _is_another(told: si.Allocation, wanted: si.Allocation) -> bool:
+    """True if the daemon has to take it for another one: it runs elsewhere, or waits with other constraints (AP-113, AP-116)."""
+    if told.node_id:
+        return told.node_id != wanted.node_id
+    return not wanted.node_id and told.allocation_tags != wanted.allocation_tags
+
+
+def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
+    """What the daemon should know of a pod; None for nothing."""
+    if pods.has_ended(record.pod) or record.complaint:
+        return None
+    node = book.nodes.get(record.place)
+    if record.place and (node is None or node.told is None):
+        return None  # it is told when its node is
+    if not book.is_ours(record):
+        return translation.foreign(record) if record.place else None
+    application = book.application_of(record)
+    if application is None or record.is_refused:
+        return None
+    if not record.place and _is_held_back(book, record, application):
+        return None
+    if not application.is_told and not _report_application(book, record, application):
+        return None
+    return book.wanted(record, application)
+
+
+def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
+    """True if a waiting pod is not asked for yet."""
+    pod = record.pod
+    if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates or record.is_gated:
+        return True
+    if application.gang is None or application.is_started or translation.is_placeholder(pod):
+        return False
+    _make_placeholders(book, application)
+    return True
+
+
+def _report_application(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
+    """Tell the daemon of an application before its first pod; False while a configuration is on its way."""
+    if book.configuration.in_flight:
+        book.waiting[record.key] = None
+        return False
+    first = book.pods.get(application.first, record)
+    is_forced = any(book.pods[key].place for key in application.keys)
+    application.is_told, application.state = True, ""
+    application.is_started |= is_forced and not _holds_room(book, application)
+    quotas = book.policies.quotas(application.namespace)
+    book.out.applications.append(translation.new_application(application, first, quotas, is_forced=is_forced))
+    return True
+
+
+def _begin_bind(book: Book, record: PodRecord) -> None:
+    """Bind a pod where the scheduler has placed it, unless another pod has taken its ports meanwhile."""
+    if not record.node or record.told is None or record.pod.spec.node_name or record.is_binding or record.is_bound:
+        return
+    taken = book.classes.taken_ports(record.node, besides=record.key) if record.ports else ()
+    if any(port.conflicts(other) for port in record.ports for other in taken):
+        book.hand_back(record)
+        return
+    record.is_binding = True
+    book.effects.append(Bind(record.key, record.ref, record.pod.metadata.uid, record.node))
+
+
+# ---- gangs
+
+
+def _holds_room(book: Book, application: ApplicationRecord) -> bool:
+    """True if the application has placeholders."""
+    return any(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
+
+
+def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
+    """Create the placeholders that are missing, once."""
+    first, gang = book.pods.get(application.first), application.gang
+    if application.placeholders_made or first is None or gang is None:
+        return
+    application.placeholders_made = True
+    queue = pods.queue_of(first.pod).name
+    for group in gang.groups:
+        there = sum(_holds_room_of(book.pods[key], group.name) for key in application.keys)
+        for number in range(there, group.min_member):
+            nonce = f"{first.pod.metadata.uid[:8]}-{number}"
+            settings = book.configuration.settings
+            body = gangs.placeholder_pod(first.pod, application.name, queue, gang, group, nonce, settings)
+            ref = Ref(first.ref.namespace, body["metadata"]["name"])
+            book.effects.append(CreatePlaceholder(application.name, ref, body))
+
+
+def _holds_room_of(record: PodRecord, group: str) -> bool:
+    return translation.is_placeholder(record.pod) and record.pod.metadata.annotations.get(gangs.GROUP_NAME) == group
