@@ -13,12 +13,18 @@ import trio
 from fakeserver import FakeServer
 from kubelets import Kubelets
 
+from ykactor.actors.clock import system_ns
 from ykactor.kubernetes.adapter import Adapter, Settings
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.leader import LeaseName
 
-TREE = "partitions: [{name: default, placementrules: [{name: tag, value: namespace, create: true}], queues: [{name: root, submitacl: '*'}]}]"
+TREE = """
+partitions:
+- name: default
+  placementrules: [{name: tag, value: namespace, create: true}]
+  queues: [{name: root, submitacl: "*"}]
+"""
 
 
 class Cluster:
@@ -40,7 +46,8 @@ class Cluster:
 
     def node(self, name: str, cpu: str = "4", **spec: Any) -> None:
         status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
-        self.create("nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": spec, "status": status})
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+        self.create("nodes", {"metadata": meta, "spec": spec, "status": status})
 
     def pod(self, name: str, cpu: str = "1", namespace: str = "team", **more: Any) -> dict[str, Any]:
         meta = {"name": name, "annotations": more.pop("annotations", {}), "labels": more.pop("labels", {})}
@@ -76,7 +83,7 @@ class Cluster:
                 lease=LeaseName("ykactor", "ykactor", identity) if lease else None,
                 qps=200,
                 identity=identity,
-                now=lambda: datetime.now(UTC),
+                now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
                 say=lambda sentence: self.said.append(f"{identity}: {sentence}"),
             )
             adapter = Adapter(api, settings, random.Random(0))

@@ -17,7 +17,7 @@ from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_re
 from ykactor.client.login import LoginOptions
 from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.effects import Counts, Effects
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import DURATION_S, Leader, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Stimulus, Tell
@@ -63,6 +63,7 @@ class Adapter:
     Attributes:
         state: what it knows; read by metrics.
         effects: of the present leadership; None if this replica does not lead.
+        counts: of all its leaderships.
     """
 
     def __init__(self, api: Api, settings: Settings, rng: random.Random) -> None:
@@ -78,6 +79,7 @@ class Adapter:
             Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)
         ]
         self.effects: Effects | None = None
+        self.counts = Counts()
 
     async def run(self) -> None:
         """Run until cancelled.
@@ -108,7 +110,7 @@ class Adapter:
         await self._is_listed.wait()  # the registration brings the configuration
         settings = self._settings
         pace = Pace(self.state.book.configuration.qps or settings.qps)
-        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng)
+        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng, self.counts)
         failure: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ykactor.kubernetes.api import STRATEGIC_PATCH, Api, ApiError
 from ykactor.kubernetes.lanes import Lane, Pace
@@ -54,12 +54,14 @@ class _Written(Struct):
 
 
 class Counts(Struct):
-    """Attributes:
-    binds: by outcome.
-    conflicts: answers 409 to binds.
+    """What a process has done, in all its times as the leader.
+
+    Attributes:
+        binds: by outcome.
+        conflicts: answers 409 to binds.
     """
 
-    binds: dict[str, int] = {}
+    binds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BindOutcome, 0))
     conflicts: int = 0
 
 
@@ -71,6 +73,7 @@ class Effects:
         identity: of this process, in Events.
         tell: called with the results.
         now: the time of conditions and Events.
+        counts: is added to.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Effects:
         tell: Callable[[Stimulus], None],
         now: Callable[[], datetime],
         rng: random.Random,
+        counts: Counts,
     ) -> None:
         self._api = api
         self._pace = pace
@@ -89,7 +93,7 @@ class Effects:
         self._now = now
         self._rng = rng
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
-        self.counts = Counts()
+        self._counts = counts
         self.binds: Lane[Bind] = Lane(self._bind)
         self.deletes: Lane[DeletePod] = Lane(self._delete)
         self.creations: Lane[CreatePlaceholder | FailPod] = Lane(self._create_or_fail)
@@ -109,6 +113,16 @@ class Effects:
             for lane, workers in lanes:
                 for _ in range(workers):
                     nursery.start_soon(lane.work)
+
+    def waiting(self) -> dict[str, int]:
+        """How much waits in each lane."""
+        return {
+            "bind": len(self.binds),
+            "delete": len(self.deletes),
+            "create": len(self.creations),
+            "condition": len(self.conditions),
+            "event": len(self.events),
+        }
 
     def put(self, effect: Effect) -> None:
         """Carry out an effect on the API server soon."""
@@ -146,13 +160,13 @@ class Effects:
                     await trio.sleep(max(error.retry_after_s, self._pause_s(attempt)))
                     continue
             break
-        self.counts.binds[ended.outcome] = self.counts.binds.get(ended.outcome, 0) + 1
+        self._counts.binds[ended.outcome] += 1
         self._tell(ended)
 
     def _bind_failed(self, bind: Bind, error: ApiError) -> BindEnded:
         """Three kinds of conflict have one reason, and are told apart by their message."""
         if error.status == 409:
-            self.counts.conflicts += 1
+            self._counts.conflicts += 1
             assigned = _ASSIGNED.search(error.message)
             if assigned is not None:
                 return BindEnded(bind.key, BindOutcome.TAKEN, assigned[1])

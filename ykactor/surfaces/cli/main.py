@@ -17,6 +17,7 @@ COMMANDS = {
     "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
+    "kubernetes": "kubernetes",
     "rm": "rm",
     "queues": "views.queues",
     "apps": "views.apps",

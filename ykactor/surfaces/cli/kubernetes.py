@@ -1,0 +1,170 @@
+"""``ykactor kubernetes``: the adapter between a Kubernetes API server and the daemon."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import trio
+
+from ykactor.actors.clock import system_ns
+from ykactor.client import RequestRefused, SessionReplaced
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.door_options import AddressParam
+from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.server.doors import TcpAddress
+from ykactor.surfaces.server.logs import configure, get_logger, log_event
+from ykactor.surfaces.server.systemd import Notifier
+
+if TYPE_CHECKING:
+    from ykactor.kubernetes.adapter import Settings
+    from ykactor.kubernetes.credentials import Credentials
+
+log = get_logger(__name__)
+
+#: The Lease, in the namespace of the adapter.
+LEASE = "ykactor"
+
+
+class ProbeAddress(AddressParam):
+    """``HOST:PORT``."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> TcpAddress:
+        found = super().convert(value, param, ctx)  # type: ignore[arg-type]
+        if not isinstance(found, TcpAddress):
+            self.fail(f"found {value!r}, expected HOST:PORT", param, ctx)
+        return found
+
+
+@click.group(invoke_without_command=True)
+@daemon_options
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="How to reach the API server: a token or a client certificate.  [default: the service account of this pod]",
+)
+@click.option("--context", default="", help="A context of the kubeconfig.  [default: its current one]")
+@click.option("--namespace", default="", metavar="NS", help="Where its Lease and ConfigMaps are.  [default: its own, else ykactor]")
+@click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="The pods with this schedulerName run.")
+@click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager.")
+@click.option("--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]")
+@click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica.")
+@click.option(
+    "--qps",
+    type=click.IntRange(min=1, max=100_000),
+    default=200,
+    show_default=True,
+    help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
+)
+@click.option("--listen", type=ProbeAddress(), metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    daemon: Destination,
+    kubeconfig: Path | None,
+    namespace: str,
+    scheduler_name: str,
+    rm_id: str,
+    identity: str,
+    no_lease: bool,
+    qps: int,
+    listen: TcpAddress | None,
+    log_level: str,
+    **others: str,
+) -> None:
+    """Run the pods of a Kubernetes cluster that have schedulerName ykactor where the daemon says.
+
+    It watches pods and nodes, tells the daemon, and binds what the daemon has placed. Several replicas take turns by a Lease.
+    """
+    credentials = _credentials(kubeconfig, others["context"])
+    namespace = namespace or credentials.namespace or "ykactor"
+    if context.invoked_subcommand is not None:
+        context.obj = credentials, namespace
+        return
+    from ykactor.kubernetes.adapter import Settings
+    from ykactor.kubernetes.leader import LeaseName
+
+    configure(log_level, sys.stderr)
+    settings = Settings(
+        url=daemon.url,
+        login=daemon.login(),
+        rm_id=rm_id,
+        scheduler_name=scheduler_name,
+        namespace=namespace,
+        lease=None if no_lease else LeaseName(namespace, LEASE, identity),
+        qps=qps,
+        identity=identity,
+        now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
+        say=lambda sentence: log_event(log, logging.INFO, "kubernetes", message=sentence),
+    )
+    try:
+        trio.run(_run, credentials, settings, listen)
+    except* (RequestRefused, SessionReplaced) as errors:
+        raise daemon.problem(exit_codes.first_of(errors)) from None
+
+
+@command.command()
+@click.pass_obj
+def check(found: tuple[Credentials, str]) -> None:
+    """Say which permissions are missing on the API server; exit code 1 if any is."""
+    from ykactor.kubernetes.api import Api, ApiError
+    from ykactor.kubernetes.permissions import missing
+
+    credentials, namespace = found
+
+    async def ask() -> list[str]:
+        async with Api.open(credentials) as api:
+            return await missing(api, namespace)
+
+    try:
+        lacking = trio.run(ask)
+    except ApiError as error:
+        raise click.ClickException(f"{credentials.url}: {error}") from None
+    for words in lacking:
+        click.echo(f"missing: {words}")
+    if lacking:
+        raise SystemExit(exit_codes.FAILED)
+    click.echo("no permission is missing")
+
+
+def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
+    try:
+        from ykactor.kubernetes.credentials import CredentialsError, in_cluster, of_kubeconfig
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: install ykactor[kubernetes]") from None
+    try:
+        return in_cluster() if kubeconfig is None else of_kubeconfig(kubeconfig, context)
+    except CredentialsError as error:
+        raise exit_codes.Refused(str(error)) from None
+
+
+async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress | None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    from ykactor.kubernetes import probes
+    from ykactor.kubernetes.adapter import Adapter
+    from ykactor.kubernetes.api import Api
+
+    notifier = Notifier.from_environment()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+            adapter = Adapter(api, settings, random.Random(os.urandom(8)))
+            if listen is not None:
+                port = await nursery.start(probes.serve, adapter, listen.host, listen.port)
+                log_event(log, logging.INFO, "listening", address=f"{listen.host}:{port}")
+            nursery.start_soon(adapter.run)
+            notifier.ready(f"adapter of {settings.rm_id} for {credentials.url}")
+            number = await anext(signals)
+            log_event(log, logging.INFO, "stopping", signal=signal.Signals(number).name)
+            notifier.stopping()
+            nursery.cancel_scope.cancel()
