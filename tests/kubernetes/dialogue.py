@@ -21,6 +21,7 @@ from ykactor.kubernetes.messages import (
     Listed,
     Ref,
     SetCondition,
+    SetGroupCondition,
     Stimulus,
     Tell,
 )
@@ -108,11 +109,13 @@ def words(effect: Effect) -> Sequence[str]:
     match effect:
         case Tell(si.NodeRequest(nodes=nodes)):
             return [f"{entry.action} {entry.node_id}" for entry in nodes]
-        case Tell(si.ApplicationRequest(new=new)):
-            return [f"application {entry.application_id}" for entry in new]
+        case Tell(si.ApplicationRequest(new=new, remove=removed)):
+            gone = [f"remove {entry.application_id}" for entry in removed]
+            return gone + [f"application {entry.application_id}" for entry in new]
         case Tell(si.AllocationRequest(allocations=allocations, releases=releases)):
-            ended = [f"release {name_of(entry.allocation_key)} {entry.termination_type}" for entry in releases.allocations_to_release]
-            return ended + [_allocation(entry) for entry in allocations]
+            ended = releases.allocations_to_release
+            gone = [f"release {name_of(entry.allocation_key)} {entry.termination_type}" for entry in ended]
+            return gone + [_allocation(entry) for entry in allocations]
         case Tell(si.UpdateConfigurationRequest(config=text)):
             return [f"configuration {text}"]
         case Tell(si.SetQueueQuotas(queue_name=queue)):
@@ -129,6 +132,8 @@ def words(effect: Effect) -> Sequence[str]:
             return [f"fail {ref.name} {reason}"]
         case SetCondition(ref=ref, reason=reason):
             return [f"condition of {ref.name} {reason}"]
+        case SetGroupCondition(ref=ref, message=message):
+            return [f"group {ref.name}: {message}"]
         case Event(ref=ref, reason=reason):
             return [f"event about {ref.name} {reason}"]
     raise AssertionError(effect)
@@ -142,5 +147,6 @@ def _allocation(entry: si.Allocation) -> str:
 
 
 def name_of(key: str) -> str:
-    """The name of a pod from its allocation key."""
-    return key.partition(".")[2].rpartition("-")[0]
+    """The name of a pod from its allocation key, or of the room for it."""
+    name, _, rest = key.partition(".")[2].rpartition("-")
+    return f"{name.rpartition('-')[0]}-room" if rest == "room" else name

@@ -61,3 +61,9 @@ def namespace(name: str, /, **annotations: str) -> model.Namespace:
     """A namespace; ``__`` in the name of an annotation is ``.``."""
     given = {f"yunikorn.apache.org/{key.replace('__', '.')}": value for key, value in annotations.items()}
     return msgspec.convert({"metadata": {"name": name, "annotations": given}}, model.Namespace)
+
+
+def group(name: str, min_count: int, namespace: str = "team") -> model.PodGroup:
+    """A PodGroup with a gang."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+    return msgspec.convert({"metadata": {"name": name, "namespace": namespace}, "spec": spec}, model.PodGroup)

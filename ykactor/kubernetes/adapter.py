@@ -18,9 +18,10 @@ from ykactor.client.login import LoginOptions
 from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.effects import Counts, Effects
+from ykactor.kubernetes.groupversions import find_groups
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import DURATION_S, Leader, LeaseName
-from ykactor.kubernetes.messages import Effect, Heard, Kind, Stimulus, Tell
+from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
 from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
 from ykactor.kubernetes.state import State
 
@@ -78,6 +79,8 @@ class Adapter:
         self.reflectors = [
             Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)
         ]
+        #: Where PodGroups are; "" for a server that has none.
+        self._groups = ""
         self.effects: Effects | None = None
         self.counts = Counts()
 
@@ -90,6 +93,7 @@ class Adapter:
         async with trio.open_nursery() as nursery:
             for reflector in self.reflectors:
                 nursery.start_soon(reflector.run)
+            nursery.start_soon(self._follow_groups)
             nursery.start_soon(self._handle_all)
             lease = self._settings.lease
             if lease is None:
@@ -97,6 +101,17 @@ class Adapter:
             else:
                 leader = Leader(self._api, lease, self._settings.now, self._settings.say, self._rng)
                 await leader.run(self._lead)
+
+    async def _follow_groups(self) -> None:
+        """Watch PodGroups, where the server has them."""
+        self._groups = await find_groups(self._api)
+        if not self._groups:
+            self._arrive(Listed(Kind.POD_GROUPS, []))
+            return
+        source = Source(Kind.POD_GROUPS, f"{self._groups}/podgroups", model.PodGroup)
+        reflector = Reflector(self._api, source, self._arrive, self._settings.say, self._rng)
+        self.reflectors.append(reflector)
+        await reflector.run()
 
     async def _lead(self, epoch: int) -> None:
         """Lead until the Lease is lost, or another process has taken the place of this one at the daemon."""
@@ -110,7 +125,7 @@ class Adapter:
         await self._is_listed.wait()  # the registration brings the configuration
         settings = self._settings
         pace = Pace(self.state.book.configuration.qps or settings.qps)
-        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng, self.counts)
+        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng, self.counts, self._groups_of)
         failure: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -139,6 +154,9 @@ class Adapter:
             self.state.stop()
         if failure is not None:
             raise failure
+
+    def _groups_of(self, namespace: str) -> str:
+        return f"{self._groups}/namespaces/{namespace}/podgroups"
 
     # ---- input and output of the state
 

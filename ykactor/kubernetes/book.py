@@ -1,7 +1,7 @@
 """All that the adapter knows, and the small steps in which it changes.
 
-``observing`` changes it by what the API server shows, ``hearing`` by what the daemon says, and ``reporting`` tells the daemon what
-is different from what it was told.
+``observing`` changes it by what the API server shows, ``hearing`` by what the daemon says. ``reporting`` tells the daemon what is
+different from what it was told.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ykactor.kubernetes.constraints import HostPort
 from ykactor.kubernetes.messages import Effect, Event, Ref
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
-from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
+from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
 from ykactor.wire.si import messages as si
 
 
@@ -29,6 +29,8 @@ class Book:
         pods: by allocation key.
         keys: allocation keys by namespace and name of the pod.
         nodes, applications: by name.
+        pod_groups: by namespace and name.
+        rooms: placeholders without pods, by key, with their application.
         dirty_pods, dirty_nodes: what has to be compared with what the daemon was told.
         out, effects: what is to be told, and what is to be done on the API server.
         now_s: seconds of a clock that does not go back.
@@ -40,6 +42,8 @@ class Book:
         self.keys: dict[Ref, str] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.applications: dict[str, ApplicationRecord] = {}
+        self.pod_groups: dict[Ref, GroupRecord] = {}
+        self.rooms: dict[str, str] = {}
         self.policies = Policies()
         self.classes = Classes()
         self.configuration = Configuration()
@@ -150,8 +154,10 @@ class Book:
             node.told = None
         for record in self.pods.values():
             record.told, record.termination = None, ""
+        self.rooms.clear()
         for application in self.applications.values():
             application.is_told, application.state = False, ""
+            application.rooms.clear()
         self.dirty_nodes = dict.fromkeys(self.nodes)
         self.dirty_pods = dict.fromkeys(self.pods)
 

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 from msgspec import Struct, field
 
-from ykactor.kubernetes.api import STRATEGIC_PATCH, Api, ApiError
+from ykactor.kubernetes.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
 from ykactor.kubernetes.lanes import Lane, Pace
 from ykactor.kubernetes.messages import (
     Bind,
@@ -28,6 +28,7 @@ from ykactor.kubernetes.messages import (
     FailPod,
     Ref,
     SetCondition,
+    SetGroupCondition,
     Stimulus,
 )
 
@@ -74,6 +75,7 @@ class Effects:
         tell: called with the results.
         now: the time of conditions and Events.
         counts: is added to.
+        groups_path: the path of the PodGroups of a namespace.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Effects:
         now: Callable[[], datetime],
         rng: random.Random,
         counts: Counts,
+        groups_path: Callable[[str], str],
     ) -> None:
         self._api = api
         self._pace = pace
@@ -94,10 +97,11 @@ class Effects:
         self._rng = rng
         self._written: OrderedDict[tuple[str, str], _Written] = OrderedDict()
         self._counts = counts
+        self._groups_path = groups_path
         self.binds: Lane[Bind] = Lane(self._bind)
         self.deletes: Lane[DeletePod] = Lane(self._delete)
         self.creations: Lane[CreatePlaceholder | FailPod] = Lane(self._create_or_fail)
-        self.conditions: Lane[SetCondition] = Lane(self._set_condition, newest_first=True)
+        self.conditions: Lane[SetCondition | SetGroupCondition] = Lane(self._set_condition, newest_first=True)
         self.events: Lane[Event] = Lane(self._write, size=EVENTS_MAX)
 
     async def run(self) -> None:
@@ -137,6 +141,8 @@ class Effects:
                 self.creations.put(uid, effect)
             case SetCondition(uid=uid):
                 self.conditions.put(uid, effect)
+            case SetGroupCondition(ref=ref):
+                self.conditions.put(ref, effect)
             case Event():
                 self.events.put((effect.ref, effect.uid, effect.reason), effect)
 
@@ -213,20 +219,31 @@ class Effects:
 
     # ---- not urgent: tried once, as what is written next says more
 
-    async def _set_condition(self, wanted: SetCondition) -> None:
+    async def _set_condition(self, wanted: SetCondition | SetGroupCondition) -> None:
+        if isinstance(wanted, SetGroupCondition):
+            await self._set_group_condition(wanted)
+            return
         await self._pace.wait()
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": wanted.reason,
-            "message": wanted.message[:NOTE_MAX],
-            "lastTransitionTime": self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+        condition = self._condition("PodScheduled", wanted.reason, wanted.message)
         try:
             await self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]})
         except ApiError as error:
             if error.may_pass:
                 await trio.sleep(max(error.retry_after_s, self._pause_s(0)))
+
+    async def _set_group_condition(self, wanted: SetGroupCondition) -> None:
+        await self._pace.wait()
+        condition = self._condition("PodGroupScheduled", "Unschedulable", wanted.message)
+        path = f"{self._groups_path(wanted.ref.namespace)}/{wanted.ref.name}/status"
+        try:
+            await self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, MERGE_PATCH)
+        except ApiError as error:
+            if error.may_pass:
+                await trio.sleep(max(error.retry_after_s, self._pause_s(0)))
+
+    def _condition(self, kind: str, reason: str, message: str) -> dict[str, str]:
+        at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {"type": kind, "status": "False", "reason": reason, "message": message[:NOTE_MAX], "lastTransitionTime": at}
 
     async def _write(self, event: Event) -> None:
         """Write an Event, or count one that says the same."""

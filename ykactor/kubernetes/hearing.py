@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from ykactor.client import Refusal
-from ykactor.kubernetes import pods
+from ykactor.kubernetes import podgroups, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref, SetCondition
 from ykactor.kubernetes.records import ApplicationRecord
@@ -48,6 +48,8 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
 
 def _placed(book: Book, allocation: si.Allocation) -> None:
     """The scheduler has placed an ask. What runs already, or is bound there, is only confirmed."""
+    if allocation.allocation_key in book.rooms:
+        return
     record = book.pods.get(allocation.allocation_key)
     if record is None or record.told is None:
         book.out.releases.append(_release(allocation.application_id, allocation.allocation_key))
@@ -63,6 +65,9 @@ def _released(book: Book, release: si.AllocationRelease) -> None:
     """The scheduler ends a pod: its release goes back when the pod is gone. What the adapter has ended itself is repeated."""
     if release.termination_type == "STOPPED_BY_RM":
         return
+    room = book.rooms.pop(release.allocation_key, None)
+    if room is not None:
+        book.applications[room].rooms.pop(release.allocation_key, None)
     record = book.pods.get(release.allocation_key)
     if record is None or record.told is None:
         book.out.releases.append(_release(release.application_id, release.allocation_key, release.termination_type))
@@ -95,6 +100,9 @@ def _rejected(book: Book, rejected: si.RejectedAllocation) -> None:
 
 def _waits(book: Book, entry: si.SchedulingStateEntry) -> None:
     """An ask waits: say so on the pod, if it does not say so already."""
+    if entry.allocation_key in book.rooms:
+        podgroups.waits(book, book.applications[book.rooms[entry.allocation_key]], entry.reason)
+        return
     record = book.pods.get(entry.allocation_key)
     if record is None or record.told is None or record.place:
         return
@@ -121,7 +129,7 @@ def _applications(book: Book, message: si.ApplicationResponse) -> None:
     for rejected in message.rejected:
         application = book.applications.get(rejected.application_id)
         if application is not None:
-            application.is_told = False
+            podgroups.forget(book, application)
             _fail(book, application, "ApplicationRejected", rejected.reason)
     for updated in message.updated:
         application = book.applications.get(updated.application_id)
@@ -136,7 +144,7 @@ def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedAppl
         book.touch(application.keys)
     if updated.state not in _ENDED:
         return
-    application.is_told = False
+    podgroups.forget(book, application)
     if updated.state == "Failed":
         _fail(book, application, "ApplicationFailed", updated.message or "its gang could not start in time")
     if application.keys:

@@ -156,6 +156,13 @@ class SetCondition(NamedTuple):
     message: str
 
 
+class SetGroupCondition(NamedTuple):
+    """Say on a PodGroup why it waits."""
+
+    ref: Ref
+    message: str
+
+
 class Event(NamedTuple):
     """Write an Event about an object.
 
@@ -173,4 +180,4 @@ class Event(NamedTuple):
     is_warning: bool = True
 
 
-Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | Event
+Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | SetGroupCondition | Event

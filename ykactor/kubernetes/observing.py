@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.kubernetes import gangs, nodes, pods, translation
+from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation, unsupported
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.constraints import constraints_of
 from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
-from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod
+from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
 from ykactor.kubernetes.quantities import QuantityError
-from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
+from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
 from ykactor.wire.si import messages as si
 
 _OBJECTS = {
@@ -39,6 +39,8 @@ def _known(book: Book, kind: Kind) -> Iterable[Ref]:
         return list(book.keys)
     if kind is Kind.NODES:
         return [Ref("", name) for name in book.nodes]
+    if kind is Kind.POD_GROUPS:
+        return list(book.pod_groups)
     if kind is Kind.CONFIG_MAPS:
         return list(book.configuration.refs())
     return list(book.policies.names(kind))
@@ -51,6 +53,8 @@ def take(book: Book, kind: Kind, found: Object) -> None:
         _take_pod(book, found)
     elif isinstance(found, Node):
         _take_node(book, found)
+    elif isinstance(found, PodGroup):
+        _take_group(book, Ref(meta.namespace, meta.name), found)
     elif isinstance(found, ConfigMap):
         _configure(book, meta.name, found)
     elif book.policies.take(kind, found):
@@ -66,6 +70,8 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
     elif kind is Kind.NODES:
         if ref.name in book.nodes:
             _lose_node(book, book.nodes[ref.name])
+    elif kind is Kind.POD_GROUPS:
+        book.pod_groups.pop(ref, None)
     elif kind is Kind.CONFIG_MAPS:
         _configure(book, ref.name, None)
     elif book.policies.forget(kind, ref):
@@ -104,6 +110,17 @@ def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
         book.effects.append(Event("ConfigMap", book.configuration.ref(name), "", "WrongSetting", "Reading", complaint))
 
 
+def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
+    """A group without a gang is one whose pods run each by itself."""
+    gang = found.spec.scheduling_policy.gang
+    min_count = 1 if gang is None else gang.min_count
+    known = book.pod_groups.setdefault(ref, GroupRecord(min_count))
+    known.min_count = min_count
+    application = next((each for each in book.applications.values() if each.group == ref), None)
+    if application is not None:
+        book.touch(application.keys)
+
+
 # ---- pods
 
 
@@ -140,15 +157,25 @@ def _classify(book: Book, record: PodRecord) -> None:
 def _join(book: Book, record: PodRecord) -> None:
     """The application of a pod is what it says first; another one later changes nothing."""
     found = pods.application_of(record.pod)
-    for complaint in (found.complaint, pods.queue_of(record.pod).complaint, record.complaint, pods.user_of(record.pod)[1]):
+    for complaint in (found.complaint, pods.queue_of(record.pod).complaint, pods.user_of(record.pod)[1]):
         if complaint:
             book.complain(record, "WrongAnnotation", complaint)
+    if record.complaint:
+        book.complain(record, "FailedScheduling", record.complaint)
+    wishes = ", ".join(unsupported.wishes(record.pod))
+    if wishes:
+        book.complain(record, "NotSupported", f"the pod runs without: {wishes}")
     application = book.applications.get(found.name)
     if application is None:
         application = book.applications[found.name] = ApplicationRecord(found.name, record)
-        _define_gang(book, application, record)
+        application.group = pods.group_of(record.pod)
+        if application.group is None:
+            _define_gang(book, application, record)
     application.keys[record.key] = None
     record.application = found.name
+    reason = translation.group_complaint(record, application)
+    if reason:
+        book.complain(record, "GangScheduling", f"{reason}: the pod runs without a gang")
 
 
 def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) -> None:
@@ -174,6 +201,7 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
     application = book.application_of(record)
     if application is not None:
         application.keys.pop(record.key, None)
+        podgroups.end(book, application)
         if not application.keys and not application.is_told:
             del book.applications[application.name]
 

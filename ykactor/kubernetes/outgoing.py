@@ -26,6 +26,7 @@ class Outgoing:
         self.forgotten: list[si.PredicateScope] = []
         self.answers: list[si.PredicateAnswer] = []
         self.quotas: list[si.SetQueueQuotas] = []
+        self.removals: list[si.RemoveApplicationRequest] = []
         self.applications: list[si.AddApplicationRequest] = []
         self.releases: list[si.AllocationRelease] = []
         self.allocations: list[si.Allocation] = []
@@ -40,6 +41,8 @@ class Outgoing:
         for answers in _parts(self.answers):
             yield Tell(si.PredicatesResponse(answers=answers))
         yield from map(Tell, self.quotas)
+        for removals in _parts(self.removals):
+            yield Tell(si.ApplicationRequest(remove=removals))
         for applications in _parts(self.applications):
             yield Tell(si.ApplicationRequest(new=applications))
         for releases in _parts(self.releases):

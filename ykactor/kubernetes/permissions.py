@@ -36,6 +36,8 @@ NEEDED = (
     Permission("", "pods/status", ("patch",)),
     Permission("scheduling.k8s.io", "priorityclasses", ("list", "watch")),
     Permission("policy", "poddisruptionbudgets", ("list", "watch")),
+    Permission("scheduling.k8s.io", "podgroups", ("list", "watch")),
+    Permission("scheduling.k8s.io", "podgroups/status", ("patch",)),
     Permission("events.k8s.io", "events", ("create", "patch")),
     Permission("", "configmaps", ("list", "watch"), is_own=True),
     Permission("coordination.k8s.io", "leases", ("get", "create", "update"), is_own=True),

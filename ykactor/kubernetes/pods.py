@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.kubernetes import quantities
+from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Container, ContainerStatus, Pod
 from ykactor.wire.si import messages as si
 
@@ -116,10 +117,20 @@ class Names(Struct, frozen=True):
 
 
 def application_of(pod: Pod) -> Names:
-    """The application of a pod; pods without one share one for each namespace."""
+    """The application of a pod: of its own for a PodGroup; pods without one share one for each namespace."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     given = [labels.get(APP_LABEL), annotations.get(APP_LABEL), labels.get(_APP_OLD_LABEL), labels.get(_APP_SPARK_LABEL)]
-    return _first(given, "application", f"yunikorn-{pod.metadata.namespace}-autogen")
+    group = group_of(pod)
+    if group is None:
+        return _first(given, "application", f"yunikorn-{pod.metadata.namespace}-autogen")
+    named = _first(given, "application", group.namespace)
+    return Names(f"{named.name}.{group.name}", named.complaint)
+
+
+def group_of(pod: Pod) -> Ref | None:
+    """The PodGroup of a pod; None if it is in none."""
+    group = pod.spec.scheduling_group
+    return Ref(pod.metadata.namespace, group.pod_group_name) if group is not None and group.pod_group_name else None
 
 
 def queue_of(pod: Pod) -> Names:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ykactor.kubernetes import pods
+from msgspec import Struct
+
+from ykactor.kubernetes import pods, unsupported
 from ykactor.kubernetes.constraints import HostPort, ports_of
 from ykactor.kubernetes.gangs import Gang
 from ykactor.kubernetes.messages import Ref
@@ -18,7 +20,7 @@ class PodRecord:
     Attributes:
         pod: as the API server has it now.
         size: what it counts for, in base units; empty if that cannot be read.
-        complaint: why its size cannot be read.
+        complaint: why it cannot be asked for: its size cannot be read, or it needs what is not supported.
         class_name: its predicate class; "" for a pod of another scheduler.
         application: the name of its application; "" for a pod of another scheduler.
         told: what the daemon knows of it; None for nothing.
@@ -61,7 +63,8 @@ class PodRecord:
         self.pod = pod
         self.is_gated = False
         self.ports: tuple[HostPort, ...] = ports_of(pod)
-        self.complaint = ""
+        needs = ", ".join(unsupported.needs(pod)) if not pod.spec.node_name else ""
+        self.complaint = f"not supported: {needs}" if needs else ""
         try:
             self.size = pods.requests_of(pod)
         except QuantityError as error:
@@ -76,6 +79,18 @@ class PodRecord:
     def place(self) -> str:
         """The node where it runs or is to run; "" while it waits."""
         return self.pod.spec.node_name or self.node
+
+
+class GroupRecord(Struct):
+    """A PodGroup.
+
+    Attributes:
+        min_count: so many pods run together or none.
+        said: why it waits, as was said last.
+    """
+
+    min_count: int
+    said: str = ""
 
 
 class NodeRecord:
@@ -103,10 +118,25 @@ class ApplicationRecord:
         state: as the daemon says it; "" before.
         queue: the leaf where it was placed; "" before.
         gang: of the first pod; None if it is no gang.
+        group: the PodGroup that it is; None if it is none.
+        rooms: of a PodGroup, the placeholders without pods, each with the member for which it holds room.
         is_started: its gang has all its room, or is over: real pods are asked for.
     """
 
-    __slots__ = ("first", "gang", "is_started", "is_told", "keys", "name", "namespace", "placeholders_made", "queue", "state")
+    __slots__ = (
+        "first",
+        "gang",
+        "group",
+        "is_started",
+        "is_told",
+        "keys",
+        "name",
+        "namespace",
+        "placeholders_made",
+        "queue",
+        "rooms",
+        "state",
+    )
 
     def __init__(self, name: str, first: PodRecord) -> None:
         self.name = name
@@ -116,3 +146,5 @@ class ApplicationRecord:
         self.is_told = self.is_started = self.placeholders_made = False
         self.state = self.queue = ""
         self.gang: Gang | None = None
+        self.group: Ref | None = None
+        self.rooms: dict[str, str] = {}

@@ -6,7 +6,7 @@ is compared with what it was told.
 
 from __future__ import annotations
 
-from ykactor.kubernetes import gangs, nodes, pods, translation
+from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import Bind, CreatePlaceholder, Ref, Tell
 from ykactor.kubernetes.outgoing import Outgoing
@@ -97,10 +97,23 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
     pod = record.pod
     if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates or record.is_gated:
         return True
-    if application.gang is None or application.is_started or translation.is_placeholder(pod):
+    if application.is_started or translation.is_placeholder(pod):
+        return False
+    if application.group is not None:
+        return _is_group_held_back(book, application)
+    if application.gang is None:
         return False
     _make_placeholders(book, application)
     return True
+
+
+def _is_group_held_back(book: Book, application: ApplicationRecord) -> bool:
+    """True until the daemon says that all members of a PodGroup have room; one that runs in part is an ordinary application."""
+    if any(book.pods[key].place for key in application.keys):
+        application.is_started = True
+    elif not application.is_told and not book.configuration.in_flight and podgroups.is_ready(book, application):
+        podgroups.begin(book, application)
+    return not application.is_started
 
 
 def _report_application(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:

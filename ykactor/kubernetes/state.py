@@ -22,7 +22,7 @@ from ykactor.wire.si import messages as si
 
 #: Kinds that are listed before anything is told: the daemon would place asks on nodes whose pods are not known.
 _NEEDED = frozenset(
-    {Kind.NAMESPACES, Kind.CONFIG_MAPS, Kind.PRIORITY_CLASSES, Kind.BUDGETS, Kind.NODES, Kind.PODS}
+    {Kind.NAMESPACES, Kind.CONFIG_MAPS, Kind.PRIORITY_CLASSES, Kind.BUDGETS, Kind.POD_GROUPS, Kind.NODES, Kind.PODS}
 )
 
 

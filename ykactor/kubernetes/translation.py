@@ -30,21 +30,20 @@ def group_of(record: PodRecord, application: ApplicationRecord) -> TaskGroup | N
 
 def allocation(record: PodRecord, application: ApplicationRecord, node: str, *, allows_preemption: bool) -> si.Allocation:
     """A pod of ours: an ask, or with ``node`` a task that runs there."""
-    pod, group = record.pod, group_of(record, application)
+    pod = record.pod
     tags = {CLASS_TAG: record.class_name, NAME_TAG: record.ref.name, NAMESPACE_TAG: record.ref.namespace}
     tags["creationTime"] = str(created_s(pod))
     required = required_node(pod)
     if required:
         tags[NODE_TAG] = required
-    holds_room = is_placeholder(pod)
     return si.Allocation(
         allocation_key=record.key,
         application_id=application.name,
         resource_per_alloc=record.size,
         priority=pod.spec.priority,
         allocation_tags=tags,
-        task_group_name=group.name if group is not None and (holds_room or fits(record.size, group)) else "",
-        placeholder=holds_room and group is not None,
+        task_group_name=_group_name(record, application),
+        placeholder=is_placeholder(pod) and group_of(record, application) is not None,
         originator=record.key == application.first,
         preemption_policy=si.PreemptionPolicy(
             allow_preempt_self=allows_preemption, allow_preempt_other=pod.spec.preemption_policy != "Never"
@@ -52,6 +51,28 @@ def allocation(record: PodRecord, application: ApplicationRecord, node: str, *, 
         node_id=node,
         releasing=bool(node) and pod.metadata.deletion_timestamp is not None,
     )
+
+
+def group_complaint(record: PodRecord, application: ApplicationRecord) -> str:
+    """The reason why a pod that names a task group cannot be of it; "" if it can, or names none."""
+    name = record.pod.metadata.annotations.get(GROUP_NAME, "")
+    if not name or is_placeholder(record.pod) or application.gang is None:
+        return ""
+    group = group_of(record, application)
+    if group is None:
+        return f"annotation {GROUP_NAME}: found {name[:80]!r}, which the first pod of application {application.name} does not define"
+    return "" if fits(record.size, group) else f"it is larger than a placeholder of its task group {name}"
+
+
+def _group_name(record: PodRecord, application: ApplicationRecord) -> str:
+    """The task group: members of a PodGroup that could take each other's places are in one."""
+    if application.group is not None:
+        sizes = ".".join(f"{name}={amount}" for name, amount in sorted(record.size.items()))
+        return f"{record.class_name}.{sizes}"
+    group = group_of(record, application)
+    if group is None:
+        return ""
+    return group.name if is_placeholder(record.pod) or fits(record.size, group) else ""
 
 
 def foreign(record: PodRecord) -> si.Allocation:

@@ -1,0 +1,83 @@
+"""PodGroups: gangs whose room is held by asks without pods."""
+
+from dialogue import Dialogue
+from objects import changed, group, node, pod
+
+from ykactor.kubernetes.messages import Heard
+from ykactor.kubernetes.pods import key_of
+from ykactor.wire.si import messages as si
+
+IN_GROUP = {"schedulingGroup": {"podGroupName": "pg"}}
+
+
+def members(count: int) -> list:
+    return [pod(f"m{number}", created=number, **IN_GROUP) for number in range(count)]
+
+
+def room(member) -> si.Allocation:
+    return si.Allocation(allocation_key=f"{key_of(member)}-room", application_id="team.pg", node_id="n1")
+
+
+def test_nothing_is_asked_for_before_enough_members_are_there() -> None:
+    """The group says how many are missing, once."""
+    first, second = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), first)
+    assert "group pg: 1 of 2 pods are there" in dialogue.register()
+    assert dialogue.see(first) == []
+    assert dialogue.see(second) == [
+        "application team.pg",
+        "placeholder m0-room",
+        "placeholder m1-room",
+    ]
+
+
+def test_members_are_asked_for_when_all_have_room() -> None:
+    """The end of a placeholder is confirmed at once, as nothing runs there."""
+    both = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), *both)
+    dialogue.register()
+    assert dialogue.hear(si.AllocationResponse(new=[room(each) for each in both])) == []
+    assert dialogue.updated("team.pg", "Running") == ["ask m0", "ask m1"]
+    ended = si.AllocationRelease(
+        allocation_key=room(both[0]).allocation_key, application_id="team.pg", termination_type="PLACEHOLDER_REPLACED"
+    )
+    assert dialogue.hear(si.AllocationResponse(released=[ended])) == ["release m0-room PLACEHOLDER_REPLACED"]
+    assert dialogue.place(both[0], "n1") == ["bind m0 to n1"]
+
+
+def test_a_member_that_goes_before_the_start_lets_the_gang_begin_anew() -> None:
+    """Else fewer than all would run."""
+    three = members(3)
+    dialogue = Dialogue(node("n1"), group("pg", 2), *three)
+    dialogue.register()
+    assert dialogue.lose(three[0]) == [
+        "remove team.pg",
+        "application team.pg",
+        "placeholder m1-room",
+        "placeholder m2-room",
+    ]
+    assert dialogue.lose(three[1]) == ["remove team.pg", "group pg: 1 of 2 pods are there"]
+
+
+def test_a_group_that_runs_in_part_is_an_ordinary_application() -> None:
+    """After a restart."""
+    first, second = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), changed(first, node="n1"), second)
+    assert dialogue.register()[1:4] == ["application team.pg", "ask m0 on n1", "ask m1"]
+
+
+def test_a_group_may_come_after_its_pods() -> None:
+    both = members(2)
+    dialogue = Dialogue(node("n1"), *both)
+    assert "application team.pg" not in dialogue.register()
+    assert "application team.pg" in dialogue.see(group("pg", 2))
+
+
+def test_why_a_group_waits_is_said_on_the_group() -> None:
+    both = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), *both)
+    dialogue.register()
+    entry = si.SchedulingStateEntry(
+        allocation_key=room(both[0]).allocation_key, application_id="team.pg", state="FAILED", cause="NODES", reason="no room"
+    )
+    assert dialogue.play(Heard(si.SchedulingStateResponse(entries=[entry]))) == ["group pg: no room"]

@@ -1,0 +1,61 @@
+"""Which version of the PodGroup a server has: an alpha or beta one may be switched on."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from ykactor.kubernetes.api import Api, ApiError
+
+_GROUP = "/apis/scheduling.k8s.io"
+_FORM = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{1,4}))?")
+_PAUSE_S = 5.0
+
+
+class _Version(Struct):
+    version: str
+
+
+class _Group(Struct):
+    versions: list[_Version] = []
+
+
+class _Resource(Struct):
+    name: str
+
+
+class _Resources(Struct):
+    resources: list[_Resource] = []
+
+
+async def find_groups(api: Api) -> str:
+    """The path of the newest version that has PodGroups; "" if no version has them. Waits until the server answers."""
+    while True:
+        try:
+            return await _find(api)
+        except ApiError as error:
+            if error.status == 404:
+                return ""
+            await trio.sleep(max(error.retry_after_s, _PAUSE_S))
+
+
+async def _find(api: Api) -> str:
+    group = msgspec.json.decode(await api.request("GET", _GROUP), type=_Group)
+    for version in sorted((each.version for each in group.versions), key=_age):
+        path = f"{_GROUP}/{version}"
+        found = msgspec.json.decode(await api.request("GET", path), type=_Resources)
+        if any(each.name == "podgroups" for each in found.resources):
+            return path
+    return ""
+
+
+def _age(version: str) -> tuple[int, int, int]:
+    """Sort key: stable versions first, then beta, then alpha, each the newest first."""
+    found = _FORM.fullmatch(version)
+    if found is None:
+        return 3, 0, 0
+    kind = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return kind, -int(found[1]), -int(found[3] or 0)

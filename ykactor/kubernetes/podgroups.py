@@ -1,0 +1,101 @@
+"""PodGroups of Kubernetes: gangs whose room is held by asks without pods.
+
+When enough members wait, the daemon is told of an application with a placeholder for each of them. The daemon ends placeholders
+when members take their places, and that is confirmed at once, because nothing runs there. The group is an application of its own.
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from ykactor.kubernetes import pods, translation
+from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.messages import Ref, SetGroupCondition
+from ykactor.kubernetes.records import ApplicationRecord, PodRecord
+from ykactor.wire.si import messages as si
+
+#: The daemon has to end the wait of a gang some time; a PodGroup waits for ever.
+TIMEOUT_MS = 100 * 365 * 86_400_000
+
+
+def is_ready(book: Book, application: ApplicationRecord) -> bool:
+    """True if the gang may begin: as many members wait or run as the group needs. Says on the group why not."""
+    assert application.group is not None, "it is a PodGroup"
+    group = book.pod_groups.get(application.group)
+    if group is None:
+        return False  # it may come later than its pods
+    count = len(_members(book, application))
+    if count >= group.min_count:
+        return True
+    _say(book, application.group, f"{count} of {group.min_count} pods are there")
+    return False
+
+
+def begin(book: Book, application: ApplicationRecord) -> None:
+    """Tell the daemon of the application, with a placeholder for each of the members that the group needs."""
+    assert application.group is not None, "it is a PodGroup"
+    group = book.pod_groups[application.group]
+    members = _members(book, application)[: group.min_count]
+    total: dict[str, int] = {}
+    for member in members:
+        for name, amount in member.size.items():
+            total[name] = total.get(name, 0) + amount
+    first = book.pods[application.first] if application.first in book.pods else members[0]
+    new = translation.new_application(application, first, book.policies.quotas(application.namespace), is_forced=False)
+    book.out.applications.append(
+        structs.replace(
+            new, placeholder_ask=total, execution_timeout_milli_seconds=TIMEOUT_MS, gang_scheduling_style="Soft"
+        )
+    )
+    application.is_told, application.state = True, ""
+    for member in members:
+        _hold_room(book, application, member)
+
+
+def _hold_room(book: Book, application: ApplicationRecord, member: PodRecord) -> None:
+    """Ask for room of the size of a member, where it may run."""
+    key = f"{member.key}-room"
+    asked = book.wanted(member, application)
+    book.out.allocations.append(structs.replace(asked, allocation_key=key, placeholder=True, originator=False))
+    book.rooms[key] = application.name
+    application.rooms[key] = member.key
+
+
+def end(book: Book, application: ApplicationRecord) -> None:
+    """A member is gone before the gang has started: begin anew when enough are there."""
+    if not application.rooms or application.is_started:
+        return
+    book.out.removals.append(si.RemoveApplicationRequest(application_id=application.name))
+    forget(book, application)
+    for key in application.keys:
+        book.pods[key].told = None
+    book.touch(application.keys)
+
+
+def forget(book: Book, application: ApplicationRecord) -> None:
+    """Forget the placeholders of an application, which the daemon does not know any more."""
+    for key in application.rooms:
+        del book.rooms[key]
+    application.rooms.clear()
+    application.is_told, application.state = False, ""
+
+
+def _members(book: Book, application: ApplicationRecord) -> list[PodRecord]:
+    """The members that could run, in the order of their creation."""
+    found = [book.pods[key] for key in application.keys]
+    ready = [each for each in found if not (each.pod.metadata.deletion_timestamp or each.pod.spec.scheduling_gates)]
+    ready = [each for each in ready if not (pods.has_ended(each.pod) or each.complaint or each.is_refused)]
+    return sorted(ready, key=lambda each: (pods.created_s(each.pod), each.key))
+
+
+def _say(book: Book, ref: Ref, message: str) -> None:
+    group = book.pod_groups.get(ref)
+    if group is not None and group.said != message:
+        group.said = message
+        book.effects.append(SetGroupCondition(ref, message))
+
+
+def waits(book: Book, application: ApplicationRecord, reason: str) -> None:
+    """A placeholder of the group waits: say so on the group."""
+    if application.group is not None:
+        _say(book, application.group, reason)
