@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "rules": set(),
     "client": {"wire", "client"},
     "local": {"core", "wire", "client", "local"},
-    "surfaces": {"core", "wire", "access", "actors", "journal", "sim", "rules", "surfaces", "client", "local"},
+    "kubernetes": {"wire", "client", "kubernetes"},
+    "surfaces": {"core", "wire", "access", "actors", "journal", "sim", "rules", "surfaces", "client", "local", "kubernetes"},
     "__main__": {"surfaces"},
     "__init__": set(),
 }
@@ -130,6 +131,16 @@ def test_imports_point_one_way() -> None:
     for source in SOURCES:
         assert not any(name.startswith(".") for name in imports(source)), f"{source}: relative imports are not seen here"
         assert layers_imported(source) <= MAY_IMPORT[layer(source)], source
+
+
+def test_the_adapter_for_kubernetes_can_be_left_out() -> None:
+    """It is an extra: only its command imports it, and it knows the protocol and the client only."""
+    for source in SOURCES:
+        imported = files_imported(source)
+        if layer(source) == "kubernetes":
+            assert all(name.startswith(("kubernetes/", "client/", "wire/si/")) for name in imported), source
+        elif source != "surfaces/cli/kubernetes.py":
+            assert not any(name.startswith("kubernetes/") for name in imported), source
 
 
 def test_core_imports_lower_floors_only() -> None:

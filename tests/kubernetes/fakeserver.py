@@ -123,7 +123,8 @@ class FakeServer:
         verb = _verb(method, target, query)
         if not self.users[token](verb, target.resource, target.subresource):
             self.denied.append(f"{verb} {target.resource}/{target.subresource}".rstrip("/"))
-            raise Refused(403, "Forbidden", f'{target.resource} is forbidden: User "{token}" cannot {verb} resource "{target.resource}"')
+            text = f'{target.resource} is forbidden: User "{token}" cannot {verb} resource "{target.resource}"'
+            raise Refused(403, "Forbidden", text)
 
     def _carry_out(
         self, method: str, target: Target, query: dict[str, str], body: Body, headers: dict[str, str]
@@ -240,7 +241,7 @@ def _target(path: str) -> Target:
         namespace, resource, *rest = words[1:]
     else:
         namespace, (resource, *rest) = "", words
-    return Target(resource, namespace, *(rest + ["", ""])[:2])
+    return Target(resource, namespace, *[*rest, "", ""][:2])
 
 
 def _verb(method: str, target: Target, query: dict[str, str]) -> str:

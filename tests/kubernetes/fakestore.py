@@ -95,7 +95,7 @@ class Store:
         """Write an object over the one that was read; raises 409 if it has changed since."""
         version = body.get("metadata", {}).get("resourceVersion")
         if version and version != found["metadata"]["resourceVersion"]:
-            raise _conflict(resource, found, "the object has been modified; please apply your changes to the latest version and try again")
+            raise _conflict(resource, found, _MODIFIED)
         meta = {**found["metadata"], **{k: v for k, v in body.get("metadata", {}).items() if k in ("labels", "annotations")}}
         return self._keep(resource, {**found, **body, "metadata": meta}, "MODIFIED", found)
 
@@ -106,7 +106,7 @@ class Store:
             name = found["metadata"]["name"]
             raise Refused(422, "Invalid", f'{resource} "{name}" is invalid: metadata.uid: Invalid value: field is immutable')
         if meta.get("resourceVersion", found["metadata"]["resourceVersion"]) != found["metadata"]["resourceVersion"]:
-            raise _conflict(resource, found, "the object has been modified; please apply your changes to the latest version and try again")
+            raise _conflict(resource, found, _MODIFIED)
         merged = _merged(copy.deepcopy(found), patch, strategic=strategic)
         merged["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
         return found if merged == found else self._keep(resource, merged, "MODIFIED", found)
@@ -170,12 +170,13 @@ class Store:
         kept = {**body, "metadata": meta}
         self.objects.setdefault(resource, {})[meta.get("namespace", ""), meta["name"]] = kept
         self.log.append(Change(self.version, resource, change, kept, before))
-        if change == "MODIFIED" and meta.get("deletionTimestamp") and not meta.get("finalizers") and before is not None:
-            if before["metadata"].get("finalizers"):
-                self.remove(resource, kept)
+        had_finalizers = before is not None and before["metadata"].get("finalizers")
+        if had_finalizers and meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.remove(resource, kept)
         return kept
 
 
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ZONE = "topology.kubernetes.io/zone"
 
 

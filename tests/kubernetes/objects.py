@@ -17,7 +17,7 @@ def uid() -> str:
 
 
 def pod(name: str, /, *, cpu: str = "1", node: str = "", namespace: str = "team", **more: Any) -> model.Pod:
-    """A pod of ours; ``more`` are fields of its spec, ``labels``, ``annotations``, ``deleting``, ``phase``, ``uid``, ``created``."""
+    """A pod of ours; ``more`` are fields of its spec, and others of it."""
     meta = {
         "name": name,
         "namespace": namespace,

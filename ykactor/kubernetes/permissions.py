@@ -44,11 +44,11 @@ NEEDED = (
 )
 
 
-class _ReviewStatus(Struct):
+class _ReviewStatus(Struct, frozen=True):
     allowed: bool = False
 
 
-class _Review(Struct):
+class _Review(Struct, frozen=True):
     status: _ReviewStatus = _ReviewStatus()
 
 

@@ -51,7 +51,7 @@ async def _answer(stream: trio.SocketStream, adapter: Adapter) -> None:
         return
     status, text = _page(event.method, event.target.split(b"?")[0].decode(errors="replace"), adapter)
     body = text.encode()
-    headers = [("content-type", _TEXT), ("content-length", str(len(body))), ("connection", "close"), ("cache-control", "no-store")]
+    headers = [("content-type", _TEXT), ("content-length", str(len(body))), ("connection", "close")]
     data = connection.send(h11.Response(status_code=status, headers=headers)) or b""
     data += connection.send(h11.Data(data=body)) or b""
     await stream.send_all(data + (connection.send(h11.EndOfMessage()) or b""))

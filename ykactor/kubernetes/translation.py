@@ -60,7 +60,7 @@ def group_complaint(record: PodRecord, application: ApplicationRecord) -> str:
         return ""
     group = group_of(record, application)
     if group is None:
-        return f"annotation {GROUP_NAME}: found {name[:80]!r}, which the first pod of application {application.name} does not define"
+        return f"annotation {GROUP_NAME}: found {name[:80]!r}, which the first pod of {application.name} does not define"
     return "" if fits(record.size, group) else f"it is larger than a placeholder of its task group {name}"
 
 

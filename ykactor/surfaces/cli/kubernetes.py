@@ -52,8 +52,8 @@ class ProbeAddress(AddressParam):
     help="How to reach the API server: a token or a client certificate.  [default: the service account of this pod]",
 )
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: its current one]")
-@click.option("--namespace", default="", metavar="NS", help="Where its Lease and ConfigMaps are.  [default: its own, else ykactor]")
-@click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="The pods with this schedulerName run.")
+@click.option("--namespace", default="", metavar="NS", help="Of its Lease and ConfigMaps.  [default: its own, else ykactor]")
+@click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="Of the pods that it runs.")
 @click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager.")
 @click.option("--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]")
 @click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica.")
