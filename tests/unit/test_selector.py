@@ -8,11 +8,14 @@ from time import thread_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world import World, app, ask, make_world, node, queue, tree
+from world import World, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
+from ykactor.core.nodes import index
+from ykactor.core.planner.plan import Budget
+from ykactor.core.turn.phases import MakePlan
 from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 
 NODE = {"zone": "a", "gpu": "a100", "empty": "", "node.kubernetes.io/type": "m5.large"}
@@ -115,13 +118,13 @@ def test_behind_many_others() -> None:
 def test_only_nodes_that_it_names_are_looked_at() -> None:
     """An ask that selects one of many nodes costs a few looks, whether it fits there or not."""
     world = room(*(labelled(f"n{number:03}", host=f"n{number:03}") for number in range(300)))
-    index = world.direct.scheduler.state.nodes
+    known = world.direct.scheduler.state.nodes
     for key, text, placed in [("t1", "host=n299", ["t1"]), ("t2", "host in (n007)", ["t2"]), ("t3", "host=n299", [])]:
         world.heard()
-        index.reset_visited()
+        known.reset_visited()
         world.send(wants(key, text, vcore=2))
         assert world.placed() == placed
-        assert index.visited < 10
+        assert known.visited < 10
 
 
 def test_a_wrong_selector_is_refused() -> None:
@@ -172,3 +175,48 @@ def test_why_no_selected_node_is_used() -> None:
     world.send(wants("t1", "zone=b"), wants("t2", "zone=a", vcore=3))
     assert world.why("t1") == "no node has the attributes that it selects"
     assert world.why("t2") == "can never fit: the largest node that it selects has 0.002 vcore, it wants 0.003"
+
+
+def test_a_selector_with_too_many_names_is_refused() -> None:
+    """AP-137: 256 keys and values may be read, as an ask keeps all of them."""
+    world = room(labelled("n1"))
+    most = f"zone notin ({','.join(f'z{n}' for n in range(255))})"
+    world.send(wants("t1", most), wants("t2", ",".join(f"!k{n}" for n in range(257))))
+    placed, rejected = sorted(line for line in world.heard() if " on " in line or "rejected" in line)
+    assert placed == "t1 on n1"
+    assert rejected == "t2 rejected: tag ykactor.io/node-selector: found 257 keys and values, expected at most 256"
+
+
+MANY = ",".join(f"k{number}!=v" for number in range(40))
+
+
+def history(nodes: int) -> list[str]:
+    """What happens to asks with many requirements behind many nodes that they cannot use, while nodes change."""
+    names = [f"n{number:04}" for number in range(nodes)]
+    world = room(*(labelled(name, k7="v") for name in names), labelled("y", k1="w"), labelled("z"))
+    world.send(wants("t1", f"{MANY},!k1"), wants("t2", MANY, vcore=2), wants("t3", MANY, vcore=2), wants("t4", f"{MANY},k9"))
+    world.send(release("t1"), node(names[5], "DECOMISSION"), labelled("x", k9="w"))
+    world.run(until=10)
+    return world.heard()
+
+
+def test_looking_at_all_nodes_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where to look at all nodes takes long it is done in parts, before the ask is tried."""
+    told = []
+    for work in (0, 10**9):
+        monkeypatch.setattr(index, "READY_WORK", work)
+        told.append(history(200))
+    assert told[0] == told[1]
+    assert {"t1 on z", "t2 on y"} <= set(told[0])
+
+
+def test_a_plan_pauses_while_it_looks_at_all_nodes() -> None:
+    """However many requirements a selector has, other tasks run meanwhile."""
+
+    def pauses(text: str) -> int:
+        world = room(*(labelled(f"n{number:04}", k7="v") for number in range(3000)))
+        world.direct.ingest(world.now_ns, [wants("t1", text)])
+        return len(list(world.direct.scheduler.handle(MakePlan(world.now_ns, Budget(100, 10**9)))))
+
+    assert pauses("spot") < 3
+    assert pauses(f"{MANY},!k7") > 10

@@ -152,6 +152,11 @@ def left_out(spec: AllocationSpec) -> tuple[NodeID, ...]:
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 
+def look_work(shape: Shape) -> int:
+    """The work of a look at a node for a shape: 1 for all but those with many amounts or requirements."""
+    return 1 + len(shape[0]) // 8 + len(shape[2]) // 4
+
+
 def shape_of(spec: AllocationSpec) -> Shape:
     """The shape of an ask; asks of equal shape differ only in their order."""
     items = tuple(spec.resource.items())

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
-from ykactor.core.messages.asks import Shape
+from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.values.ids import NodeID
+from ykactor.core.values.parts import Pausing, in_parts
 
 #: Entries of all heaps of one ranking together; above it the oldest heaps are dropped (about 150 bytes an entry).
 ENTRIES_MAX = 500_000
@@ -50,7 +52,7 @@ class BestNodes:
         predicates: nodes that are refused for the shape's predicate class are skipped.
 
     Attributes:
-        visited: nodes looked at, until it is set to 0.
+        visited: the work of looking at nodes, until it is set to 0.
     """
 
     def __init__(
@@ -91,6 +93,28 @@ class BestNodes:
                 for shape in [shape for shape, heap in self._heaps.items() if heap.log_end < self._log_start]:
                     self._drop(shape)
 
+    def work(self, shape: Shape) -> int:
+        """The work that ``first`` takes, unless ``prepare`` has done it."""
+        heap = self._heaps.get(shape)
+        looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
+        return looks * look_work(shape)
+
+    def prepare(self, shape: Shape) -> Pausing[None]:
+        """Do the work of ``first`` in parts; nothing may change meanwhile."""
+        heap = self._heaps.get(shape)
+        nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
+        self.visited += len(nodes) * look_work(shape)
+        ranked = []
+        for part in in_parts(nodes):
+            ranked.append(self._rank(shape, part))
+            yield ()
+        if heap is None or self._is_outdated(shape, heap):
+            self._keep(shape, [*chain.from_iterable(ranked)])
+            return
+        heap.log_end = self._log_end()
+        for entry in chain.from_iterable(ranked):
+            heapq.heappush(heap.entries, entry)
+
     def first(self, shape: Shape) -> IndexedNode | None:
         """The best node for a shape; None if no node suits it."""
         heap = self._up_to_date(shape)
@@ -105,26 +129,37 @@ class BestNodes:
 
     def _up_to_date(self, shape: Shape) -> _Heap:
         heap = self._heaps.get(shape)
-        if heap is None or len(heap.entries) > 2 * len(self._nodes) + SPARE:
-            return self._build(shape)
-        if shape[3] and heap.readmissions != self._predicates.readmissions:
-            return self._build(shape)
-        changed = self._log[heap.log_end - self._log_start :]
-        if changed:
-            heap.log_end += len(changed)
-            self.visited += len(changed)
-            for entry in self._rank(shape, [node for node in dict.fromkeys(changed) if node.offered]):
+        if heap is None or self._is_outdated(shape, heap):
+            pool = self._offered(shape)
+            self.visited += len(pool) * look_work(shape)
+            return self._keep(shape, self._rank(shape, pool))
+        if heap.log_end != self._log_end():
+            changed = self._changed_since(heap)
+            self.visited += (self._log_end() - heap.log_end) * look_work(shape)
+            heap.log_end = self._log_end()
+            for entry in self._rank(shape, changed):
                 heapq.heappush(heap.entries, entry)
         return heap
 
-    def _build(self, shape: Shape) -> _Heap:
+    def _is_outdated(self, shape: Shape, heap: _Heap) -> bool:
+        """True if the heap is to be built anew: it is too large, or nodes are no longer refused."""
+        is_too_large = len(heap.entries) > 2 * len(self._nodes) + SPARE
+        return is_too_large or (bool(shape[3]) and heap.readmissions != self._predicates.readmissions)
+
+    def _log_end(self) -> int:
+        return self._log_start + len(self._log)
+
+    def _offered(self, shape: Shape) -> list[IndexedNode]:
+        return [node for node in self._pool(shape) if node.offered]
+
+    def _changed_since(self, heap: _Heap) -> list[IndexedNode]:
+        return [node for node in dict.fromkeys(self._log[heap.log_end - self._log_start :]) if node.offered]
+
+    def _keep(self, shape: Shape, entries: list[Entry]) -> _Heap:
         if shape in self._heaps:
             self._drop(shape)
-        pool = [node for node in self._pool(shape) if node.offered]
-        self.visited += len(pool)
-        entries = self._rank(shape, pool)
         heapq.heapify(entries)
-        heap = _Heap(entries, self._log_start + len(self._log), self._predicates.readmissions)
+        heap = _Heap(entries, self._log_end(), self._predicates.readmissions)
         self._heaps[shape] = heap
         self._entries += heap.made_with + 1
         while self._entries > ENTRIES_MAX and len(self._heaps) > 1:

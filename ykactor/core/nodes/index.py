@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from ykactor.core.config.model import NodeSortPolicy
-from ykactor.core.messages.asks import Shape
+from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.best_nodes import BestNodes, Entry
 from ykactor.core.nodes.changed_nodes import ChangedNodes
@@ -22,12 +22,15 @@ from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.values.ids import NodeID
+from ykactor.core.values.parts import Pausing
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import NODE_ID, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
 
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
 SCAN_MAX = 64
+#: The work of looking at nodes that is done at once for a shape with many amounts or requirements: about 1 ms.
+READY_WORK = 5_000
 #: Nodes scored again between two yields to other tasks.
 YIELD_EVERY = 500
 
@@ -150,6 +153,15 @@ class NodeIndex:
             available[name] = available.get(name, 0) - quantity
         self._rescore(node)
 
+    def is_ready(self, shape: Shape) -> bool:
+        """True if it takes little time to find a node for the shape, or to reserve one."""
+        return look_work(shape) == 1 or max(self._fitting.work(shape), self._reservable.work(shape)) <= READY_WORK
+
+    def prepare(self, shape: Shape) -> Pausing[None]:
+        """Look at all nodes for a shape with many amounts or requirements, in parts."""
+        yield from self._fitting.prepare(shape)
+        yield from self._reservable.prepare(shape)
+
     def first_fit(self, shape: Shape) -> IndexedNode | None:
         """The first node in order on which a shape that requires none fits (PR-67).
 
@@ -166,12 +178,12 @@ class NodeIndex:
             if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
                 self._visited += 1
                 return node
-        self._visited += min(SCAN_MAX, len(self._sorted))
+        self._visited += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
         return None if len(self._sorted) <= SCAN_MAX else self._fitting.first(shape)
 
     def _first_of(self, shape: Shape, nodes: list[IndexedNode]) -> IndexedNode | None:
         items, _, selector, predicate = shape
-        self._visited += len(nodes)
+        self._visited += len(nodes) * look_work(shape)
         rest = selector if len(selector) > 1 else ()  # a single requirement is met by all of these
         found = _with_room([node for node in nodes if node.offered], items, rest)
         if predicate:

@@ -355,7 +355,8 @@ def _mistake_in_tags(spec: AllocationSpec) -> str:
     if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
         return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:
-        selector.parse(spec.tags.get(selector.TAG, ""))
+        names = selector.names_in(selector.parse(spec.tags.get(selector.TAG, "")))
     except selector.SelectorError as error:
         return f"tag {selector.TAG}: {error}"
-    return ""
+    limit = selector.NAMES_MAX
+    return f"tag {selector.TAG}: found {names} keys and values, expected at most {limit}" if names > limit else ""

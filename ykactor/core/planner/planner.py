@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from ykactor.core.messages.asks import Shape
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.exchange import Exchange
@@ -35,6 +36,12 @@ from ykactor.core.state.state import SchedulerState
 SEARCH_WORK_MAX = 10_000
 #: Work units of looking at one reservation.
 SCAN_WORK = 5
+
+
+def _shape_of(application: PendingApplication) -> Shape:
+    queue = application.ask_queues.first()
+    assert queue is not None, "it is the head of a class"
+    return queue.shape
 
 
 class Planner:
@@ -112,8 +119,11 @@ class Planner:
         while True:
             if queue.is_leaf:
                 while (application := queue.applications.first(self._state.generation, self._state.nodes.opened)) is not None:
-                    if self._try(plan, queue, application):
+                    tried = self._try(plan, queue, application)
+                    if tried:
                         return True
+                    if tried is None:
+                        yield from self._state.nodes.prepare(_shape_of(application))
                     if plan.is_pause_due():
                         yield []
             else:
@@ -136,10 +146,11 @@ class Planner:
             plan.spend(TRY_WORK * (len(plan) - count) + SCAN_WORK * self._reserved.scanned)
         return is_served
 
-    def _try(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
+    def _try(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool | None:
         """Try the first class of a leaf, whose head is the application; returns whether anything was decided.
 
-        If nothing was, the class is parked, or has another position (SC-21 to SC-24, SC-148).
+        If nothing was, the class is parked, or has another position (SC-21 to SC-24, SC-148). None: to look at all nodes for its
+        shape takes long, and must be done before.
         """
         state = self._state
         plan.try_candidate()
@@ -156,6 +167,8 @@ class Planner:
         elif queue.required_node is not None:
             if self._try_required(plan, leaf, application, queue):
                 return True
+        elif queue.is_heavy and not state.nodes.is_ready(queue.shape):
+            return None
         elif queue.key[1] == HAS_NODE or (node := state.nodes.first_fit(queue.shape)) is None:
             self._report_refusals(plan, leaf, queue)
             if self._unschedulable.run(plan, application, queue, is_without_node=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Protocol, TypeVar
 
-from ykactor.core.messages.asks import Ask, Shape
+from ykactor.core.messages.asks import Ask, Shape, look_work
 from ykactor.core.queueing.notified import NotifiedAsks
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.headroom import Shortage
@@ -40,6 +40,7 @@ class AskQueue(SortedList[Ask]):
     __slots__ = (
         "ask_class",
         "is_by_age",
+        "is_heavy",
         "key",
         "needs",
         "notified",
@@ -62,6 +63,7 @@ class AskQueue(SortedList[Ask]):
         self.order = order
         self.shape = shape = key[0]
         self.needs, self.required_node, self.selector, self.predicate = shape
+        self.is_heavy = look_work(shape) > 1
         self.sort_key: SortKey | None = None
         self.parked = False
         #: The class of these asks; None while the application is kept back. Written by the leaf's order.

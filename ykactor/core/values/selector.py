@@ -15,6 +15,8 @@ from msgspec import Struct
 from ykactor.core.values.quantities import shown
 
 EXPECTED = "key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+#: Keys and values of a selector: each takes many times as much memory as in the text.
+NAMES_MAX = 256
 #: So many characters take as long to read as an item.
 _CHARACTERS = 16
 #: The tag of an ask that carries the selector.
@@ -144,6 +146,11 @@ def _values(tokens: _Tokens) -> tuple[str, ...]:
     if mark != ")":
         raise tokens.mistake()
     return tuple(values)
+
+
+def names_in(selector: Selector) -> int:
+    """How many keys and values a selector has."""
+    return sum(1 + len(requirement.values or ()) for requirement in selector)
 
 
 def without(selector: Selector, nodes: tuple[str, ...]) -> Selector:
