@@ -19,6 +19,7 @@ from ykactor.core.inspection.snapshot import final_state, partition_state, waiti
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.states import Outcome
 from ykactor.core.messages.submissions import (
     AddApplication,
     Administration,
@@ -180,9 +181,9 @@ def release(key: str | None, application_id: str = "app-1", termination_type: st
     return ReleaseAllocations(application_id, key, TerminationType(termination_type))  # type: ignore[arg-type]
 
 
-def remove(application_id: str) -> Submission:
-    """The application is to be forgotten."""
-    return RemoveApplication(application_id)  # type: ignore[arg-type]
+def remove(application_id: str, outcome: Outcome | None = None, message: str = "") -> Submission:
+    """The application is to be forgotten; with an outcome, kept among those that have ended."""
+    return RemoveApplication(application_id, outcome, message)  # type: ignore[arg-type]
 
 
 def terminate(application_id: str, who: UserGroups | None = None) -> Administration:

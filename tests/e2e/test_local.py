@@ -11,8 +11,9 @@ import msgspec
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import COMMAND, RunningDaemon, clean_environment, real_daemon, run_command
+from daemon import COMMAND, LIMIT_S, RunningDaemon, clean_environment, real_daemon, run_command
 from localjobs import job_of, left_over, local_manager, noting
+from restdaemon import request
 
 from ykactor.client import connect, operate
 from ykactor.local import control
@@ -307,3 +308,86 @@ def test_a_user_without_a_home_names_the_directory(monkeypatch: pytest.MonkeyPat
     done = CliRunner().invoke(main, ["jobs"])
     assert done.exit_code == exit_codes.USAGE
     assert done.output.splitlines()[-1] == "Error: found no home directory, expected --local-dir or YKACTOR_LOCAL_DIR"
+
+
+# ---- one record, wherever it is shown
+
+
+async def _apps(url: str) -> dict[str, tuple[str, str]]:
+    """Of each application how it has ended, and why, as ``ykactor apps`` shows it."""
+    listed, _ = await run_command("apps", "--since", "1h", "-o", "json", "--url", url)
+    return {app["applicationID"]: (app["outcome"], app.get("reason", "")) for app in msgspec.json.decode(listed)}
+
+
+async def test_a_job_has_ended_in_the_same_way_wherever_it_is_shown(directory: Path, tmp_path: Path) -> None:
+    """In ``jobs``, ``apps``, ``app`` and the REST API: an exit code is no success, and what was cancelled has not failed."""
+    async with real_daemon(http="127.0.0.1:0") as daemon, local_manager(directory, daemon.url, "--resource", "vcore=9") as local:
+        environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
+        good, bad, killed = [await local.submit(script) for script in ("exit 0", "exit 3", "kill -9 $$")]
+        cancelled, array = await local.submit("sleep 100"), await local.submit('exit "$YKACTOR_TASK"', last=2)
+        slow = await local.submit("sleep 100", time_limit_s=0.1)
+        await local.has_state(cancelled, State.RUNNING)
+        assert (await run_command("cancel", cancelled, environment=environment))[0] == f"{cancelled} is ending\n"
+        expected = {
+            good: ("Completed", ""),
+            bad: ("Failed", "exit code 3"),
+            killed: ("Failed", "exit code 137 (SIGKILL)"),
+            cancelled: ("Cancelled", "cancelled by an operator"),
+            array: ("Failed", "task 1: exit code 1; 2 of 3 tasks"),
+            slow: ("Failed", "ran longer than 0.1 s"),
+        }
+        records = {job: (await local.show(job, waits=True)).tasks for job in expected}
+        with trio.fail_after(LIMIT_S):
+            while await _apps(daemon.url) != expected:  # noqa: ASYNC110 (the daemon is told after the job has ended)
+                await trio.sleep(0.05)
+        assert [(records[job][0].state, records[job][0].signal) for job in (good, bad, killed, cancelled)] == [
+            (State.COMPLETED, ""),
+            (State.FAILED, ""),
+            (State.FAILED, "SIGKILL"),
+            (State.CANCELLED, "SIGTERM"),
+        ]
+        assert all(0 < task.started_ns < task.ended_ns for tasks in records.values() for task in tasks)
+        described, _ = await run_command("app", bad, environment=environment)
+        facts = dict(line.split(maxsplit=1) for line in described.splitlines() if len(line.split()) == 2)
+        assert (facts["State"], facts["Ran"]) == ("Failed", "0s")
+        _, said = await run_command("cancel", good, expect=1, environment=environment)
+        assert "refused" in said
+        assert await _apps(daemon.url) == expected
+        table, _ = await run_command("jobs", killed, "-o", "wide", environment=environment)
+        header, row = (line.split() for line in table.splitlines())
+        shown = dict(zip(header, row, strict=False))
+        assert (shown["STATE"], shown["EXIT"], shown["PEAK"], shown["USER"]) == ("Failed", "SIGKILL", "-", "root")
+        assert 0 < float(shown["RAN"].removesuffix("s")) < 5
+        port = int(daemon.http.rpartition(":")[2])
+        answer = await trio.to_thread.run_sync(request, port, "GET", "/ws/v1/partition/default/applications/completed", {})
+        rest = answer.content
+        assert {app["applicationID"]: (app["applicationState"], app.get("rejectedMessage", "")) for app in rest} == {
+            job: ("Failed", "Cancelled: cancelled by an operator") if job == cancelled else end for job, end in expected.items()
+        }
+
+
+async def test_a_task_is_named_everywhere_by_its_job_and_index(directory: Path) -> None:
+    """By ``jobs``, ``wait``, ``logs``, ``cancel`` and ``priority``, also in its second attempt."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "vcore=1") as local:
+        environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
+        script = 'echo "$YKACTOR_TASK"; case "$YKACTOR_ALLOCATION" in *1.r1) sleep 100;; *1) exit 7;; esac'
+        job = await local.submit(script, first=1, last=3, retries=1)
+        waiting = await local.submit("true", resource={"vcore": 1000})
+        assert await run_command("wait", f"{job}.2", environment=environment) == ("", "")
+        with trio.fail_after(LIMIT_S):
+            while ((task := (await local.show(job)).tasks[0]).attempt, task.state) != (1, State.RUNNING):  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        table, _ = await run_command("jobs", f"{job}.2", environment=environment)
+        assert [line.split()[:2] for line in table.splitlines()] == [["TASK", "STATE"], ["2", "Completed"]]
+        assert (await run_command("logs", f"{job}.3", environment=environment))[0] == "3\n"
+        assert (await run_command("priority", f"{waiting}.0", "7", environment=environment))[0] == f"{waiting}.0 has priority 7\n"
+        assert (await run_command("cancel", f"{job}.1", environment=environment))[0] == f"{job}.1 is being released\n"
+        assert await local.states(job) == [State.CANCELLED, State.COMPLETED, State.COMPLETED]
+        for wrong, found in (
+            (f"{job}.4", "there is no task"),
+            (f"{job}.x", "expected JOB or JOB.INDEX"),
+            ("job-9", "there is no job"),
+        ):
+            for verb in ("jobs", "wait", "logs"):
+                code = exit_codes.USAGE if wrong.endswith("x") else 1
+                assert found in (await run_command(verb, wrong, expect=code, environment=environment))[1]

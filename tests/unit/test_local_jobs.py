@@ -57,6 +57,12 @@ def released(effects):
     return [(entry.allocation_key, entry.termination_type) for entry in entries]
 
 
+def concluded(effects):
+    """How jobs have ended for the daemon, and why."""
+    gone = [request for request in effects.requests if isinstance(request, si.ApplicationRequest)]
+    return [(entry.application_id, entry.outcome, entry.message) for request in gone for entry in request.remove]
+
+
 def requests_of(effects):
     return [request for request in effects.requests if isinstance(request, si.AllocationRequest)]
 
@@ -66,14 +72,14 @@ def started(effects):
 
 
 def test_a_short_life(world):
-    """Asked for, started when allocated, released when it has ended; the job ends with it."""
+    """Asked for, started when allocated; the job ends with it, and the application at once (AP-151)."""
     job, effects = world.submit()
     assert (effects.jobs, asked(effects)) == ([job], ["job-1.0"])
     effects = world.allocate("job-1.0")
     ((_, task),) = effects.starts
     assert (task.state, task.boot, list(effects.tasks.values())) == (State.RUNNING, "boot", [task])
     effects = world.end(task, 0)
-    assert (task.state, effects.ended, released(effects)) == (State.COMPLETED, ["job-1"], [("job-1.0", "STOPPED_BY_RM")])
+    assert (task.state, effects.ended, concluded(effects)) == (State.COMPLETED, ["job-1"], [("job-1", "Completed", "")])
     assert world.jobs.are_done
 
 
@@ -102,8 +108,49 @@ def test_a_release_is_confirmed_when_the_process_is_gone(world, termination_type
     effects = world.release("job-1.0", termination_type)
     assert (effects.kills, effects.requests, task.state) == ([task], [], State.ENDING)
     assert world.release("job-1.0", termination_type).kills == []
-    assert released(world.end(task, 0)) == [("job-1.0", termination_type)]
+    effects = world.end(task, 0)
+    assert released(effects) == [("job-1.0", termination_type)][: state is State.PREEMPTED]  # else its application ends
+    assert concluded(effects) == [("job-1", "Failed" if state is State.PREEMPTED else "Cancelled", "why")]
     assert (task.state, task.reason) == (state, "why")
+
+
+@pytest.mark.parametrize(("code", "state", "outcome"), [(0, State.COMPLETED, "Completed"), (3, State.FAILED, "Failed")])
+def test_what_had_ended_before_it_was_cancelled_stays_so(world, code, state, outcome):
+    """The process was not there any more when it was to be told."""
+    world.submit()
+    ((_, task),) = world.allocate("job-1.0").starts
+    world.release("job-1.0", "TIMEOUT")
+    world.jobs.on_ended(task, Ended(code, by_itself=True))
+    assert (task.state, task.exit_code, concluded(world.jobs.take())[0][1]) == (state, code, outcome)
+
+
+@pytest.mark.parametrize(
+    ("codes", "outcome", "message"),
+    [
+        ([0, 0, 0], "Completed", ""),
+        ([0, 3, 0], "Failed", "task 1: exit code 3"),
+        ([0, 137, 1], "Failed", "task 1: exit code 137 (SIGKILL); 2 of 3 tasks"),
+        ([0, 129 + 127, 0], "Failed", "task 1: exit code 256"),
+        ([0, None, 3], "Failed", "task 1: Lost; 2 of 3 tasks"),
+    ],
+)
+def test_the_outcome_of_several_tasks_is_that_of_the_first_that_failed(world, codes, outcome, message):
+    """Said once, with the end of the last one."""
+    world.submit(last=2)
+    tasks = [task for _, task in world.allocate("job-1.0", "job-1.1", "job-1.2").starts]
+    said = [concluded(world.end(task, code)) for task, code in zip(tasks, codes, strict=True)]
+    assert said == [[], [], [("job-1", outcome, message)]]
+
+
+def test_a_record_has_all_that_is_known_of_an_end(world):
+    """Begin, end, exit code or signal, and what it has used."""
+    world.now_ns = 5
+    world.submit()
+    ((_, task),) = world.allocate("job-1.0").starts
+    world.now_ns = 7
+    world.jobs.on_ended(task, Ended(143, peak_memory=2**20))
+    assert (task.started_ns, task.ended_ns, task.exit_code, task.signal, task.peak_memory) == (5, 7, 143, "SIGTERM", 2**20)
+    assert Task("job-1", 0, exit_code=3).signal == Task("job-1", 0).signal == ""
 
 
 def test_what_is_not_wanted_any_more_is_given_back(world):
@@ -244,7 +291,7 @@ def test_what_the_daemon_rejects_has_ended(world, which):
             world.jobs.on_refused(effects.requests[0], "no")
     effects = world.jobs.take()
     assert (task.state, task.reason, effects.ended) == (State.REJECTED, "no", ["job-1"])
-    assert effects.requests[-1].remove[0].application_id == "job-1"
+    assert concluded(effects) == [("job-1", "Failed", "no")]
 
 
 def test_a_running_task_outlives_a_rejection(world):

@@ -245,7 +245,7 @@ _ASK = _asked(
     partition_name=_acts_in,
 )
 _RELEASE = _asked(si.AllocationRelease, "application_id allocation_key termination_type message node_id", partition_name=_acts_in)
-_REMOVAL = _asked(si.RemoveApplicationRequest, "application_id", partition_name=_acts_in)
+_REMOVAL = _asked(si.RemoveApplicationRequest, "application_id outcome message", partition_name=_acts_in)
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
 _CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)

@@ -45,10 +45,11 @@ class ListJobs(_Message, frozen=True):
 
 
 class ShowJob(_Message, frozen=True):
-    """A job with its tasks, as soon as it has ended if ``waits``. Answer: ``ShownJob``."""
+    """A job with its tasks, or only the task ``index``, as soon as they have ended if ``waits``. Answer: ``ShownJob``."""
 
     job: str
     waits: bool = False
+    index: int | None = None
 
 
 class Submitted(_Message, frozen=True):
@@ -60,14 +61,20 @@ class Submitted(_Message, frozen=True):
 
 
 class JobRow(Struct, frozen=True):
-    """A job without its environment, and how many of its tasks are in each state."""
+    """A job without its environment, and how many of its tasks are in each state.
+
+    Attributes:
+        indexes: of its first task and of the last one.
+    """
 
     id: str
     name: str
+    user: str
     queue: str
     arguments: list[str]
     resource: dict[str, int]
     submitted_ns: int
+    indexes: tuple[int, int]
     states: dict[State, int]
 
 

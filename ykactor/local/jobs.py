@@ -11,7 +11,7 @@ from msgspec import Struct, field, structs
 
 from ykactor.local import requests
 from ykactor.local.machine import Machine
-from ykactor.local.model import RETRIED, Ended, Job, State, Task
+from ykactor.local.model import RETRIED, Ended, Job, State, Task, signal_of
 from ykactor.wire.si import messages as si
 
 #: Tasks of all jobs that have not ended.
@@ -179,9 +179,9 @@ class Jobs:
 
     def on_ended(self, task: Task, ended: Ended) -> None:
         """The process of a task has ended, with all that it has started."""
-        task.exit_code = ended.exit_code
+        task.exit_code, task.peak_memory = ended.exit_code, ended.peak_memory
         match task.state, ended.exit_code:
-            case State.ENDING, _:
+            case State.ENDING, _ if not ended.by_itself:
                 assert task.verdict is not None, "who ends a task says why"
                 self._end(task, task.verdict, task.reason)
             case _, 0:
@@ -189,7 +189,7 @@ class Jobs:
             case _, None:
                 self._end(task, State.LOST, ended.reason)
             case _, code:
-                self._end(task, State.FAILED, ended.reason or f"exit code {code}")
+                self._end(task, State.FAILED, ended.reason or _exit_text(code))
 
     def on_not_started(self, task: Task, reason: str) -> None:
         """There is no process: the command could not be started."""
@@ -210,9 +210,12 @@ class Jobs:
             elif task.state is State.RUNNING:
                 self._kill(task, State.CANCELLED, _STOPPING)
 
-    def has(self, job: str) -> bool:
-        """Whether it has not ended."""
-        return job in self._works
+    def has(self, job: str, index: int | None = None) -> bool:
+        """True if the job, or the task of it, has not ended."""
+        work = self._works.get(job)
+        if work is None or index is None:
+            return work is not None
+        return index in work.tasks and not work.tasks[index].state.is_final
 
     @property
     def are_done(self) -> bool:
@@ -348,19 +351,19 @@ class Jobs:
             self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
         else:
             task.state, task.reason, task.ended_ns = state, reason, self._now_ns()
+            work.unfinished -= 1
         self._change(task)
-        self._release(task.job, old_key, _RELEASED_AS.get(state, _STOPPED))
+        termination_type = _RELEASED_AS.get(state, _STOPPED)
+        if work.unfinished or termination_type == _PREEMPTED:  # else the end of the application is that of its last task
+            self._release(task.job, old_key, termination_type)
         if not is_retried:
             self._on_final(work, task)
 
     def _on_final(self, work: _Work, task: Task) -> None:
-        work.unfinished -= 1
         if not work.unfinished:
             del self._works[work.job.id]
             self._effects.ended.append(work.job.id)
-            if any(other.started_ns == 0 for other in work.tasks.values()):  # it may have nothing that would complete it
-                gone = si.RemoveApplicationRequest(application_id=work.job.id)
-                self._effects.requests.append(si.ApplicationRequest(remove=[gone]))
+            self._effects.requests.append(requests.concluded(work.job, list(work.tasks.values())))
         elif work.job.is_gang and task.state is not State.COMPLETED and not work.is_ending:
             work.is_ending = True
             self._end_gang(work, f"task {task.index} of the gang has ended: {task.state}")
@@ -390,6 +393,11 @@ class Jobs:
 
     def _change(self, task: Task) -> None:
         self._effects.tasks[task.job, task.index] = task
+
+
+def _exit_text(code: int) -> str:
+    found = signal_of(code)
+    return f"exit code {code}" + (f" ({found})" if found else "")
 
 
 _NEVER = 2**63 - 1

@@ -208,7 +208,7 @@ class Manager:
                 self._start(job, task)
             for task in effects.kills:
                 self._nursery.start_soon(self._processes.terminate, task)
-            if effects.ended:
+            if effects.ended or any(task.state.is_final for task in effects.tasks.values()):
                 self._waiting.unpark_all()
             if not effects.starts:
                 return
@@ -230,13 +230,19 @@ class Manager:
                 return self._submit(job)
             case control.ListJobs(limit=limit):
                 return control.JobList([self._row(job) for job in self._store.newest(limit)])
-            case control.ShowJob(job=name, waits=waits):
-                while waits and self.jobs.has(name):
+            case control.ShowJob(job=name, waits=waits, index=index):
+                while waits and self.jobs.has(name, index):
                     await self._waiting.park()
-                found = self._store.find(name)
-                if found is None:
-                    return control.Refused(f"there is no job {name}")
-                return control.ShownJob(self._row(found), self._store.tasks(name), str(self._processes.job_directory(name)))
+                return self._shown(name, index)
+
+    def _shown(self, name: str, index: int | None) -> control.Answer:
+        found = self._store.find(name)
+        if found is None:
+            return control.Refused(f"there is no job {name}")
+        if index is not None and index not in found.indexes:
+            return control.Refused(f"there is no task {name}.{index}: {name} has the tasks {found.first} to {found.last}")
+        tasks = self._store.tasks(name, index)
+        return control.ShownJob(self._row(found), tasks, str(self._processes.job_directory(name)))
 
     def _submit(self, job: Job) -> control.Answer:
         now_ns, user = self._settings.now_ns(), self._settings.user
@@ -254,4 +260,5 @@ class Manager:
     def _row(self, job: Job) -> control.JobRow:
         arguments = [os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments]
         states = self._store.state_counts(job.id)
-        return control.JobRow(job.id, job.name, job.leaf, arguments, job.resource, job.submitted_ns, states)
+        indexes = job.first, job.last
+        return control.JobRow(job.id, job.name, job.user, job.leaf, arguments, job.resource, job.submitted_ns, indexes, states)

@@ -1,5 +1,6 @@
 """Jobs, and the tasks that they consist of."""
 
+import signal
 from enum import StrEnum
 
 from msgspec import Struct
@@ -30,6 +31,8 @@ class State(StrEnum):
         return self in (State.RUNNING, State.ENDING)
 
 
+#: What a shell adds to the number of a signal.
+_SIGNALLED = 128
 #: The endings after which a task is started again, if it has retries left.
 RETRIED = frozenset((State.FAILED, State.PREEMPTED, State.LOST))
 
@@ -89,7 +92,9 @@ class Task(Struct):
         attempt: the number of its retries so far.
         verdict: while it is Ending, the state that it has then.
         reason: why it has this state, for people.
-        exit_code: of its command; None if there is none.
+        exit_code: of its command, as a shell says it: 128 and the number of the signal that has ended it; None if there is none.
+        started_ns, ended_ns: when it began and ended, Unix nanoseconds; 0 if it has not.
+        peak_memory: the most that it has used at a time, in bytes; None if nothing has measured it.
         gpus: the indices of those that it has.
         boot: identifies the run of the machine in which its process was started.
     """
@@ -103,8 +108,14 @@ class Task(Struct):
     exit_code: int | None = None
     started_ns: int = 0
     ended_ns: int = 0
+    peak_memory: int | None = None
     gpus: list[int] = []
     boot: str = ""
+
+    @property
+    def signal(self) -> str:
+        """The signal that has ended its command, such as ``SIGKILL``; "" if none has."""
+        return signal_of(self.exit_code)
 
     @property
     def key(self) -> str:
@@ -118,7 +129,19 @@ class Ended(Struct, frozen=True):
     Attributes:
         exit_code: None if nobody knows.
         reason: why there is none.
+        by_itself: whether it had ended before it was told to.
+        peak_memory: as of a task.
     """
 
     exit_code: int | None
     reason: str = ""
+    by_itself: bool = False
+    peak_memory: int | None = None
+
+
+def signal_of(exit_code: int | None) -> str:
+    """The name of the signal that an exit code of a shell stands for; "" if it is that of the command itself."""
+    try:
+        return signal.Signals((exit_code or 0) - _SIGNALLED).name
+    except ValueError:
+        return ""

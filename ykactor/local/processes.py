@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import trio
+from msgspec import structs
 
 from ykactor.core.values.quantities import quantity_text
 from ykactor.local.isolation import Isolation
@@ -58,6 +59,8 @@ class Processes:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
         #: Attempts of which the end is waited for.
         self._watched: set[Path] = set()
+        #: Those that had ended when they were told to.
+        self._ended_before: set[Path] = set()
 
     def attempt(self, task: Task) -> Path:
         """The directory of the present attempt."""
@@ -121,7 +124,9 @@ class Processes:
         if ended.exit_code is None:
             await _kill_all(attempt)
         await self._isolation.clean(task)
+        ended = structs.replace(ended, by_itself=attempt in self._ended_before)
         self._watched.discard(attempt)
+        self._ended_before.discard(attempt)
         return ended
 
     def ended(self, task: Task) -> Ended:
@@ -139,6 +144,8 @@ class Processes:
     async def terminate(self, task: Task) -> None:
         """SIGTERM to all processes of the task, and after the grace SIGKILL."""
         attempt = self.attempt(task)
+        if attempt in self._watched and is_there(attempt / "exit"):
+            self._ended_before.add(attempt)
         with trio.move_on_after(self._grace_s):
             while not self._signal(attempt, signal.SIGTERM):  # noqa: ASYNC110 (a shell tells nobody that it begins)
                 await trio.sleep(0.01)

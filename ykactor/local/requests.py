@@ -1,12 +1,14 @@
 """What the daemon is told about jobs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ykactor.local.model import Job, State, Task
 from ykactor.wire.si import messages as si
 
 #: Entries of one request.
 ENTRIES_MAX = 1000
+#: Characters of a message about the end of a job.
+MESSAGE_MAX = 1000
 #: The task group of a gang: all its tasks are in one.
 _GROUP = "gang"
 _ROOT = "root."
@@ -38,6 +40,21 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
         placeholder_ask={name: amount * job.count for name, amount in job.resource.items()} if is_held else None,
         gang_scheduling_style="Hard" if is_held else "",
     )
+
+
+def concluded(job: Job, tasks: Sequence[Task]) -> si.ApplicationRequest:
+    """How a job has ended, with all its tasks (AP-151): as that which decides, and why."""
+    failed = [task for task in tasks if task.state not in (State.COMPLETED, State.CANCELLED)]
+    cancelled = [task for task in tasks if task.state is State.CANCELLED]
+    outcome = si.Outcome.FAILED if failed else si.Outcome.CANCELLED if cancelled else si.Outcome.COMPLETED
+    said = ""
+    if decisive := failed or cancelled:
+        first = decisive[0]
+        said = first.reason or str(first.state)
+        if len(tasks) > 1:
+            said = f"task {first.index}: {said}" + (f"; {len(decisive)} of {len(tasks)} tasks" if len(decisive) > 1 else "")
+    ended = si.RemoveApplicationRequest(application_id=job.id, outcome=outcome, message=said[:MESSAGE_MAX])
+    return si.ApplicationRequest(remove=[ended])
 
 
 def placeholder(job: Job, number: int) -> si.Allocation:

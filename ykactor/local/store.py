@@ -70,9 +70,10 @@ class Store:
             job = _decode_job(data)
             yield job, self.tasks(job.id)
 
-    def tasks(self, job: str) -> list[Task]:
-        """All tasks of a job, in order."""
-        rows = self._connection.execute("SELECT data FROM task WHERE job = ? ORDER BY task_index", (job,))
+    def tasks(self, job: str, index: int | None = None) -> list[Task]:
+        """All tasks of a job, in order, or the one with the index."""
+        statement = "SELECT data FROM task WHERE job = ? AND task_index = coalesce(?, task_index) ORDER BY task_index"
+        rows = self._connection.execute(statement, (job, index))
         return [_decode_task(data) for (data,) in rows]
 
     def find(self, job: str) -> Job | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ykactor.core.accounting.account import TYPES_MAX
-from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.values.resources import Resource, add_to
 
 #: The newest changes of the state that are kept.
 LOG_MAX = 64
+#: Characters of the message of an outcome that are kept.
+MESSAGE_MAX = 256
 #: Types of instances that are told apart; tasks on further ones count as on those of no type.
 INSTANCE_TYPES_MAX = 16
 #: The type of a node that does not say its type (AP-90).
@@ -27,6 +29,8 @@ class Past(Struct, omit_defaults=True):
     Attributes:
         states: when it entered which state, the oldest first; the first state, New, is not among them.
         failure: why it fails (AP-95); "" while it does not, and if nothing was said.
+        outcome: how it has ended; None if its resource manager has not said so (AP-151).
+        message: of the outcome, for people.
         started_ns: when it was last started, from a state in which it had not; None if it never was.
         max_used: of each type the most that it has used at a time, up to the last end or resize of an allocation.
         used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
@@ -35,6 +39,8 @@ class Past(Struct, omit_defaults=True):
 
     states: list[tuple[int, ApplicationState]] = field(default_factory=list)
     failure: str = ""
+    outcome: Outcome | None = None
+    message: str = ""
     started_ns: int | None = None
     max_used: Resource = field(default_factory=dict)
     used: History = field(default_factory=dict)
@@ -50,6 +56,16 @@ class Past(Struct, omit_defaults=True):
             del self.states[0]
         if state in _STARTED and before not in _STARTED:
             self.started_ns = now_ns
+
+    def conclude(self, outcome: Outcome, message: str) -> None:
+        """The resource manager says how the application has ended."""
+        self.outcome, self.message = outcome, message[:MESSAGE_MAX]
+
+    def last_work_ns(self) -> int | None:
+        """When the last task of an application ended that has completed; None if it has not, or at its end."""
+        if not self.states or self.states[-1][1] is not ApplicationState.COMPLETED:
+            return None
+        return next((at_ns for at_ns, state in reversed(self.states) if state is ApplicationState.COMPLETING), None)
 
     def first_start_ns(self) -> int | None:
         """When it was first started; None if it never was, or too many changes of its state ago."""

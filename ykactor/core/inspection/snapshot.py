@@ -157,13 +157,15 @@ def _past_of(ended: EndedApplication) -> dict[str, Any]:
     ``usedSeconds`` are the resource-seconds of all its tasks, ``lostSeconds`` the part of those that were preempted (``told``).
     """
     past = ended.past
-    found = {
+    found: dict[str, Any] = {
         "user": ended.user,
         "groups": list(ended.groups),
         "submissionTime": ended.submission_ns,
         "startTime": past.first_start_ns(),
         "finishedTime": ended.finished_ns,
-        "reason": ended.reason or past.failure,
+        "lastWorkTime": past.last_work_ns(),
+        "outcome": past.outcome and past.outcome.value,
+        "reason": ended.reason or past.message or past.failure,
         "usedSeconds": told(total(past.used, past.preempted, past.placeholders)),
         "lostSeconds": told(total(past.preempted)),
     }

@@ -21,6 +21,14 @@ class ApplicationState(StrEnum):
     EXPIRED = "Expired"
 
 
+class Outcome(StrEnum):
+    """How an application has ended, as its resource manager says (AP-151)."""
+
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
 class ApplicationEvent(StrEnum):
     """What changes the state of an application; the values are the wire's names (AP-95)."""
 

@@ -13,6 +13,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.states import Outcome
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
@@ -57,10 +58,12 @@ class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 @final
-class RemoveApplication(Struct, frozen=True, gc=False):
-    """Remove an application with all its asks and allocations (AP-80)."""
+class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Remove an application with all its asks and allocations (AP-80); with ``outcome`` it has ended like that (AP-151)."""
 
     application_id: ApplicationID
+    outcome: Outcome | None = None
+    message: str = ""
 
 
 #: The attribute of a node that names its partition.

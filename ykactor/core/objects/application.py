@@ -30,7 +30,7 @@ from ykactor.core.messages.facts import (
 )
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.rejections import Rejection, RejectionCode
-from ykactor.core.messages.states import ApplicationEvent, ApplicationState
+from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
 from ykactor.core.objects import failures, placeholders
 from ykactor.core.objects.gang import ON_COMPLETE
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
@@ -270,13 +270,21 @@ class Application(ApplicationRecord):
 
     # ---- the end
 
-    def remove(self, now_ns: int) -> Pausing[list[Fact]]:
-        """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81)."""
+    def remove(self, now_ns: int, outcome: Outcome | None = None, said: str = "") -> Pausing[list[Fact]]:
+        """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81).
+
+        With an outcome it has ended like that, and is kept (AP-151).
+        """
         facts: list[Fact] = []
-        if self.state is ApplicationState.ACCEPTED or self.state in HAVE_STARTED:
+        if outcome in (None, Outcome.COMPLETED) and (self.state is ApplicationState.ACCEPTED or self.state in HAVE_STARTED):
             facts = self.complete(now_ns)
             facts += self.move(now_ns, ApplicationEvent.COMPLETE)
-        facts += yield from self._end(now_ns, f"Application {self.application_id} Removed", is_removed=True)
+        elif outcome is not None:
+            facts = self.move(now_ns, ApplicationEvent.FAIL, said)
+            facts += self.move(now_ns, ApplicationEvent.FAIL)
+        if outcome is not None:
+            self.past.conclude(outcome, said)
+        facts += yield from self._end(now_ns, f"Application {self.application_id} Removed", is_removed=outcome is None)
         return facts
 
     def fail(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:

@@ -188,7 +188,9 @@ class LeafCore:
             return []
         if type(submission) is RemoveApplication:
             del self.applications[submission.application_id]
-            return (yield from application.remove(now_ns))
+            if submission.outcome is not None:
+                self.ended.append(application)
+            return (yield from application.remove(now_ns, submission.outcome, submission.message))
         key, termination_type = submission.allocation_key, submission.termination_type
         if key is None:
             facts = yield from application.release_all(now_ns, termination_type)

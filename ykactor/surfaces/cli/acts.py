@@ -15,6 +15,7 @@ from ykactor.client import Disconnected, RequestRefused, operate
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.jobs.asking import job_of, present_key
 from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -110,6 +111,8 @@ def _named(names: Sequence[str], app: str, whole: bool) -> list[_Named]:
 
 
 def _one_named(name: str, app: str) -> _Named:
+    if not app and (job := job_of(name)):
+        return _Named(name, job, trio.run(present_key, name))
     application_id, is_task, key = (app, "/", name) if app else name.partition("/")
     if is_task and not key:
         raise click.UsageError(f"found {name!r} without the key of a task, expected APP, APP/ASK, or --app APP with ASK")
@@ -156,10 +159,10 @@ def _set_node(node: str, action: str, partition: str) -> si.NodeRequest:
 def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str) -> None:
     """Cancel tasks and applications.
 
-    NAME is an application, APP/ASK, or with --app an ask or allocation of it. A pending ask is removed. An allocation is being
-    released, and runs until the resource manager has confirmed that. An application fails, with all that it has, and is ending
-    while something of it runs. Nothing is done if a task has the name that is given for an application: --whole says that the
-    application is meant.
+    NAME is an application, APP/ASK, or with --app an ask or allocation of it; job-3.4 is task 4 of job-3 of ykactor run. A
+    pending ask is removed. An allocation is being released, and runs until the resource manager has confirmed that. An
+    application fails, with all that it has, and is ending while something of it runs. Nothing is done if a task has the name
+    that is given for an application: --whole says that the application is meant.
     """
     named = _named(names, app, whole)
     _carry_out(daemon, (_cancel(*each, partition) for each in named), _no_tasks(named, whole, partition))
@@ -181,7 +184,8 @@ def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
 def priority(names: tuple[str, ...], priority: int, app: str, whole: bool, daemon: Destination, partition: str) -> None:
     """Give pending asks the priority N; higher is more important. Write -- before a negative N.
 
-    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it. Nothing is done if a
+    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it. job-3.4 is task 4 of
+    job-3 of ykactor run. Nothing is done if a
     task has the name that is given for an application: --whole says that the application is meant.
     """
 

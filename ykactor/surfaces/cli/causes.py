@@ -101,7 +101,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     of.SubmitAllocation: _ask,
     of.ReleaseAllocations: _release,
     of.AddApplication: lambda new: f"the request for application {new.application_id}",
-    of.RemoveApplication: lambda gone: f"the request to remove application {gone.application_id}",
+    of.RemoveApplication: lambda gone: (
+        f"the request to remove application {gone.application_id}" + (f" ({gone.outcome})" if gone.outcome else "")
+    ),
     of.UpdateNode: lambda update: f"the request {update.action} for node {update.node_id}",
     of.AnswerPredicate: _answer,
     of.ForgetPredicates: lambda _: "the request to forget answers of the predicate service",

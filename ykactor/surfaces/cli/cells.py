@@ -11,6 +11,8 @@ NONE = "-"
 #: Of what a daemon does not show to a limited reader (SE-84).
 NOT_SHOWN = "not shown"
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
+#: Durations below it are shown with fractions.
+_EXACT_NS = 10 * 10**9
 _HOURS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
 
 
@@ -35,6 +37,11 @@ def age(seconds: int) -> str:
             return _two(long, (_YEAR_S, "y"), (_DAY_S, "d"))
         case long:
             return f"{long // _YEAR_S}y"
+
+
+def exact_age(ns: int) -> str:
+    """The same of nanoseconds, with hundredths of a second below ten seconds: ``0.03s``."""
+    return f"{max(0, ns) / 1e9:.2f}s" if ns < _EXACT_NS else age(ns // 10**9)
 
 
 def _two(seconds: int, large: tuple[int, str], small: tuple[int, str]) -> str:

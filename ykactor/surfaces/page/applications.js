@@ -32,7 +32,7 @@ export class Applications {
 
     #stateOf(entry) {
         const isHeld = entry.held !== undefined || heldWith(entry, this.app.partition.queues) !== undefined;
-        return entry.state + (isHeld ? ", held" : "");
+        return (entry.outcome ?? entry.state) + (isHeld ? ", held" : "");
     }
 
     /** Show the present state. */
@@ -50,7 +50,7 @@ export class Applications {
     }
 }
 
-const textOf = (name, entry) => `${name} ${entry.queueName} ${entry.user ?? ""} ${entry.state}`.toLowerCase();
+const textOf = (name, entry) => `${name} ${entry.queueName} ${entry.user ?? ""} ${entry.outcome ?? entry.state}`.toLowerCase();
 const tasks = (entry) => Object.keys(entry.allocations ?? {}).length;
 const waiting = (entry) => (entry.pending ?? []).reduce((sum, group) => sum + group.count, 0);
 const age = (entry) => (entry.submissionTime ? ageSince(entry.submissionTime) : "");

@@ -64,7 +64,7 @@ function waits(group) {
 
 function ofApplication(application, name, partition) {
     const facts = [
-        ["State", application.state],
+        ["State", application.outcome ?? application.state],
         ["Held", held(application)],
         ["Held with queue", heldWith(application, partition.queues)],
         ["Queue", application.queueName],

@@ -261,6 +261,7 @@ class Application(Payload, frozen=True, kw_only=True):
         queue_name: empty if it was rejected before it had a queue.
         requests, allocations: of a live one they are put in encoded (``codec.encode_with``).
         finished_time: 0 while it lives.
+        rejected_message: why it was rejected, or how it has ended, if its resource manager has said so.
         state_log: the oldest first.
         reservations: the keys of asks for which a node is reserved.
         start_time: when it entered Running from another state for the last time, Unix milliseconds.

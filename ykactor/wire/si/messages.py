@@ -22,6 +22,7 @@ from ykactor.core.messages.kinds import TerminationType as TerminationType
 from ykactor.core.messages.kinds import WaitingCause as WaitingCause
 from ykactor.core.messages.rejections import RejectionCode as RejectionCode
 from ykactor.core.messages.states import ApplicationState as ApplicationState
+from ykactor.core.messages.states import Outcome as Outcome
 from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 
 #: Words that the SI writes in capitals, except at the start of a name.
@@ -84,8 +85,12 @@ class AddApplicationRequest(_RequestPart, frozen=True):
 
 
 class RemoveApplicationRequest(_RequestPart, frozen=True):
+    """With an ``outcome``, an ``Outcome``, the application has ended like that and stays visible (an addition to the SI)."""
+
     application_id: str
     partition_name: str = ""
+    outcome: str = ""
+    message: str = ""
 
 
 class PreemptionPolicy(_RequestPart, frozen=True):

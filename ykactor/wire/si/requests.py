@@ -20,6 +20,7 @@ from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected,
 from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.states import Outcome
 from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
     AddApplication,
@@ -52,6 +53,7 @@ E = TypeVar("E", bound=StrEnum)
 _DEFAULT = PartitionName("default")
 #: Members by their values; a dictionary is several times faster than ``NodeAction(name)``.
 _NODE_ACTIONS = {action.value: action for action in NodeAction}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _TERMINATION_TYPES = {kind.value: kind for kind in TerminationType}
 
 #: Equal resources of asks are one object, as long as they are remembered here: it is made once, and takes memory once.
@@ -261,7 +263,9 @@ def _application(wire: si.AddApplicationRequest) -> _Routed:
 
 def _removal(wire: si.RemoveApplicationRequest) -> _Routed:
     require(wire.application_id, "applicationID")
-    return partition_named(wire.partition_name), RemoveApplication(ApplicationID(wire.application_id))
+    outcome = _named(_OUTCOMES, wire.outcome, "outcome") if wire.outcome else None
+    removal = RemoveApplication(ApplicationID(wire.application_id), outcome, wire.message if outcome is not None else "")
+    return partition_named(wire.partition_name), removal
 
 
 def _allocation(wire: si.Allocation) -> _Routed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -19,6 +20,8 @@ _PAUSE_S = 0.2
 #: The exit code of a task that has none of its own, as a shell says it of a command that SIGTERM has ended.
 _NO_CODE = 143
 _NAME = "ykactor-local"
+_TASK = re.compile(r"(job-\d+)\.\d{1,9}", re.ASCII)
+_INDEX = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def default_directory() -> Path:
@@ -90,10 +93,40 @@ async def answer(directory: Path, request: control.Request) -> control.Answer:
         return found
 
 
-async def shown(directory: Path, job: str, *, waits: bool = False) -> control.ShownJob:
-    found = await answer(directory, control.ShowJob(job, waits))
+def named(name: str) -> tuple[str, int | None]:
+    """The job of ``JOB`` or ``JOB.INDEX``, and the index."""
+    job, is_task, index = name.partition(".")
+    if is_task and not _INDEX.fullmatch(index):
+        raise click.UsageError(f"found {name!r}, expected JOB or JOB.INDEX such as job-3 or job-3.4")
+    return job, int(index) if is_task else None
+
+
+async def shown(directory: Path, name: str, *, waits: bool = False) -> control.ShownJob:
+    """The job that is named ``JOB``, or ``JOB.INDEX`` with this task alone; as soon as it has ended if ``waits``.
+
+    Raises:  ClickException.
+    """
+    job, index = named(name)
+    found = await answer(directory, control.ShowJob(job, waits, index))
     assert isinstance(found, control.ShownJob)
     return found
+
+
+def job_of(name: str) -> str:
+    """The job of a task that is named ``job-3.4``; "" for any other name."""
+    found = _TASK.fullmatch(name)
+    return found[1] if found else ""
+
+
+async def present_key(name: str) -> str:
+    """The allocation key that a task ``JOB.INDEX`` has now: that of its retry, if the local resource manager knows of one."""
+    job, index = named(name)
+    given = os.environ.get("YKACTOR_LOCAL_DIR")
+    try:
+        found = await control.ask(Path(given) if given else default_directory(), control.ShowJob(job, index=index))
+    except (control.NoManager, NotPrivate, click.UsageError):  # it may be on another machine
+        return name
+    return found.tasks[0].key if isinstance(found, control.ShownJob) else name
 
 
 def exit_code(tasks: list[Task]) -> int:
@@ -104,7 +137,7 @@ def exit_code(tasks: list[Task]) -> int:
 
 def endings(job: control.ShownJob) -> list[str]:
     """A line for each task that has not completed."""
-    several = len(job.tasks) > 1
+    several = job.job.indexes[0] != job.job.indexes[1]
     return [
         f"{job.job.id}{f'.{task.index}' if several else ''} {task.state}" + (f": {task.reason}" if task.reason else "")
         for task in job.tasks

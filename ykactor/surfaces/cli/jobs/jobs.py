@@ -10,12 +10,24 @@ import msgspec
 import trio
 
 from ykactor.actors.clock import system_ns
+from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
 from ykactor.local import control
+from ykactor.local.model import Task
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
 from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
+
+
+def _time(unix_ns: int) -> str:
+    return time_text(unix_ns) if unix_ns else cells.NONE
+
+
+def _bytes(amount: int) -> str:
+    return quantity_text("memory", amount)
+
 
 _JOBS = (
     Column("JOB", field("id")),
@@ -24,29 +36,36 @@ _JOBS = (
     Column("STATES", lambda row: ",".join(f"{state}={count}" for state, count in row["states"].items())),
     Column("AGE", field("ageSeconds", cells.age), is_number=True),
     Column("EACH", field("resource", cells.resource)),
+    Column("USER", field("user"), is_wide=True),
     Column("COMMAND", field("arguments", " ".join)),
 )
 _TASKS = (
     Column("TASK", field("index"), is_number=True),
     Column("STATE", field("state")),
     Column("ATTEMPT", field("attempt"), is_number=True),
-    Column("EXIT", field("exit_code"), is_number=True),
+    Column("EXIT", lambda row: row["signal"] or field("exit_code")(row), is_number=True),
+    Column("BEGAN", field("started_ns", _time), is_wide=True),
+    Column("ENDED", field("ended_ns", _time), is_wide=True),
+    Column("RAN", field("ran_ns", cells.exact_age), is_number=True),
+    Column("PEAK", field("peak_memory", _bytes), is_number=True),
+    Column("USER", field("user"), is_wide=True),
     Column("GPUS", field("gpus", lambda gpus: ",".join(map(str, gpus)))),
     Column("REASON", field("reason")),
 )
 
 
 @click.command()
-@click.argument("job", required=False)
+@click.argument("job", metavar="[JOB[.INDEX]]", required=False)
 @directory_option
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="The format.")
 def command(job: str | None, directory: Path, limit: int, output: str) -> None:
-    """List the newest jobs of this machine, or the tasks of JOB.
+    """List the newest jobs of this machine, or the tasks of JOB, or one of them.
 
     STATES says how many tasks are Pending, Running, Ending, Completed, Failed, Cancelled, Preempted, TimedOut, Lost or Rejected.
-    QUEUE is where the daemon has placed the job; until it has, the queue that was asked for. Why a task is Pending is said by
-    ykactor asks. Ended jobs are kept for a week.
+    QUEUE is where the daemon has placed the job; until it has, the queue that was asked for. EXIT is the exit code, or the signal
+    that has ended the command; RAN how long the attempt has run, and PEAK the most memory that it has used at a time, where this
+    is measured. Why a task is Pending is said by ykactor asks. Ended jobs are kept for a week.
     """
     write(formatted(trio.run(_list, directory, limit) if job is None else trio.run(_show, directory, job), output))
 
@@ -60,8 +79,15 @@ async def _list(directory: Path, limit: int) -> Printout:
 
 async def _show(directory: Path, job: str) -> Printout:
     found = await shown(directory, job)
-    rows: list[Row] = msgspec.to_builtins(found.tasks)
+    rows = [_row(task, found.job.user) for task in found.tasks]
     return _printout(_TASKS, rows, "index", msgspec.to_builtins(found.job) | {"tasks": rows})
+
+
+def _row(task: Task, user: str) -> Row:
+    """The record of a task."""
+    ran_ns = (task.ended_ns or system_ns()) - task.started_ns if task.started_ns else None
+    record: Row = msgspec.to_builtins(task)
+    return record | {"signal": task.signal, "ran_ns": ran_ns, "user": user}
 
 
 def _printout(columns: tuple[Column, ...], rows: list[Row], name: str, document: object) -> Printout:

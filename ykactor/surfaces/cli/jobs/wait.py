@@ -12,10 +12,13 @@ from ykactor.surfaces.cli.terminal import say
 
 
 @click.command()
-@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.argument("jobs", metavar="JOB[.INDEX]...", nargs=-1, required=True)
 @directory_option
 def command(jobs: tuple[str, ...], directory: Path) -> None:
-    """Wait until all of the JOBs have ended. Ends with the largest exit code of their tasks, 143 for one that has none."""
+    """Wait until all of the JOBs, or tasks of jobs, have ended.
+
+    Ends with the largest exit code of the tasks, 143 for one that has none.
+    """
     code = trio.run(_wait, directory, jobs)
     if code:
         raise SystemExit(code)

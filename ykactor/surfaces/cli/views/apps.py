@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import ended
-from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text
+from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text, states_of
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.priority_steps import effective_priority
 from ykactor.surfaces.cli.views.queues import priority
@@ -22,6 +22,7 @@ COLOURS = {
     "Completing": "cyan",
     "Failing": "red",
     "Failed": "red",
+    "Cancelled": "yellow",
     "Rejected": "red",
 }
 
@@ -62,7 +63,7 @@ def first_reason(groups: list[dict[str, Any]]) -> str:
 
 def colour(row: Row) -> str | None:
     """The colour of an application's state."""
-    return COLOURS.get(row["state"])
+    return COLOURS.get(states_of(row)[0])
 
 
 _NAMES = (
@@ -93,7 +94,7 @@ VIEW = View(
         "pending": lambda row: -pending_count(row.get("pending", [])),
     },
     filters=("queue", "user"),
-    states=(*ApplicationState, HELD),
+    states=(*ApplicationState, Outcome.CANCELLED, HELD),
     past=(*_NAMES, *ended.COLUMNS),
 )
 
@@ -105,10 +106,10 @@ command = command_of(
     of the most important pending ask, the effective one at root as in ykactor asks; APP-PRIO is the ask's own. REASON is why the
     first pending ask waits; ykactor asks has all reasons.
 
-    With --since, and with --state completed, failed or rejected, the table is about the past: SUBMITTED, how long an application
-    has WAITED for its start and RAN, when it ENDED, what its tasks have USED (in core hours, GiB hours, and hours of one unit of
-    other types), what of it was LOST to preemption, and the REASON of a failure or refusal. The daemon forgets applications 72
-    hours after their end, and of more than 10,000 those that ended first; ykactor usage --by application has what they have used
-    for a year, and ykactor story --state-dir their events.
+    With --since, and with --state completed, failed, cancelled or rejected, the table is about the past: SUBMITTED, how long an
+    application has WAITED for its start and RAN up to the end of its last task, when it ENDED, what its tasks have USED (in core
+    hours, GiB hours, and hours of one unit of other types), what of it was LOST to preemption, and the REASON of a failure or
+    refusal. The daemon forgets applications 72 hours after their end, and of more than 10,000 those that ended first; ykactor
+    usage --by application has what they have used for a year, and ykactor story --state-dir their events.
     """,
 )

@@ -12,8 +12,9 @@ from ykactor.surfaces.cli.views.listing import Column, field
 
 def durations(application: dict[str, Any]) -> dict[str, int]:
     """For how many seconds an application has waited for its start and has run; what is not known is left out."""
-    known = [application.get(key) for key in ("submissionTime", "startTime", "finishedTime")]
-    submitted_ns, started_ns, finished_ns = known
+    submitted_ns, started_ns = (application.get(key) for key in ("submissionTime", "startTime"))
+    # Not the time in Completing, in which another task might have come.
+    finished_ns = application.get("lastWorkTime", application.get("finishedTime"))
     found = {}
     if submitted_ns is not None and started_ns is not None:
         found["waitedSeconds"] = (started_ns - submitted_ns) // S_NS

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct
 
 from ykactor.access.model import is_below, normal_queue
-from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.surfaces.cli.views.holds import states_of
 from ykactor.surfaces.cli.views.listing import Row
 
 #: The state of a partition, as in a snapshot.
 _State = Mapping[str, Any]
 #: The states in which applications have ended.
-_ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED))
+_ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED, *Outcome))
 #: The verb that lists what an option, or an argument, names.
 _LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "app": "apps", "node": "nodes"}
 

@@ -24,10 +24,11 @@ def held_by(hold: Row) -> str:
 
 
 def state_text(row: Row) -> str:
-    """``Active``, or ``Active,Held``."""
+    """``Active``, or ``Active,Held``; of an application that has ended, how."""
     return ",".join(states_of(row))
 
 
 def states_of(row: Row) -> list[str]:
-    """All that a row is: its state, and whether it is held."""
-    return [row["state"], HELD] if row.get("isHeld") else [row["state"]]
+    """All that a row is: its state, or the outcome that its resource manager has told, and whether it is held."""
+    state: str = row.get("outcome") or row["state"]
+    return [state, HELD] if row.get("isHeld") else [state]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.accounting.past import NO_TYPE, History, Past, total
-from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import AskQueue
@@ -166,7 +166,7 @@ def _ended_application(look: Look, entry: EndedApplication) -> types.Application
         application_state=entry.state.value,
         user=entry.user,
         groups=list(entry.groups),
-        rejected_message=entry.reason if is_rejected else "",
+        rejected_message=entry.reason if is_rejected else _outcome(entry.past),
         state_log=[types.StateChange(time=look.time(entry.finished_ns), application_state="Rejected")]
         if is_rejected
         else _state_log(look, entry.past),
@@ -174,6 +174,13 @@ def _ended_application(look: Look, entry: EndedApplication) -> types.Application
         start_time=_start_ms(entry.past),
         resource_history=_history(look, entry.past),
     )
+
+
+def _outcome(past: Past) -> str:
+    """How an application has ended, if more is to be said than its state."""
+    if past.outcome is not Outcome.CANCELLED:
+        return past.message
+    return f"{past.outcome.value}: {past.message}" if past.message else past.outcome.value
 
 
 def _state_log(look: Look, past: Past) -> list[types.StateChange]:
