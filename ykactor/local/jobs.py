@@ -7,11 +7,12 @@ that whatever is seen outside is on the disk.
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from ykactor.local import requests
 from ykactor.local.machine import Machine
 from ykactor.local.model import RETRIED, Ended, Job, State, Task, signal_of
+from ykactor.local.work import Effects, Work
 from ykactor.wire.si import messages as si
 
 #: Tasks of all jobs that have not ended.
@@ -29,48 +30,6 @@ class SubmitRefused(Exception):
     """A job that this machine does not take; the message says why."""
 
 
-class Effects(Struct):
-    """What an input leads to: first what is to be kept, then what is to be done."""
-
-    jobs: list[Job] = field(default_factory=list)
-    tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
-    requests: list[si.WorkRequest] = field(default_factory=list)
-    starts: list[tuple[Job, Task]] = field(default_factory=list)
-    #: Tasks whose processes are to be ended.
-    kills: list[Task] = field(default_factory=list)
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self.jobs or self.tasks or self.ended)
-
-
-class _Work(Struct):
-    """A job that has not ended.
-
-    Attributes:
-        placeholders: how many placeholders the gang has asked for, and ``held`` those that it has.
-        placed: the keys of tasks that have their place and wait for the rest of the gang.
-        unfinished: how many tasks have not ended.
-        is_ending: whether the gang has lost a task, and the others end.
-        why: why all of them end; "" while they do not.
-    """
-
-    job: Job
-    tasks: dict[int, Task]
-    unfinished: int
-    placeholders: int = 0
-    held: set[str] = field(default_factory=set)
-    placed: set[str] = field(default_factory=set)
-    is_ending: bool = False
-    why: str = ""
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is a gang that has not started."""
-        return self.job.is_gang and all(task.state is State.PENDING for task in self.tasks.values())
-
-
 class Jobs:
     """All jobs that have not ended.
 
@@ -85,7 +44,7 @@ class Jobs:
         self._next_number = next_number
         self._boot = boot
         self._now_ns = now_ns
-        self._works: dict[str, _Work] = {}
+        self._works: dict[str, Work] = {}
         #: Tasks that have not ended, by their present allocation key.
         self._tasks: dict[str, Task] = {}
         #: Those of them that have a process.
@@ -102,7 +61,7 @@ class Jobs:
     def restore(self, job: Job, tasks: list[Task]) -> None:
         """A job that was kept; each task with a process is to be found by the caller."""
         unfinished = {task.key: task for task in tasks if not task.state.is_final}
-        self._works[job.id] = _Work(job, {task.index: task for task in tasks}, len(unfinished))
+        self._works[job.id] = Work(job, {task.index: task for task in tasks}, len(unfinished))
         self._tasks |= unfinished
         self._processes |= {key: task for key, task in unfinished.items() if task.state.has_process}
 
@@ -123,7 +82,7 @@ class Jobs:
         if len(self._tasks) + job.count > TASKS_MAX:
             raise SubmitRefused(f"found {len(self._tasks)} tasks, expected room for {job.count} more of {TASKS_MAX}")
         self._next_number += 1
-        work = self._works[job.id] = _Work(job, {index: Task(job.id, index) for index in job.indexes}, job.count)
+        work = self._works[job.id] = Work(job, {index: Task(job.id, index) for index in job.indexes}, job.count)
         self._effects.jobs.append(job)
         for task in work.tasks.values():
             self._tasks[task.key] = task
@@ -262,7 +221,7 @@ class Jobs:
             else:
                 self._end(task, State.CANCELLED, reason)
 
-    def _on_placeholder_released(self, work: _Work, release: si.AllocationRelease) -> None:
+    def _on_placeholder_released(self, work: Work, release: si.AllocationRelease) -> None:
         was_complete = len(work.held) == work.job.count
         self._release(release.application_id, release.allocation_key, release.termination_type)
         if release.termination_type != _PREEMPTED:
@@ -289,7 +248,7 @@ class Jobs:
 
     # ---- tasks
 
-    def _asks(self, work: _Work) -> Iterator[si.Allocation]:
+    def _asks(self, work: Work) -> Iterator[si.Allocation]:
         """Of the pending tasks; of a gang that has not started, its placeholders."""
         if work.is_held:
             for _ in work.tasks:
@@ -299,11 +258,11 @@ class Jobs:
             if task.state is State.PENDING:
                 yield requests.ask(work.job, task)
 
-    def _placeholder(self, work: _Work) -> si.Allocation:
+    def _placeholder(self, work: Work) -> si.Allocation:
         work.placeholders += 1
         return requests.placeholder(work.job, work.placeholders)
 
-    def _start(self, work: _Work, task: Task) -> None:
+    def _start(self, work: Work, task: Task) -> None:
         wanted = work.job.resource.get("gpu", 0)
         used = {gpu for other in self._processes.values() for gpu in other.gpus} if wanted else set()
         free = [gpu for gpu in self._machine.gpus if gpu not in used]
@@ -359,7 +318,7 @@ class Jobs:
         if not is_retried:
             self._on_final(work, task)
 
-    def _on_final(self, work: _Work, task: Task) -> None:
+    def _on_final(self, work: Work, task: Task) -> None:
         if not work.unfinished:
             del self._works[work.job.id]
             self._effects.ended.append(work.job.id)
@@ -368,7 +327,7 @@ class Jobs:
             work.is_ending = True
             self._end_gang(work, f"task {task.index} of the gang has ended: {task.state}")
 
-    def _end_gang(self, work: _Work, reason: str) -> None:
+    def _end_gang(self, work: Work, reason: str) -> None:
         """A gang that has lost one of its tasks does not go on with the others."""
         for other in list(work.tasks.values()):
             if other.state is State.RUNNING:

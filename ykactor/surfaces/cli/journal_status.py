@@ -1,6 +1,5 @@
 """What commands that wait for the daemon say of its journal."""
 
-
 from ykactor.surfaces.cli.terminal import say
 from ykactor.wire.si import messages as si
 
