@@ -48,7 +48,23 @@ BODY = b"5\r\na: 1\n\r\n0\r\n\r\n"
         "a wrong body": (VALIDATE + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + LAST, [400]),
         "a wrong second request": (LIVE + b"nonsense\r\n\r\n" + LAST, [200, 400]),
         "an upgrade": (b"GET /livez HTTP/1.1\r\n" + HOST + UPGRADES + b"\r\n" + LAST, [200, 200]),
-        "HTTP/1.0": (b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + LAST, [200]),
+        "HTTP/1.0": (b"GET /livez HTTP/1.0\r\n\r\n" + LAST, [200]),
+        "HTTP/1.0 that goes on": (b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" * 2 + LAST, [200, 200, 200]),
+        "HTTP/1.0, an answer without an end of its own": (
+            b"GET /debug/fullstatedump HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + LAST,
+            [200],
+        ),
+        "a later minor version": (b"GET /livez HTTP/1.2\r\n" + HOST + b"\r\n" + LAST, [200, 200]),
+        "another major version": (b"GET /livez HTTP/3.0\r\n" + HOST + b"\r\n" + LAST, [505]),
+        "an unknown encoding": (VALIDATE + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + BODY + LAST, [501]),
+        "two spaces": (b"GET  /livez HTTP/1.1\r\n" + HOST + b"\r\n" + LAST, [400]),
+        "the whole server": (b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n" + LAST, [200, 200]),
+        "who announces too much, and waits until it is wanted": (
+            VALIDATE + b"Expect: 100-continue\r\nContent-Length: 999999999\r\n\r\n",
+            [413],
+        ),
+        "who announces too much": (VALIDATE + b"Content-Length: 999999999\r\n\r\nab", [413]),
+        "as to a proxy, without a path": (b"GET http://localhost?a HTTP/1.1\r\n" + HOST + b"\r\n" + LAST, [200, 200]),
         "a body that has not come and nobody waits for": (
             b"POST /ws/v1/clusters HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nab",
             [405],
@@ -58,7 +74,7 @@ BODY = b"5\r\na: 1\n\r\n0\r\n\r\n"
             b"GET http://other.example/ws/v1/clusters HTTP/1.1\r\n" + HOST + b"\r\n" + LAST,
             [403, 200],
         ),
-        "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + LAST, [400]),
+        "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + LAST, [505]),
     }.values(),
 )
 async def test_answers_follow_requests(monkeypatch: pytest.MonkeyPatch, sent: bytes, statuses: list[int]) -> None:

@@ -451,14 +451,14 @@ async def test_every_route_answers_head_and_options(shared: Rest) -> None:
 
 
 async def test_what_is_no_route(shared: Rest) -> None:
-    """Plain texts without the headers for web pages, for unknown paths and wrong methods."""
+    """JSON as of other refusals, for unknown paths and wrong methods."""
     unknown = await shared.ask("/ws/v1/none")
-    assert (unknown.status, unknown.body) == (404, b"404 page not found\n")
+    assert (unknown.status, unknown.content["message"]) == (404, "Page not found")
     wrong = await shared.ask("/ws/v1/partitions", "DELETE")
-    assert (wrong.status, wrong.body, wrong.headers["allow"]) == (405, b"Method Not Allowed\n", "GET, OPTIONS")
+    assert (wrong.status, wrong.content["message"], wrong.headers["allow"]) == (405, "Method not allowed", "GET, OPTIONS")
     for answer in (unknown, wrong):
-        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-        assert "access-control-allow-origin" not in answer.headers
+        assert answer.content["status_code"] == answer.status
+        assert answer.headers["content-type"] == "application/json; charset=UTF-8"
 
 
 async def test_paths_are_repaired(shared: Rest) -> None:

@@ -1,5 +1,6 @@
 """How an answer is sent, so that its end can be found."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import h11
@@ -23,12 +24,28 @@ class Wire(Transport):
         self.sent += data
 
 
-def exchange_of(wire: Wire, method: str = "GET", version: str = "1.1") -> Exchange:
+def exchange_of(wire: Wire, method: str = "GET", version: str = "1.1", more: str = "") -> Exchange:
     reader = RequestReader()
-    reader.receive(f"{method} / HTTP/{version}\r\nHost: localhost\r\n\r\n".encode())
+    reader.receive(f"{method} / HTTP/{version}\r\nHost: localhost\r\n{more}\r\n".encode())
     head = reader.next()
     assert isinstance(head, Head)
-    return Exchange(reader, Line(wire), head)
+    return Exchange(reader, Line(wire), head, send_large)
+
+
+@pytest.mark.parametrize(("headers", "goes_on"), [(((b"content-length", b"2"),), True), ((), False)])
+async def test_who_asks_to_go_on_in_an_old_version_is_told(headers: tuple[tuple[bytes, bytes], ...], goes_on: bool) -> None:
+    """SE-91: HTTP/1.0 ends the connection unless the answer says otherwise, and has an end of its own."""
+    wire = Wire()
+    exchange = exchange_of(wire, version="1.0", more="Connection: keep-alive\r\n")
+    await answer(exchange, [b"ok"], headers=headers)
+    assert (b"connection: keep-alive\r\n" in wire.sent, b"connection: close\r\n" in wire.sent) == (goes_on, not goes_on)
+    assert exchange.may_go_on() is goes_on
+    assert wire.sent.endswith(b"\r\n\r\nok")
+
+
+async def send_large(_: int, send: Callable[[], Awaitable[None]]) -> None:
+    """Any part is sent at once."""
+    await send()
 
 
 async def answer(

@@ -64,10 +64,37 @@ RIGHT: dict[str, tuple[bytes, list[object]]] = {
         GET + b"Connection: close\r\n\r\n",
         [head("GET", b"/a?b=%20", (b"connection", b"close"), keeps_alive=False), b""],
     ),
-    "HTTP/1.0": (
-        b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
-        [("GET", b"/", "1.0", [(b"connection", b"keep-alive")], False), b""],
+    "HTTP/1.0": (b"GET / HTTP/1.0\r\n\r\n", [("GET", b"/", "1.0", [], False), b""]),
+    "HTTP/1.0 that goes on": (
+        b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n" * 2,
+        [("GET", b"/", "1.0", [(b"connection", b"Keep-Alive")], True), b""] * 2,
     ),
+    "HTTP/1.0 that says both": (
+        b"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n",
+        [("GET", b"/", "1.0", [(b"connection", b"keep-alive, close")], False), b""],
+    ),
+    "a later minor version": (b"GET /a HTTP/1.2\r\n" + HOST + b"\r\n" + GET + b"\r\n", [head("GET", b"/a"), b"", head(), b""]),
+    "a later minor version behind a body": (
+        GET + b"Content-Length: 1\r\n\r\naGET /a HTTP/1.9\r\n" + HOST + b"\r\n",
+        [head("GET", b"/a?b=%20", (b"content-length", b"1")), b"a", b"", head("GET", b"/a"), b""],
+    ),
+    "a later minor version behind chunks": (
+        GET + CHUNKED + b"4\r\n\r\n\r\n\r\n0\r\n\r\nGET /a HTTP/1.9\r\n" + HOST + b"\r\n",
+        [head("GET", b"/a?b=%20", (b"transfer-encoding", b"chunked")), b"\r\n\r\n", b"", head("GET", b"/a"), b""],
+    ),
+    "chunks in other letters": (
+        GET + b"Transfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n",
+        [head("GET", b"/a?b=%20", (b"transfer-encoding", b"CHUNKED")), b""],
+    ),
+    "the whole server": (b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n", [head("OPTIONS", b"*"), b""]),
+    "the whole server, as to a proxy": (b"OPTIONS http://localhost HTTP/1.1\r\n" + HOST + b"\r\n", [head("OPTIONS", b"*"), b""]),
+    "as to a proxy": (b"GET HTTP://localhost/a/b?c HTTP/1.1\r\nHost: other\r\n\r\n", [head("GET", b"/a/b?c"), b""]),
+    "as to a proxy, with an address in the query": (
+        b"GET http://localhost/a?b=http://c/d HTTP/1.1\r\n" + HOST + b"\r\n",
+        [head("GET", b"/a?b=http://c/d"), b""],
+    ),
+    "as to a proxy, without a path": (b"GET http://localhost?a=b/c HTTP/1.1\r\nHost: x\r\n\r\n", [head("GET", b"/?a=b/c"), b""]),
+    "as to a proxy, with nothing but a host": (b"GET https://localhost HTTP/1.1\r\nHost: x\r\n\r\n", [head("GET", b"/"), b""]),
     "a head of the largest size": (
         GET + b"X: " + b"x" * (HEAD_BYTES_MAX - 100) + b"\r\n\r\n",
         [head("GET", b"/a?b=%20", (b"x", b"x" * (HEAD_BYTES_MAX - 100))), b""],
@@ -75,11 +102,40 @@ RIGHT: dict[str, tuple[bytes, list[object]]] = {
 }
 
 BAD, LONG = HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+UNKNOWN, VERSION = HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
 WRONG: dict[str, tuple[bytes, list[object]]] = {
     "no request": (b"nonsense\r\n\r\n", [BAD]),
     "a wrong second one": (GET + b"\r\nnonsense\r\n\r\n" + GET + b"\r\n", [head(), b"", BAD]),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", [BAD]),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [BAD]),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", [VERSION]),
+    "HTTP/3": (b"GET / HTTP/3.0\r\n" + HOST + b"\r\n", [VERSION]),
+    "HTTP/1.10": (b"GET / HTTP/1.10\r\n" + HOST + b"\r\n", [BAD]),
+    "no version": (b"GET /\r\n\r\n", [BAD]),
+    "two spaces before the target": (b"GET  / HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
+    "two spaces behind the target": (b"GET /  HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
+    "a space behind the version": (b"GET / HTTP/1.1 \r\n" + HOST + b"\r\n", [BAD]),
+    "a space before the method": (b" GET / HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
+    "a tab": (b"GET\t/ HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
+    "two spaces behind a body": (
+        GET + b"Content-Length: 1\r\n\r\naGET  / HTTP/1.1\r\n" + HOST + b"\r\n",
+        [head("GET", b"/a?b=%20", (b"content-length", b"1")), b"a", b"", BAD],
+    ),
+    "two spaces behind chunks": (
+        GET + CHUNKED + b"1\r\na\r\n0\r\nX: y\r\n\r\nGET  / HTTP/1.1\r\n" + HOST + b"\r\n",
+        [head("GET", b"/a?b=%20", (b"transfer-encoding", b"chunked")), b"a", b"", BAD],
+    ),
+    "an unknown encoding": (GET + b"Transfer-Encoding: br\r\n\r\n", [UNKNOWN]),
+    "an unknown encoding, then chunks": (GET + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", [UNKNOWN]),
+    "an unknown encoding, then chunks, in two headers": (
+        GET + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        [UNKNOWN],
+    ),
+    "something like chunks": (GET + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", [UNKNOWN]),
+    "no encoding": (GET + b"Transfer-Encoding: identity\r\n\r\n", [UNKNOWN]),
+    "chunks in chunks": (GET + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", [BAD]),
+    "chunks in HTTP/1.0": (b"GET / HTTP/1.0\r\n" + CHUNKED + b"0\r\n\r\n", [BAD]),
+    "the whole server of another method": (b"GET * HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
+    "as to a proxy, without a host": (b"GET http:///a HTTP/1.1\r\n" + HOST + b"\r\n", [BAD]),
     "HTTP/0.9": (b"GET / HTTP/0.9\r\n" + HOST + b"\r\n", [BAD]),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", [BAD]),
     "two hosts": (GET + HOST + b"\r\n", [BAD]),
@@ -122,12 +178,29 @@ def test_byte_by_byte(sent: bytes, found: list[object]) -> None:
     assert read([sent[at : at + 1] for at in range(len(sent))]) == found
 
 
+#: What leaves the connection open, and what ends it.
+LASTING = [each for each in RIGHT.values() if not any(isinstance(event, tuple) and not event[4] for event in each[1])]
+Sent = tuple[bytes, list[object]]
+
+
+@given(
+    several=st.lists(st.sampled_from(LASTING), max_size=6),
+    last=st.sampled_from([*RIGHT.values(), *WRONG.values()]),
+    cut=st.lists(st.integers(0, 2000), max_size=8).map(sorted),
+)
+def test_requests_in_any_order(several: list[Sent], last: Sent, cut: list[int]) -> None:
+    """SE-91: each is found where it begins, whatever was before it and however it arrives."""
+    sent = b"".join(each for each, _ in [*several, last])
+    parts = [sent[start:end] for start, end in zip([0, *cut], [*cut, len(sent)], strict=True)]
+    assert read(parts) == [event for _, found in [*several, last] for event in found]
+
+
 def test_a_mistake_stays() -> None:
     """Each call says it."""
     reader = RequestReader()
     reader.receive(b"nonsense\r\n\r\n")
     for _ in range(2):
-        with pytest.raises(ProtocolError, match="Invalid method"):
+        with pytest.raises(ProtocolError, match="found no first line"):
             reader.next()
         reader.receive(GET + b"\r\n")
 

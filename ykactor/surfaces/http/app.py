@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
@@ -38,6 +38,9 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
     tree = RouteTree(routes)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "*":
+            await (await _options(Request(scope, receive), "GET, HEAD, OPTIONS, POST"))(scope, receive, send)
+            return
         if (found := tree.find(scope["path"])) is None:
             await scope["state"]["admission"].turn(Request(scope))
             await others(scope, receive, send)
@@ -53,11 +56,16 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
 async def _response(route: Route, request: Request) -> Response:
     """To a request of a route, whatever its method."""
     if request.method == "OPTIONS":
-        await request.state.admission.turn(request)
-        return Response(status_code=200, headers={"Allow": route.methods, **cors(route.methods)})
+        return await _options(request, route.methods)
     if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
         return await _let_in(request, route, partial(_wrong_method, route.methods))
     return await _let_in(request, route, route.endpoint)
+
+
+async def _options(request: Request, methods: str) -> Response:
+    """What may be asked of a route, or of the server as a whole."""
+    await request.state.admission.turn(request)
+    return Response(status_code=200, headers={"Allow": methods, **cors(methods)})
 
 
 async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Response:
@@ -102,7 +110,7 @@ async def _elsewhere(repairs: list[tuple[re.Pattern[str], Route]], request: Requ
         if match is not None and request.url.path != (target := _filled(route.path, match)):
             status = 301 if request.method == "GET" else 308
             return RedirectResponse(with_query(quote(target, safe=_PLAIN), request), status)
-    return PlainTextResponse("404 page not found\n", 404)
+    raise RefusedError(404, "Page not found")
 
 
 def _repair(template: str) -> re.Pattern[str]:
@@ -121,4 +129,4 @@ async def _no_file(request: Request, _: Exception) -> Response:
 
 
 async def _wrong_method(methods: str, _: Request) -> Response:
-    return PlainTextResponse("Method Not Allowed\n", 405, headers={"Allow": methods})
+    raise RefusedError(405, "Method not allowed", {"Allow": methods})

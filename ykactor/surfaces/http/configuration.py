@@ -100,7 +100,10 @@ def _other_process() -> Iterator[None]:
 
 
 async def _body(request: Request) -> bytes:
-    """The body, within limits of size and time."""
+    """The body, within limits of size and time. One that is announced to be too large is not asked for."""
+    too_large = RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
+    if int(request.headers.get("content-length", "0")) > CONFIG_MAX:
+        raise too_large
     body = bytearray()
     with trio.move_on_after(BODY_S) as receiving:
         try:
@@ -108,7 +111,7 @@ async def _body(request: Request) -> bytes:
                 async for part in parts:
                     body += part
                     if len(body) > CONFIG_MAX:
-                        raise RefusedError(413, f"found a body of more than {CONFIG_MAX} bytes", {"Connection": "close"})
+                        raise too_large
         except ClientDisconnect:
             raise RefusedError(400, "found a body without its end") from None
     if receiving.cancelled_caught:

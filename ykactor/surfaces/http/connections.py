@@ -100,11 +100,7 @@ class Connection:
         return head
 
     def _scope_of(self, head: Head) -> Scope:
-        target, headers = head.target, head.headers
-        if not target.startswith(b"/") and b"://" in target:  # as to a proxy; it names the host then
-            host, slash, rest = target.partition(b"://")[2].partition(b"/")
-            target, headers = slash + rest or b"/", [(b"host", host), *(each for each in headers if each[0] != b"host")]
-        path, _, query = target.partition(b"?")
+        path, _, query = head.target.partition(b"?")
         return {
             **self._scope,
             "http_version": head.version,
@@ -112,7 +108,7 @@ class Connection:
             "path": unquote(path.decode()),
             "raw_path": path,
             "query_string": query,
-            "headers": headers,
+            "headers": head.headers,
             "state": dict(self._state),
         }
 

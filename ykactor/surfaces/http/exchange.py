@@ -30,6 +30,7 @@ _JOINED_BYTES = 2**16
 _GO_ON = b"HTTP/1.1 100 \r\n\r\n"
 _CHUNKED = b"transfer-encoding", b"chunked"
 CLOSE = b"connection", b"close"
+_KEEP_ALIVE = b"connection", b"keep-alive"
 #: An answer has these if it has no others of the name: nobody keeps it, and nobody takes it for another kind of thing.
 _COMMON = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
@@ -175,7 +176,11 @@ class Exchange:
         self._is_chunked = self._has_body and length is None and self._request.version == "1.1"
         is_framed = not self._has_body or length is not None or self._is_chunked
         self.keeps_alive &= is_framed and CLOSE not in headers and self._is_received_whole()
-        framing = [*([_CHUNKED] if self._is_chunked else []), *([] if self.keeps_alive or CLOSE in headers else [CLOSE])]
+        framing = [_CHUNKED] if self._is_chunked else []
+        if not self.keeps_alive and CLOSE not in headers:
+            framing.append(CLOSE)
+        elif self.keeps_alive and self._request.version == "1.0":  # which ends the connection unless both say this
+            framing.append(_KEEP_ALIVE)
         self._head = head_of(status, [*headers, *framing])
 
     def _framed(self, body: bytes | memoryview, *, is_last: bool) -> list[bytes | memoryview]:

@@ -1,10 +1,12 @@
 """Reads the requests of HTTP/1.1 from the bytes of a connection.
 
-llhttp, which ``httptools`` calls, says what a request is, and where it ends.
+The first line is read here, because the parser takes some that are none, and refuses some that are one. llhttp, which
+``httptools`` calls, says what the rest of a request is, and where it ends. It is never given bytes of two requests at once.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from http import HTTPStatus
 
@@ -14,7 +16,13 @@ from msgspec import Struct
 #: Bytes of the head of a request, and of whatever else may come without being a part of a body.
 HEAD_BYTES_MAX = 16 * 2**10
 _HEAD_END = b"\r\n\r\n"
+_LINE_END = b"\r\n"
 _BODY_HEADERS = (b"content-length", b"transfer-encoding")
+#: The first line of a request, and how one may begin that is not here as a whole.
+_LINE = re.compile(rb"([!-~]+) ([!-~]+) HTTP/(\d)\.(\d)")
+_LINE_BEGIN = re.compile(rb"[ -~]*\r?")
+#: A target as to a proxy, with what it names, and the rest.
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
 _TOO_LONG = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"found a head of more than {HEAD_BYTES_MAX} bytes"
 
 
@@ -34,9 +42,9 @@ class Head(Struct, eq=False):
     """How a request begins.
 
     Attributes:
-        target: path and query, as they were sent.
-        version: 1.0 or 1.1.
-        headers: the names in lower case.
+        target: path and query, as they were sent; ``*`` of ``OPTIONS`` for the whole server.
+        version: 1.0 or 1.1, which a later minor version counts as.
+        headers: the names in lower case. ``Host`` is what a target as to a proxy has named, if it was one.
         keeps_alive: whether another request may follow.
     """
 
@@ -62,12 +70,20 @@ class RequestReader:
         #: What was received and not looked at. A next request stays here as it is, which is smallest.
         self._left = bytearray()
         self._events: deque[Head | bytes | ProtocolError] = deque()
+        self._is_between = True
+        #: The end of what the parser was given of a head, or of a body in chunks; of another body, the bytes that are left of it.
+        self._tail = b""
+        self._body_left = 0
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._is_in_head = True
         self._head_bytes = 0
         #: Since the last event.
         self._silent_bytes = 0
+        #: Whether more has to come before anything can be done with what is left.
+        self._waits = False
+        #: How much of what is left can be the beginning of a first line.
+        self._looked_at = 0
 
     def close(self) -> None:
         """Nothing more is read. The parser and this reader refer to each other, and would wait for the garbage collector."""
@@ -88,7 +104,8 @@ class RequestReader:
         Raises:
             ProtocolError: also at all later calls.
         """
-        while not self._events and self._left:
+        self._waits = False
+        while not self._events and self._left and not self._waits:
             self._look_further()
         if not self._events:
             return None
@@ -98,17 +115,68 @@ class RequestReader:
         return event
 
     def _look_further(self) -> None:
-        """As far as a head may go."""
-        end = self._left.find(_HEAD_END)
-        some = bytes(self._left if end < 0 else self._left[: end + len(_HEAD_END)])
-        del self._left[: len(some)]
+        """As far as a head may go, and at most to the end of a request."""
+        if self._is_between:
+            self._look_for_line()
+            return
+        some = self._next_piece()
         try:
             self._parser.feed_data(some)
-        except httptools.HttpParserUpgrade as upgrade:  # to another protocol; none is offered, so this one goes on
-            self._left[:0] = some[upgrade.args[0] :]
+        except httptools.HttpParserUpgrade:  # to another protocol; none is offered, so this one goes on
+            pass
         except httptools.HttpParserError as error:
             self._fail(HTTPStatus.BAD_REQUEST, str(error))
-        self._silent_bytes = 0 if self._events else self._silent_bytes + len(some)
+        self._has_looked_at(len(some))
+
+    def _look_for_line(self) -> None:
+        """The first line of the next request, behind empty ones."""
+        left = self._left
+        if left.startswith(_LINE_END):
+            del left[: len(_LINE_END)]
+            self._has_looked_at(len(_LINE_END))
+            return
+        new = max(0, self._looked_at - 1)
+        end = left.find(_LINE_END, new, HEAD_BYTES_MAX)
+        if end < 0 and _LINE_BEGIN.fullmatch(left, new, min(len(left), HEAD_BYTES_MAX)):
+            self._looked_at, self._waits = len(left), True
+            if len(left) >= HEAD_BYTES_MAX:
+                self._fail(*_TOO_LONG)
+            return
+        found = _LINE.fullmatch(left, 0, max(0, end))
+        if found is None:
+            self._fail(HTTPStatus.BAD_REQUEST, "found no first line of a request, such as GET / HTTP/1.1")
+        elif (major := int(found[3])) != 1:
+            status = HTTPStatus.HTTP_VERSION_NOT_SUPPORTED if major > 1 else HTTPStatus.BAD_REQUEST
+            self._fail(status, f"found HTTP/{major}.{int(found[4])}, expected HTTP/1.1")
+        else:
+            self._begin(b"%b %b HTTP/1.%d\r\n" % (found[1], found[2], min(1, int(found[4]))))
+            del found, left[: end + len(_LINE_END)]
+            self._looked_at = 0
+            self._has_looked_at(end)
+
+    def _begin(self, line: bytes) -> None:
+        """Give the parser the first line of a request."""
+        self._is_between, self._tail = False, line[-len(_HEAD_END) :]
+        try:
+            self._parser.feed_data(line)
+        except httptools.HttpParserError as error:
+            self._fail(HTTPStatus.BAD_REQUEST, str(error))
+
+    def _next_piece(self) -> bytes:
+        """What the parser is to get next: a head, and a body in chunks, end with an empty line."""
+        if self._body_left:
+            some = bytes(self._left[: min(self._body_left, HEAD_BYTES_MAX)])
+            self._body_left -= len(some)
+        else:
+            known = len(self._tail)
+            end = (self._tail + self._left).find(_HEAD_END)
+            some = bytes(self._left if end < 0 else self._left[: end + len(_HEAD_END) - known])
+            self._tail = b"" if end >= 0 else (self._tail + some)[1 - len(_HEAD_END) :]
+        del self._left[: len(some)]
+        return some
+
+    def _has_looked_at(self, count: int) -> None:
+        self._silent_bytes = 0 if self._events else self._silent_bytes + count
         if self._silent_bytes > HEAD_BYTES_MAX:
             self._fail(*_TOO_LONG)
 
@@ -130,22 +198,62 @@ class RequestReader:
             self._head_bytes += len(name) + len(value) + len(b": \r\n")
 
     def on_headers_complete(self) -> None:
-        parser, headers, version = self._parser, self._headers, self._parser.get_http_version()
         self._is_in_head = False
+        try:
+            self._events.append(self._head())
+        except ProtocolError as error:
+            self._events.append(error)
+
+    def _head(self) -> Head:
+        parser, headers, version = self._parser, self._headers, self._parser.get_http_version()
         if self._head_bytes > HEAD_BYTES_MAX:
-            self._fail(*_TOO_LONG)
-        elif version not in ("1.0", "1.1"):
-            self._fail(HTTPStatus.BAD_REQUEST, f"found HTTP/{version}, expected HTTP/1.1")
-        elif version == "1.1" and [name for name, _ in headers].count(b"host") != 1:
-            self._fail(HTTPStatus.BAD_REQUEST, "expected one Host header")
-        elif parser.should_upgrade() and any(name in _BODY_HEADERS for name, _ in headers):  # the parser would skip the body
-            self._fail(HTTPStatus.BAD_REQUEST, "found a request for another protocol with a body, expected one without Upgrade")
-        else:
-            keeps_alive = version == "1.1" and parser.should_keep_alive()
-            self._events.append(Head(parser.get_method().decode(), self._target, version, headers, keeps_alive))
+            raise ProtocolError(*_TOO_LONG)
+        if version == "1.1" and len(_values(headers, b"host")) != 1:
+            raise ProtocolError(HTTPStatus.BAD_REQUEST, "expected one Host header")
+        self._check_body(version)
+        method = parser.get_method().decode()
+        target, headers = _target_and_headers(method, self._target, headers)
+        tokens = [token.strip() for token in b",".join(_values(headers, b"connection")).lower().split(b",")]
+        keeps_alive = parser.should_keep_alive() and b"close" not in tokens
+        return Head(method, target, version, headers, keeps_alive)
+
+    def _check_body(self, version: str) -> None:
+        """Refuse a body whose end could be read in two ways, or that is encoded in another way than in chunks."""
+        encodings = _values(self._headers, b"transfer-encoding")
+        if encodings and version != "1.1":
+            raise ProtocolError(HTTPStatus.BAD_REQUEST, f"found a Transfer-Encoding in HTTP/{version}, which does not know it")
+        if encodings and b",".join(encodings).strip().lower() != b"chunked":
+            raise ProtocolError(HTTPStatus.NOT_IMPLEMENTED, "found another Transfer-Encoding than chunked")
+        if self._parser.should_upgrade() and any(name in _BODY_HEADERS for name, _ in self._headers):
+            reason = "found a request for another protocol with a body, expected one without Upgrade"
+            raise ProtocolError(HTTPStatus.BAD_REQUEST, reason)  # the parser would skip the body
+        self._body_left = int(next(iter(_values(self._headers, b"content-length")), b"0"))
 
     def on_body(self, part: bytes) -> None:
         self._events.append(part)
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         self._events.append(b"")
+
+
+def _values(headers: list[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
+    return [value for name, value in headers if name == wanted]
+
+
+def _target_and_headers(
+    method: str, target: bytes, headers: list[tuple[bytes, bytes]]
+) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """The target without the host that it names, and the headers with that as ``Host``."""
+    if target == b"*" and method != "OPTIONS":
+        raise ProtocolError(HTTPStatus.BAD_REQUEST, f"found the target * of {method}, which only OPTIONS may have")
+    named = _ABSOLUTE.fullmatch(target)
+    if named is None:
+        return target, headers
+    host, rest = named.groups()
+    if not host:
+        raise ProtocolError(HTTPStatus.BAD_REQUEST, "found a target without the host that it should name")
+    target = rest if rest.startswith(b"/") else b"/" + rest
+    if rest == b"" and method == "OPTIONS":
+        target = b"*"
+    return target, [(b"host", host), *(each for each in headers if each[0] != b"host")]
