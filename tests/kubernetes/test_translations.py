@@ -207,8 +207,8 @@ def test_equal_constraints_are_one_class() -> None:
     """In whatever order they are written; others are another class."""
     tolerations = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
     one, other = (constraints_of(pod("w", tolerations=each)) for each in (tolerations, tolerations[::-1]))
-    assert one.class_name() == other.class_name()
-    assert one.class_name() != constraints_of(pod("w")).class_name()
+    assert one == other
+    assert one != constraints_of(pod("w"))
 
 
 def test_the_node_of_a_daemon_set() -> None:

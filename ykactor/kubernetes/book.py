@@ -13,6 +13,7 @@ from ykactor.kubernetes.classes import Classes
 from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort
 from ykactor.kubernetes.messages import Effect, Event, Ref
+from ykactor.kubernetes.neighbours import Term
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
@@ -46,6 +47,7 @@ class Book:
         self.rooms: dict[str, str] = {}
         self.policies = Policies()
         self.classes = Classes()
+        self.classes.topology.namespaces = self.policies.labels
         self.configuration = Configuration()
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
@@ -53,6 +55,8 @@ class Book:
         self.waiting: dict[str, None] = {}
         self.out = Outgoing()
         self.effects: list[Effect] = []
+        #: Where pods of terms have come or gone since the daemon was told.
+        self.changed_terms: dict[Term, set[str]] = {}
         self.now_s = 0.0
         self._by_node: dict[str, dict[str, None]] = {}
 
@@ -80,9 +84,12 @@ class Book:
         if not place:
             return
         self._by_node.setdefault(place, {})[record.key] = None
-        if record.ports and not pods.has_ended(record.pod):
+        if pods.has_ended(record.pod):
+            return
+        if record.ports:
             self.classes.take_ports(place, record.key, record.ports)
             self._answer_about_ports(place, record.ports)
+        self._note_terms(self.classes.topology.settle(record.key, record.pod, record.wishes, place), place)
 
     def unsettle(self, record: PodRecord) -> None:
         """The opposite, before the pod changes its place or is gone."""
@@ -96,6 +103,11 @@ class Book:
         freed = self.classes.free_ports(place, record.key)
         if freed:
             self._answer_about_ports(place, freed)
+        self._note_terms(self.classes.topology.unsettle(record.key), place)
+
+    def _note_terms(self, terms: Iterable[Term], place: str) -> None:
+        for term in terms:
+            self.changed_terms.setdefault(term, set()).add(place)
 
     def _answer_about_ports(self, node: str, ports: Sequence[HostPort]) -> None:
         record = self.nodes.get(node)

@@ -1,11 +1,20 @@
-"""Predicate classes: pods with the same constraints, the ports that pods have on nodes, and the answers about both."""
+"""Predicate classes: pods for which one answer about a node is enough, and these answers.
+
+What decides about a pod are its constraints, the ports that pods have on nodes, and where the pods are that it has wishes about.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from ykactor.kubernetes.constraints import Constraints, HostPort, refusal
+import msgspec
+from msgspec import Struct
+
+from ykactor.kubernetes.constraints import Constraints, HostPort, refusal, selector_refusal, taint_refusal
 from ykactor.kubernetes.model import Node
+from ykactor.kubernetes.neighbours import Spread, Term, Wishes
+from ykactor.kubernetes.topology import Signature, Topology
 from ykactor.wire.si import messages as si
 
 #: The daemon keeps 200,000 answers: beyond this number only nodes that a class may use are told unasked.
@@ -14,21 +23,51 @@ PUSHED_MAX = 150_000
 IDLE_S = 600.0
 
 
+class PodClass(Struct, frozen=True):
+    """What decides where a pod may run."""
+
+    constraints: Constraints
+    wishes: Wishes
+
+    def name(self) -> str:
+        """Equal for equal classes, also in another process."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:32]
+
+    def admits(self, node: Node, spread: Spread) -> bool:
+        """True if a node makes a domain of a spread."""
+        is_selected = not (spread.honours_affinity and selector_refusal(self.constraints, node))
+        return is_selected and not (spread.honours_taints and taint_refusal(self.constraints, node))
+
+    @property
+    def is_used_up(self) -> bool:
+        """True if a placement may change the answer about its node."""
+        return bool(self.constraints.ports or self.wishes.own)
+
+
 class Classes:
-    """The classes of the pods that are known, by name."""
+    """The classes of the pods that are known, by name.
+
+    Attributes:
+        topology: where pods are.
+    """
 
     def __init__(self) -> None:
-        self._constraints: dict[str, Constraints] = {}
+        self.topology = Topology()
+        self._classes: dict[str, PodClass] = {}
         self._counts: dict[str, int] = {}
         self._idle_since_s: dict[str, float] = {}
-        #: The classes about which the daemon was told.
-        self._told: set[str] = set()
+        #: The classes about which the daemon was told, with what all its answers depended on.
+        self._told: dict[str, Signature] = {}
+        self._by_term: dict[Term, dict[str, None]] = {}
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
 
-    def add(self, constraints: Constraints) -> str:
-        """Count one more pod with these constraints; returns the name of its class."""
-        name = constraints.class_name()
-        self._constraints.setdefault(name, constraints)
+    def add(self, pod_class: PodClass) -> str:
+        """Count one more pod of this class; returns its name."""
+        name = pod_class.name()
+        if name not in self._classes:
+            self._classes[name] = pod_class
+            for term in pod_class.wishes.terms():
+                self._by_term.setdefault(term, {})[name] = None
         self._counts[name] = self._counts.get(name, 0) + 1
         self._idle_since_s.pop(name, None)
         return name
@@ -43,10 +82,12 @@ class Classes:
         """Forget classes without a pod; returns what the daemon has to forget."""
         ended = [name for name, since_s in self._idle_since_s.items() if now_s - since_s >= IDLE_S]
         for name in ended:
-            del self._constraints[name], self._counts[name], self._idle_since_s[name]
-        told = [name for name in ended if name in self._told]
-        self._told.difference_update(ended)
-        return [si.PredicateScope(predicate=name) for name in told]
+            for term in self._classes[name].wishes.terms():
+                self._by_term.get(term, {}).pop(name, None)
+                if not self._by_term.get(term):
+                    self._by_term.pop(term, None)
+            del self._classes[name], self._counts[name], self._idle_since_s[name]
+        return [si.PredicateScope(predicate=name) for name in ended if self._told.pop(name, None) is not None]
 
     def forget_told(self) -> None:
         """The daemon has to be told everything again."""
@@ -66,54 +107,99 @@ class Classes:
             self._ports.pop(node, None)
         return freed
 
-    def taken_ports(self, node: str, besides: str = "") -> list[HostPort]:
-        """The ports that pods have on a node, without those of the pod ``besides``."""
-        return [port for key, ports in self._ports.get(node, {}).items() if key != besides for port in ports]
+    def _taken_ports(self, node: str) -> list[HostPort]:
+        return [port for ports in self._ports.get(node, {}).values() for port in ports]
 
     # ---- answers
 
     def about_new_classes(self, nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
         """Answers about the classes that the daemon does not know yet, for these nodes, which it knows."""
-        new = [name for name in self._constraints if name not in self._told and name not in self._idle_since_s]
-        self._told.update(new)
+        new = [name for name in self._classes if name not in self._told and name not in self._idle_since_s]
+        self._told.update(dict.fromkeys(new, ()))
         return self._answers(new, nodes.values(), len(nodes))
 
     def about_node(self, node: Node, nodes_count: int) -> Iterator[si.PredicateAnswer]:
         """Answers about a node that is new or has changed, for all classes that the daemon knows."""
-        return self._answers(self._told, [node], nodes_count)
+        return self._answers(list(self._told), [node], nodes_count)
 
     def about_ports(self, node: Node, ports: Collection[HostPort]) -> Iterator[si.PredicateAnswer]:
         """Answers about a node on which these ports were taken or freed, for the classes that want some of them."""
         wanting = [
             name
             for name in self._told
-            if any(port.conflicts(other) for port in self._constraints[name].ports for other in ports)
+            if any(port.conflicts(other) for port in self._classes[name].constraints.ports for other in ports)
         ]
         return self._answers(wanting, [node], 1)
 
+    def about_terms(self, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
+        """Answers that have changed because pods of terms have come to nodes, or have gone from there.
+
+        Args:
+            changed: the names of these nodes, by term.
+            nodes: those that the daemon knows.
+        """
+        names = dict.fromkeys(name for term in changed for name in self._by_term.get(term, ()) if name in self._told)
+        for name in names:
+            pod_class = self._classes[name]
+            fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
+            if self.topology.signature(pod_class.wishes, fewest) != self._told[name]:
+                concerned: Iterable[Node] = nodes.values()
+            else:
+                concerned = _in_domains(pod_class.wishes, changed, nodes)
+            yield from self._answers([name], concerned, 1)
+
     def answer(self, check: si.PredicateCheck, nodes: Mapping[str, Node]) -> si.PredicateAnswer:
         """The answer to a question; what is not known is refused, because it is about to be forgotten."""
-        node, constraints = nodes.get(check.node_id), self._constraints.get(check.predicate)
-        if node is None or constraints is None:
+        node, pod_class = nodes.get(check.node_id), self._classes.get(check.predicate)
+        if node is None or pod_class is None:
             what = "node" if node is None else "pod with these constraints"
             return _answer(check.predicate, check.node_id, check.allocate, f"the {what} is gone", uses=1)
-        return self._about(check.predicate, node, allocate=check.allocate)
+        fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
+        return self._about(check.predicate, node, fewest, allocate=check.allocate)
 
-    def _answers(self, names: Collection[str], nodes: Iterable[Node], nodes_count: int) -> Iterator[si.PredicateAnswer]:
+    def refusal(self, name: str, node: Node) -> str:
+        """The reason why a node cannot take one more pod of a class now; "" if it can."""
+        pod_class = self._classes[name]
+        return self._refusal(pod_class, node, self.topology.fewest(pod_class.wishes, pod_class.admits), allocate=True)
+
+    def _answers(self, names: Iterable[str], nodes: Iterable[Node], nodes_count: int) -> Iterator[si.PredicateAnswer]:
         is_sparse = 2 * len(self._told) * nodes_count > PUSHED_MAX
-        for node in nodes:
-            for name in names:
+        known = list(nodes)
+        for name in names:
+            pod_class = self._classes[name]
+            fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
+            self._told[name] = self.topology.signature(pod_class.wishes, fewest)
+            for node in known:
                 for allocate in (True, False):
-                    answer = self._about(name, node, allocate=allocate)
+                    answer = self._about(name, node, fewest, allocate=allocate)
                     if not (is_sparse and answer.error):
                         yield answer
 
-    def _about(self, name: str, node: Node, *, allocate: bool) -> si.PredicateAnswer:
+    def _about(self, name: str, node: Node, fewest: Sequence[int], *, allocate: bool) -> si.PredicateAnswer:
+        pod_class = self._classes[name]
+        why = self._refusal(pod_class, node, fewest, allocate=allocate)
+        uses = 1 if pod_class.is_used_up and not why else None
+        return _answer(name, node.metadata.name, allocate, why, uses=uses)
+
+    def _refusal(self, pod_class: PodClass, node: Node, fewest: Sequence[int], *, allocate: bool) -> str:
         """Preemption may free ports, so only for a placement they count."""
-        constraints, node_id = self._constraints[name], node.metadata.name
-        taken = self.taken_ports(node_id) if constraints.ports and allocate else ()
-        why = refusal(constraints, node, taken)
-        return _answer(name, node_id, allocate, why, uses=1 if constraints.ports and not why else None)
+        ports = pod_class.constraints.ports
+        taken = self._taken_ports(node.metadata.name) if ports and allocate else ()
+        why = refusal(pod_class.constraints, node, taken)
+        return why or self.topology.refusal(pod_class.wishes, node, fewest)
+
+
+def _in_domains(wishes: Wishes, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[Node]:
+    """The nodes in the same domains as those where something has changed."""
+    domains = {
+        (term.key, nodes[name].metadata.labels.get(term.key))
+        for term in wishes.terms()
+        for name in changed.get(term, ())
+        if name in nodes
+    }
+    for node in nodes.values():
+        if any(value is not None and node.metadata.labels.get(key) == value for key, value in domains):
+            yield node
 
 
 def _answer(name: str, node_id: str, allocate: bool, why: str, *, uses: int | None) -> si.PredicateAnswer:

@@ -5,7 +5,6 @@ Pods with the same constraints are one predicate class: one answer for each node
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
@@ -46,10 +45,6 @@ class Constraints(Struct, frozen=True):
     terms: tuple[NodeSelectorTerm, ...] | None
     tolerations: tuple[Toleration, ...]
     ports: tuple[HostPort, ...]
-
-    def class_name(self) -> str:
-        """The predicate class: equal for equal constraints, also in another process."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:32]
 
 
 def constraints_of(pod: Pod) -> Constraints:
@@ -97,19 +92,32 @@ def refusal(constraints: Constraints, node: Node, taken: Collection[HostPort] = 
     Args:
         taken: the ports that pods on the node have.
     """
+    why = selector_refusal(constraints, node) or taint_refusal(constraints, node)
+    if why:
+        return why
+    for port in constraints.ports:
+        if any(port.conflicts(other) for other in taken):
+            return f"host port {port.port}/{port.protocol} is taken"
+    return ""
+
+
+def selector_refusal(constraints: Constraints, node: Node) -> str:
+    """The reason why selectors and affinity do not admit a node; "" if they do."""
     labels = node.metadata.labels
     for name, value in constraints.labels:
         if labels.get(name) != value:
             return f"node selector {name}={value} does not match"
     if constraints.terms is not None and not any(_meets(term, node) for term in constraints.terms):
         return "required node affinity does not match"
+    return ""
+
+
+def taint_refusal(constraints: Constraints, node: Node) -> str:
+    """The taint of a node that is not tolerated, in words; "" if there is none."""
     for taint in taints_of(node):
         if not any(tolerates(toleration, taint.key, taint.value, taint.effect) for toleration in constraints.tolerations):
             value = f"={taint.value}" if taint.value else ""
             return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
-    for port in constraints.ports:
-        if any(port.conflicts(other) for other in taken):
-            return f"host port {port.port}/{port.protocol} is taken"
     return ""
 
 

@@ -56,9 +56,14 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
         return
     if record.place:
         return
-    book.place(record, allocation.node_id)
+    node = book.nodes.get(allocation.node_id)
     record.told = structs.replace(record.told, node_id=allocation.node_id)
     book.touch([record.key])
+    if node is not None and book.classes.refusal(record.class_name, node.node):
+        record.node = allocation.node_id
+        book.hand_back(record)  # something that was decided meanwhile has taken a port, or is too near
+    else:
+        book.place(record, allocation.node_id)
 
 
 def _released(book: Book, release: si.AllocationRelease) -> None:

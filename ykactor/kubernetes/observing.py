@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation, unsupported
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.classes import PodClass
 from ykactor.kubernetes.constraints import constraints_of
 from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
+from ykactor.kubernetes.neighbours import Term, wishes_of
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
 from ykactor.wire.si import messages as si
@@ -90,6 +94,7 @@ def skip(book: Book, found: Unreadable) -> None:
 def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None:
     """Compare the pods again that may be concerned, and tell the quotas of queues."""
     if kind is Kind.NAMESPACES:
+        book.classes.topology.recount()
         for complaint in book.policies.quotas(name).complaints:
             book.effects.append(Event("Namespace", Ref("", name), "", "WrongAnnotation", "Reading", complaint))
         _tell_quotas(book, name)
@@ -148,10 +153,27 @@ def _take_pod(book: Book, pod: Pod) -> None:
 
 def _classify(book: Book, record: PodRecord) -> None:
     """Count the pod in the class of its constraints, which may be another one than before."""
-    before = record.class_name
-    record.class_name = book.classes.add(constraints_of(record.pod))
+    before, topology = record.class_name, book.classes.topology
+    wishes = wishes_of(record.pod, topology.namespaces)
+    if wishes.terms_of_its_own() != record.wishes.terms_of_its_own():
+        new = topology.use(wishes)
+        topology.disuse(record.wishes)
+        record.wishes = wishes
+        _reclassify_selected(book, new)
+    unwelcome = topology.unwelcome(record.pod)
+    pod_class = PodClass(constraints_of(record.pod), structs.replace(wishes, unwelcome=unwelcome))
+    record.class_name = book.classes.add(pod_class)
     if before:
         book.classes.discard(before, book.now_s)
+
+
+def _reclassify_selected(book: Book, terms: Iterable[Term]) -> None:
+    """Pods that wait and are not welcome near others any more are of another class."""
+    for term in terms:
+        for record in book.pods.values():
+            if record.class_name and not record.place and term.selects(record.pod, book.classes.topology.namespaces):
+                _classify(book, record)
+                book.touch([record.key])
 
 
 def _join(book: Book, record: PodRecord) -> None:
@@ -192,6 +214,7 @@ def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) 
 
 def _lose_pod(book: Book, record: PodRecord) -> None:
     book.unsettle(record)
+    book.classes.topology.disuse(record.wishes)
     if record.class_name:
         book.classes.discard(record.class_name, book.now_s)
     book.release(record)
@@ -227,13 +250,23 @@ def _take_node(book: Book, node: Node) -> None:
         record.node, record.offer = node, offer
         if is_heartbeat:
             return
+    _place_node(book, name, node)
     book.dirty_nodes[name] = None
+
+
+def _place_node(book: Book, name: str, node: Node) -> None:
+    """A node is in the domains that its labels name; what counts by domain is counted again if these are others than before."""
+    topology = book.classes.topology
+    before, topology.nodes[name] = topology.nodes.get(name), node
+    keys = topology.keys()
+    if keys and (before is None or any(before.metadata.labels.get(key) != node.metadata.labels.get(key) for key in keys)):
+        topology.recount()
 
 
 def _lose_node(book: Book, record: NodeRecord) -> None:
     """A node is gone, and for the daemon what ran there too."""
     name = record.node.metadata.name
-    del book.nodes[name]
+    del book.nodes[name], book.classes.topology.nodes[name]
     if record.told is not None:
         book.out.nodes.append(nodes.removed(name))
     for pod in book.pods_on(name):

@@ -9,6 +9,7 @@ from ykactor.kubernetes.constraints import HostPort, ports_of
 from ykactor.kubernetes.gangs import Gang
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node, Pod
+from ykactor.kubernetes.neighbours import NONE
 from ykactor.kubernetes.nodes import Offer
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.wire.si import messages as si
@@ -22,6 +23,7 @@ class PodRecord:
         size: what it counts for, in base units; empty if that cannot be read.
         complaint: why it cannot be asked for: its size cannot be read, or it needs what is not supported.
         class_name: its predicate class; "" for a pod of another scheduler.
+        wishes: what it requires of the pods near it.
         application: the name of its application; "" for a pod of another scheduler.
         told: what the daemon knows of it; None for nothing.
         node: where the scheduler has placed it, before the API server says so; "" if it has not.
@@ -47,6 +49,7 @@ class PodRecord:
         "size",
         "termination",
         "told",
+        "wishes",
     )
 
     def __init__(self, pod: Pod) -> None:
@@ -56,6 +59,7 @@ class PodRecord:
         self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
         self.termination = ""
         self.class_name = self.application = ""
+        self.wishes = NONE
         self.update(pod)
 
     def update(self, pod: Pod) -> None:

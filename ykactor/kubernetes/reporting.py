@@ -22,6 +22,8 @@ def report(book: Book) -> None:
     book.out.forgotten += book.classes.forget_idle(book.now_s)
     told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
     book.out.answers += book.classes.about_new_classes(told)
+    changed, book.changed_terms = book.changed_terms, {}
+    book.out.answers += book.classes.about_terms(changed, told)
     dirty, book.dirty_pods = book.dirty_pods, {}
     records = [book.pods[key] for key in dirty if key in book.pods]
     records.sort(key=lambda record: (not record.place, pods.created_s(record.pod), record.key))
@@ -131,12 +133,8 @@ def _report_application(book: Book, record: PodRecord, application: ApplicationR
 
 
 def _begin_bind(book: Book, record: PodRecord) -> None:
-    """Bind a pod where the scheduler has placed it, unless another pod has taken its ports meanwhile."""
+    """Bind a pod where the scheduler has placed it."""
     if not record.node or record.told is None or record.pod.spec.node_name or record.is_binding or record.is_bound:
-        return
-    taken = book.classes.taken_ports(record.node, besides=record.key) if record.ports else ()
-    if any(port.conflicts(other) for port in record.ports for other in taken):
-        book.hand_back(record)
         return
     record.is_binding = True
     book.effects.append(Bind(record.key, record.ref, record.pod.metadata.uid, record.node))

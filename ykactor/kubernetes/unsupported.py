@@ -9,13 +9,7 @@ from ykactor.kubernetes.model import Pod
 
 def needs(pod: Pod) -> Iterator[str]:
     """What the pod must have and cannot get: it is not asked for."""
-    spec, affinity = pod.spec, pod.spec.affinity
-    if affinity is not None and affinity.pod_affinity is not None and affinity.pod_affinity.required:
-        yield "required pod affinity"
-    if affinity is not None and affinity.pod_anti_affinity is not None and affinity.pod_anti_affinity.required:
-        yield "required pod anti-affinity"
-    if any(each.when_unsatisfiable == "DoNotSchedule" for each in spec.topology_spread_constraints):
-        yield "topologySpreadConstraints with DoNotSchedule"
+    spec = pod.spec
     if any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in spec.volumes):
         yield "volumes with claims"
     if spec.resource_claims:

@@ -1,0 +1,199 @@
+"""Where the pods of terms are, by domain, and whether a node can take one more pod with certain wishes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ykactor.kubernetes.model import Node, Pod
+from ykactor.kubernetes.neighbours import Spread, Term, Wishes
+
+#: Which nodes make domains of a spread.
+Admits = Callable[[Node, Spread], bool]
+#: What answers about all nodes depend on: for each term of affinity whether any pod is there, for each spread the fewest.
+Signature = tuple[object, ...]
+
+
+class _Counts:
+    """The pods of a term that have a place, by domain, and those that want no pod of the term near them."""
+
+    __slots__ = ("by_domain", "owners", "users")
+
+    def __init__(self) -> None:
+        self.by_domain: Counter[str] = Counter()
+        self.owners: Counter[str] = Counter()
+        #: How many pods, with a place or not, have wishes about this term.
+        self.users = 0
+
+
+class Topology:
+    """The terms that pods have wishes about, and the places of pods.
+
+    Attributes:
+        nodes: by name; what is known of them is written elsewhere.
+        namespaces: the labels of namespaces, by name; the same.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._terms: dict[Term, _Counts] = {}
+        #: The terms by a label that the pods of the term have; None for those without one.
+        self._by_label: dict[tuple[str, str] | None, dict[Term, None]] = {}
+        #: How many pods want no pod of the term near them.
+        self._far: Counter[Term] = Counter()
+        self._placed: dict[str, tuple[Pod, Wishes, str]] = {}
+
+    # ---- terms
+
+    def use(self, wishes: Wishes) -> list[Term]:
+        """One more pod has these wishes; returns the terms of anti-affinity that are new, which also decide about other pods."""
+        for term in _own_terms(wishes):
+            counts = self._terms.get(term)
+            if counts is None:
+                counts = self._terms[term] = self._counted(term)
+                self._by_label.setdefault(_label_of(term), {})[term] = None
+            counts.users += 1
+        new = [term for term in wishes.far if not self._far[term]]
+        self._far.update(wishes.far)
+        return new
+
+    def disuse(self, wishes: Wishes) -> None:
+        """One pod less has these wishes."""
+        self._far.subtract(wishes.far)
+        for term in wishes.far:
+            if not self._far[term]:
+                del self._far[term]
+        for term in _own_terms(wishes):
+            self._terms[term].users -= 1
+            if not self._terms[term].users:
+                del self._terms[term], self._by_label[_label_of(term)][term]
+
+    def _counted(self, term: Term) -> _Counts:
+        counts = _Counts()
+        for pod, wishes, place in self._placed.values():
+            domain = self._domain(term, place)
+            if domain is None:
+                continue
+            counts.by_domain[domain] += term.selects(pod, self.namespaces)
+            counts.owners[domain] += term in wishes.far
+        return counts
+
+    def unwelcome(self, pod: Pod) -> tuple[Term, ...]:
+        """The terms of anti-affinity, also of other pods, that select a pod."""
+        return tuple(sorted(term for term in self._selecting(pod) if term in self._far))
+
+    def recount(self) -> None:
+        """Labels of nodes or namespaces have changed."""
+        for term, counts in self._terms.items():
+            fresh = self._counted(term)
+            counts.by_domain, counts.owners = fresh.by_domain, fresh.owners
+
+    def keys(self) -> set[str]:
+        """The labels of nodes that make domains."""
+        return {term.key for term in self._terms}
+
+    def _selecting(self, pod: Pod) -> Iterator[Term]:
+        """The terms that select a pod."""
+        labels: list[tuple[str, str] | None] = [None, *pod.metadata.labels.items()]
+        for label in labels:
+            for term in self._by_label.get(label, ()):
+                if term.selects(pod, self.namespaces):
+                    yield term
+
+    # ---- places
+
+    def settle(self, key: str, pod: Pod, wishes: Wishes, place: str) -> set[Term]:
+        """A pod has a place; returns the terms whose counts have changed."""
+        self._placed[key] = pod, wishes, place
+        return self._count(pod, wishes, place, 1)
+
+    def unsettle(self, key: str) -> set[Term]:
+        """A pod has none any more; returns as ``settle``."""
+        found = self._placed.pop(key, None)
+        return set() if found is None else self._count(*found, -1)
+
+    def _count(self, pod: Pod, wishes: Wishes, place: str, change: int) -> set[Term]:
+        changed = set()
+        for term in list(self._selecting(pod)):
+            domain = self._domain(term, place)
+            if domain is not None:
+                self._terms[term].by_domain[domain] += change
+                changed.add(term)
+        for term in wishes.far:
+            domain = self._domain(term, place)
+            if domain is not None and term in self._terms:
+                self._terms[term].owners[domain] += change
+                changed.add(term)
+        return changed
+
+    def _domain(self, term: Term, place: str) -> str | None:
+        node = self.nodes.get(place)
+        return None if node is None else node.metadata.labels.get(term.key)
+
+    # ---- answers
+
+    def refusal(self, wishes: Wishes, node: Node, fewest: Sequence[int]) -> str:
+        """The reason why a node cannot take one more pod with these wishes; "" if it can.
+
+        Args:
+            fewest: of each spread, from the method of this name.
+        """
+        labels = node.metadata.labels
+        for term in wishes.far:
+            if self._of(term).by_domain[labels.get(term.key, "")] > 0:
+                return f"anti-affinity: a pod that it avoids is in {term.key} {labels[term.key]}"
+        for term in wishes.unwelcome:
+            if self._of(term).owners[labels.get(term.key, "")] > 0:
+                return f"anti-affinity of another pod in {term.key} {labels[term.key]}"
+        for term in wishes.near:
+            if not self._is_near(term, wishes, labels):
+                return f"affinity: no pod that it needs is in its {term.key}"
+        skews = (self._skews(spread, wishes, labels, least) for spread, least in zip(wishes.spread, fewest, strict=True))
+        return next(filter(None, skews), "")
+
+    def signature(self, wishes: Wishes, fewest: Sequence[int]) -> Signature:
+        """Answers about all nodes may have changed if this has changed."""
+        return *(any(self._of(term).by_domain.values()) for term in wishes.near), *fewest
+
+    def fewest(self, wishes: Wishes, admits: Admits) -> list[int]:
+        """Of each spread how many pods are in the domain that has the fewest."""
+        return [self._fewest(spread, admits) for spread in wishes.spread]
+
+    def _of(self, term: Term) -> _Counts:
+        return self._terms.get(term) or _Counts()
+
+    def _is_near(self, term: Term, wishes: Wishes, labels: Mapping[str, str]) -> bool:
+        """The first of pods that want to be near each other may begin anywhere."""
+        if term.key not in labels:
+            return False
+        counts = self._of(term).by_domain
+        return counts[labels[term.key]] > 0 or (term in wishes.own and not any(counts.values()))
+
+    def _skews(self, spread: Spread, wishes: Wishes, labels: Mapping[str, str], fewest: int) -> str:
+        term = spread.term
+        if term.key not in labels:
+            return f"spread: the node has no label {term.key}"
+        there = self._of(term).by_domain[labels[term.key]] + (term in wishes.own)
+        if there - fewest <= spread.max_skew:
+            return ""
+        return f"spread: {term.key} {labels[term.key]} would have {there} pods, and another one has {fewest}"
+
+    def _fewest(self, spread: Spread, admits: Admits) -> int:
+        """The fewest pods in a domain; 0 if there are fewer domains than the pod wants."""
+        counts = self._of(spread.term).by_domain
+        domains = {
+            node.metadata.labels[spread.term.key]
+            for node in self.nodes.values()
+            if spread.term.key in node.metadata.labels and admits(node, spread)
+        }
+        return min((counts[domain] for domain in domains), default=0) if len(domains) >= spread.min_domains else 0
+
+
+def _own_terms(wishes: Wishes) -> Iterable[Term]:
+    return {*wishes.near, *wishes.far, *(each.term for each in wishes.spread)}
+
+
+def _label_of(term: Term) -> tuple[str, str] | None:
+    """A label that each pod of the term has; None if its requirements name none."""
+    return next(((key, values[0]) for key, operator, values in term.requirements if operator == "In" and len(values) == 1), None)
