@@ -61,7 +61,7 @@ YUNIKORN = {
     configuration.Configuration: "Partitions Checksum Extra DeadlockDetectionEnabled DeadlockTimeoutSeconds",
 }
 #: Answers of routes that Apache YuniKorn does not have, and the parts of an amount of an event.
-OWN = {types.Session, types.PendingAsk, usage.ResourceSeconds, events.Quantity, events.Amounts}
+OWN = types.Session, types.PendingAsk, usage.ResourceSeconds, events.Quantity, events.Amounts
 #: Fields that are put in beside the struct (``codec.encode_with``).
 ENCODED = {"requests", "allocations"}
 
