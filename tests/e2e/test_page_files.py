@@ -75,16 +75,18 @@ async def test_every_file_is_served_as_what_it_is() -> None:
             assert answer.body == path.read_bytes()
             again = await rest.ask("/" if name == "index.html" else f"/ui/{name}", if_none_match=answer.headers["etag"])
             assert (again.status, again.body) == (304, b"")
-        for path in ("/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/index.html", "/ui/"):
+        for path in ("/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/index.html"):
             assert (await rest.ask(path)).status == 404
+        assert (await rest.ask("/ui/")).body == (await rest.ask("/")).body
 
 
 async def test_the_page_gives_way_to_another_ui(tmp_path: Path) -> None:
-    """``--web-root`` is served instead."""
+    """``--web-root`` is served at the root instead, and the page at ``/ui/``: there people log in for both (SE-98)."""
     (tmp_path / "index.html").write_text("another")
     async with rest_daemon(web_root=tmp_path) as rest:
         assert (await rest.ask("/")).body == b"another"
-        assert (await rest.ask("/ui/main.js")).status == 404
+        assert (await rest.ask("/ui/")).body == (DIRECTORY / "index.html").read_bytes()
+        assert (await rest.ask("/ui/main.js")).status == 200
 
 
 async def test_who_asks() -> None:

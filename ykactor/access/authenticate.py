@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.access import jwts, tokens
 from ykactor.access.access import Access
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.credentials import Credentials, Login, NotAuthenticatedError
 from ykactor.access.model import OVERFLOW_UID, CertificateProof, Identity, JwtProof, Proof, UserProof
 from ykactor.access.tokens import Token
 from ykactor.core.values.quantities import shown
@@ -45,7 +45,16 @@ def authenticate(access: Access, credentials: Credentials, now_ns: int) -> Authe
     names = dict.fromkeys(proved.identity.name for proved in valid)
     if len(names) > 1:
         raise NotAuthenticatedError(f"found proofs of several identities, expected those of one: {', '.join(names)}")
-    return valid[0]
+    return _within(credentials.login, valid[0], now_ns)
+
+
+def _within(login: Login | None, proved: Authenticated, now_ns: int) -> Authenticated:
+    """What is proved, for as long as the login lasts that it comes from."""
+    if login is None:
+        return proved
+    if login.is_over or now_ns >= login.expires_ns:
+        raise NotAuthenticatedError(f"the login of {proved.identity.name} has ended")
+    return structs.replace(proved, expires_ns=min(proved.expires_ns, login.expires_ns))
 
 
 def _unknown(credentials: Credentials) -> str:

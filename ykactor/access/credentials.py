@@ -11,17 +11,66 @@ class NotAuthenticatedError(Exception):
     """Nobody is let in. The message is the reason for the log: it holds no secret, and is not for the client."""
 
 
+class Login(Struct, eq=False, kw_only=True):
+    """A bearer that a web page has shown once, and which a cookie stands for since (SE-98).
+
+    Attributes:
+        page: the origin of the page, such as ``https://host:9080``; of no other one the cookie counts.
+        expires_ns: the Unix time from which the cookie stands for nothing.
+        is_over: the page has logged out, or another login has taken its slot.
+    """
+
+    bearer: str
+    page: str
+    expires_ns: int
+    is_over: bool = False
+
+    def __repr__(self) -> str:
+        """The page without the bearer."""
+        return f"Login(page={self.page!r})"
+
+
+class PageRequest(Struct, frozen=True, kw_only=True):
+    """What a request shows by a cookie, and what its browser says of the page that has sent it (SE-99).
+
+    Attributes:
+        cookies: the header ``Cookie``.
+        origin: the header ``Origin``; a browser leaves it out of reads of a page's own origin.
+        fetch_site: the header ``Sec-Fetch-Site``, which not every browser sends.
+        is_read: whether the request changes nothing, whatever it asks for.
+    """
+
+    cookies: str
+    origin: str | None
+    fetch_site: str | None
+    is_read: bool
+
+    def __repr__(self) -> str:
+        """The page without the cookies, which stand for bearers."""
+        return f"PageRequest(origin={self.origin!r})"
+
+    def is_of(self, page: str) -> bool:
+        """True if a page of this origin may have sent the request, and no other page."""
+        if self.origin is not None:
+            return self.origin == page
+        return self.is_read and self.fetch_site in (None, "same-origin", "none")
+
+
 class Credentials(Struct, frozen=True, kw_only=True):
     """What is shown of a connection.
 
     Attributes:
         bearer: a token or a JWT; None: there is none, which is not the same as an empty one.
+        page: what a browser shows by its cookie; None: it has none.
+        login: the one for which the cookie stands; the bearer is that of the login.
         uid: of the process at the other end of a Unix socket.
         certificate: the names of the client certificate, verified, each with its type (``URI:``, ``DNS:``, ``email:``, ``CN:``).
         certificate_expires_ns: the Unix time from which that certificate is not valid any more.
     """
 
     bearer: str | None = None
+    page: PageRequest | None = None
+    login: Login | None = None
     uid: int | None = None
     certificate: tuple[str, ...] = ()
     certificate_expires_ns: int = NEVER

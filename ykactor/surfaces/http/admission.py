@@ -5,9 +5,10 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import NamedTuple, Self
 
+from msgspec import structs
 from starlette.requests import Request
 
-from ykactor.access.credentials import Credentials
+from ykactor.access.credentials import Credentials, PageRequest
 from ykactor.access.model import Role
 from ykactor.core.messages.held_limits import exceeded
 from ykactor.surfaces.http.headers import value_of
@@ -154,10 +155,10 @@ class RequestAdmission:
         path = request.scope["path"]
         refuse_twice([str(name, "latin-1") for name, _ in request.scope["headers"]])
         role = Role.READER if route is None or route.role is None else route.role
-        bearer = bearer_of(value_of(request, b"authorization"))
-        caller = self._admission.caller(role, self._door, self._origin, self._shown, bearer, path)
+        shown = self._credentials(request)
+        caller = self._admission.caller(role, self._door, self._origin, shown, path)
         request.scope["caller"] = caller
-        if self._door.kind is not DoorKind.UNIX and (bearer is None or not self._admission.needs_proof):
+        if self._door.kind is not DoorKind.UNIX and (shown.bearer is None or not self._admission.needs_proof):
             self._check_browser(request, route)
         if full := self._slots.claim(self._slot, caller, is_scrape=role is Role.METRICS):
             self._admission.refused(caller, path, full)
@@ -172,6 +173,18 @@ class RequestAdmission:
         if not self._admission.needs_proof and (route is None or not route.has_any_host):
             self._admission.check_host(host)
         self._admission.check_page(host, value_of(request, b"origin"), value_of(request, b"sec-fetch-site"))
+
+    def _credentials(self, request: Request) -> Credentials:
+        """What the connection and the request show."""
+        cookies, page = value_of(request, b"cookie"), None
+        if cookies is not None:
+            page = PageRequest(
+                cookies=cookies,
+                origin=value_of(request, b"origin"),
+                fetch_site=value_of(request, b"sec-fetch-site"),
+                is_read=request.method in ("GET", "HEAD"),
+            )
+        return structs.replace(self._shown, bearer=bearer_of(value_of(request, b"authorization")), page=page)
 
     def refused(self, caller: Caller, request: Request, error: RefusedError) -> None:
         """Tell the log and the audit that a caller was refused what it has asked for."""

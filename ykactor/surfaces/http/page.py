@@ -1,4 +1,4 @@
-"""Our own page at ``/``: the files of ``surfaces/page``, with headers that let it do nothing but show this daemon (SE-97)."""
+"""Our own page: the files of ``surfaces/page``, with headers that let it do nothing but show this daemon (SE-97)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ class _File(Struct, eq=False):
     tag: str
 
 
-def page_routes(websockets: Websockets) -> list[BaseRoute]:
-    """The page at ``/`` and its files below ``/ui/``, for everybody: they tell nothing of the state."""
+def page_routes(websockets: Websockets, *paths: str) -> list[BaseRoute]:
+    """The page at each of these paths and its files below ``/ui/``, for everybody: they tell nothing of the state."""
     found: list[BaseRoute] = []
     for path in sorted(DIRECTORY.rglob("*")):
         if path.suffix in MEDIA_TYPES:
             name, content = path.relative_to(DIRECTORY).as_posix(), path.read_bytes()
             file = _File(Page(200, [content]), MEDIA_TYPES[path.suffix], f'W/"{sha256(content).hexdigest()[:16]}"')
-            found.append(Route("/" if name == _INDEX else f"/ui/{name}", partial(_answer, file, websockets)))
+            answer = partial(_answer, file, websockets)
+            found += [Route(at, answer) for at in (paths if name == _INDEX else [f"/ui/{name}"])]
     return found
 
 

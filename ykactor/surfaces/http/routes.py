@@ -142,6 +142,8 @@ def routes(to: Services) -> list[Route]:
             media_types=(_TEXT,),
         ),
         Route("/ws/v1/session", to.websockets.session, "Who asks, and where the websockets are", types.Session),
+        Route("/ws/v1/login", to.login.log_in, "A cookie for the token of the request", types.Session, method="POST"),
+        Route("/ws/v1/logout", to.login.log_out, "The end of the login of the cookie", types.Session, method="POST"),
         Route("/livez", to.health.live, "Whether the daemon answers", role=None, media_types=(_TEXT,)),
         Route("/readyz", to.health.ready, "Whether the daemon serves", statuses=(503,), role=None, media_types=(_TEXT,)),
     ]

@@ -11,6 +11,7 @@ from ykactor.surfaces.http.debug import Debug
 from ykactor.surfaces.http.events import Events
 from ykactor.surfaces.http.health import Health
 from ykactor.surfaces.http.history import History
+from ykactor.surfaces.http.login import Login
 from ykactor.surfaces.http.metrics import Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.websockets import Websockets
@@ -35,4 +36,5 @@ class Services:
         self.health = Health(gateway.health)
         self.metrics = Metrics(sources)
         self.websockets = websockets
+        self.login = Login(websockets)
         self.debug = Debug(published, self.api, self.history, self.configuration)

@@ -41,13 +41,13 @@ async def serve_rest(
         doors: all of the daemon; those of the REST API are served.
         sources: of metrics.
         admit, host_names: as in ``Admission``.
-        web_root: a directory with the files of a web UI, instead of our page.
+        web_root: a directory with the files of a web UI for ``/``, where our page is otherwise.
     """
     websockets = Websockets([door.url for door in doors if door.service == WS])
     services = Services(gateway, sources, stopping, websockets)
-    files: Sequence[BaseRoute] = page_routes(websockets)
-    if web_root is not None:
-        files = [Mount("/", WebRoot(web_root, websockets))]
+    files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui/")
+    if web_root is not None:  # the UI there shares the login of our page (SE-98)
+        files = [*page_routes(websockets, "/ui/"), Mount("/", WebRoot(web_root, websockets))]
     app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -16,6 +17,10 @@ from ykactor.wire.addresses import UNIX
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
+#: What a page uses behind a proxy, by what the proxy says that it was loaded with.
+_FORWARDED = {"http": "ws", "https": "wss"}
+_IPV6 = re.compile(r"\[.*\]")
+
 
 class Websockets:
     """The first websocket door that a browser can reach, by the name that the page was opened with.
@@ -29,21 +34,34 @@ class Websockets:
         self._scheme, self._port = url.partition(":")[0], url.rpartition(":")[2]
 
     def url(self, request: Request) -> str:
-        """``ws://HOST:PORT``: a page may connect to the host that it comes from only (SE-97). "" if there is none."""
+        """``ws://HOST:PORT``: a page may connect to the host that it comes from only (SE-97). "" if there is none.
+
+        Behind a proxy it is the proxy itself, which says so by ``X-Forwarded-Proto``.
+        """
+        header = request.headers.get("host", "")
         try:
-            host = host_of(request.headers.get("host", ""))
+            host = host_of(header)
         except RefusedError:
             return ""
+        if (scheme := _FORWARDED.get(request.headers.get("x-forwarded-proto", ""))) is not None:
+            return f"{scheme}://{header}"
         shown = f"[{host}]" if ":" in host else host
         return f"{self._scheme}://{shown}:{self._port}" if self._scheme else ""
 
     def source(self, request: Request) -> str:
         """The same for a ``Content-Security-Policy``, which cannot name an IPv6 address: there it is any host with this port."""
-        url = self.url(request)
-        return f"{self._scheme}://*:{self._port}" if "[" in url else url
+        return _IPV6.sub("*", self.url(request))
 
     async def session(self, request: Request) -> Response:
         """``/ws/v1/session``."""
-        identity = caller_of(request).identity
-        found = types.Session(name=identity.name, roles=sorted(identity.roles), websockets=self.url(request))
-        return await reply(request, Page(200, [encode(found)]))
+        return await reply(request, Page(200, [encode(self.found(request))]))
+
+    def found(self, request: Request) -> types.Session:
+        """Who asks."""
+        caller = caller_of(request)
+        return types.Session(
+            name=caller.identity.name,
+            roles=sorted(caller.identity.roles),
+            websockets=self.url(request),
+            is_logged_in=caller.is_logged_in,
+        )

@@ -12,7 +12,7 @@ import { onNextFrame } from "./frame.js";
 import { HeatMap } from "./nodes.js";
 import { Preemptions } from "./preemptions.js";
 import { QueueTree } from "./queues.js";
-import { openSession } from "./session.js";
+import { logOut, openSession } from "./session.js";
 import { Partition, State } from "./state.js";
 import { Status } from "./status.js";
 import { Tabs } from "./tabs.js";
@@ -142,6 +142,8 @@ byId("type").addEventListener("change", (event) => {
     app.type = event.target.value;
     onNextFrame(draw);
 });
+
+byId("logout").addEventListener("click", logOut);
 
 // ---- the connection
 

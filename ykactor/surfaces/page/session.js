@@ -1,34 +1,48 @@
-// Who we are to the daemon, and the token that shows it. It stays in this tab of the browser.
+// Who we are to the daemon. A token is typed in once; from then on a cookie shows it, which no script can read.
 
 import { byId } from "./dom.js";
 
-const KEY = "ykactor.token";
 const ANSWER_MS = 10_000;
-/** Anything else fits neither into a header nor into a subprotocol. */
-const TOKEN = /^[\w!#$%&'*+.^`|~-]*$/;
+/** Anything else does not fit into a header. */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 const ENCODING = "ykactor.v1.json";
 
 /** Ask the daemon who we are, and the user for a token if it needs one. Raises an Error when there is no answer. */
 export async function openSession() {
+    let question = "The daemon asks who you are.";
     for (;;) {
-        const token = sessionStorage.getItem(KEY) ?? "";
-        if (!TOKEN.test(token)) {
-            await askForToken("it has characters that no token has", token);
-            continue;
-        }
-        const headers = token ? { Authorization: `Bearer ${token}` } : {};
-        const answer = await fetch("/ws/v1/session", { headers, signal: AbortSignal.timeout(ANSWER_MS) });
-        if (answer.ok) return checked(await answer.json(), token);
-        const message = await messageOf(answer);
-        if (answer.status !== 401 && !(answer.status === 403 && token)) throw new Error(message);
-        await askForToken(message, token);
+        const answer = await send("/ws/v1/session");
+        if (answer.ok) return checked(await answer.json());
+        if (answer.status !== 401) throw new Error(await messageOf(answer));
+        await logIn(question);
+        question = "This browser has not kept the cookie of the login.";
     }
 }
 
-function checked(found, token) {
+/** End the login: the daemon then closes the websockets that it has opened. */
+export const logOut = () => send("/ws/v1/logout", { method: "POST" });
+
+/** Ask for tokens until one is accepted. */
+async function logIn(question) {
+    for (;;) {
+        const token = await askForToken(question);
+        const reason = TOKEN.test(token) ? await refusalOf(token) : "it has characters that no token has";
+        if (!reason) return;
+        question = `This token is not accepted: ${reason}`;
+    }
+}
+
+async function refusalOf(token) {
+    const answer = await send("/ws/v1/login", { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+    return answer.ok ? "" : messageOf(answer);
+}
+
+const send = (path, options) => fetch(path, { ...options, signal: AbortSignal.timeout(ANSWER_MS) });
+
+function checked(found) {
     if (!found.websockets) throw new Error("the daemon has no websocket that a browser can reach: start it with --ws HOST:PORT");
-    const subprotocols = token ? [ENCODING, `ykactor.bearer.${token}`] : [ENCODING];
-    return { ...found, isOperator: found.roles.includes("operator"), subprotocols };
+    byId("logout").hidden = !found.isLoggedIn;
+    return { ...found, isOperator: found.roles.includes("operator") };
 }
 
 async function messageOf(answer) {
@@ -39,22 +53,23 @@ async function messageOf(answer) {
     }
 }
 
-/** Open a websocket of the daemon: `/v1/feed` or `/v1/operator`. */
-export const openSocket = (session, path) => new WebSocket(session.websockets + path, session.subprotocols);
+/** Open a websocket of the daemon: `/v1/feed` or `/v1/operator`. The browser sends the cookie. */
+export const openSocket = (session, path) => new WebSocket(session.websockets + path, [ENCODING]);
 
 /** Show the field for the token until the user has sent one. */
-async function askForToken(message, last) {
+async function askForToken(question) {
     const form = byId("login");
-    byId("login-message").textContent = last ? `This token is not accepted: ${message}` : "The daemon asks who you are.";
+    byId("login-message").textContent = question;
+    byId("logout").hidden = true;
     form.hidden = false;
     byId("token").focus();
-    await new Promise((resolve) => {
+    const token = await new Promise((resolve) => {
         form.onsubmit = (event) => {
             event.preventDefault();
-            sessionStorage.setItem(KEY, byId("token").value.trim());
+            resolve(byId("token").value.trim());
             byId("token").value = "";
-            resolve();
         };
     });
     form.hidden = true;
+    return token;
 }

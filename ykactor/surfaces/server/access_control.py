@@ -21,6 +21,7 @@ from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import NEVER
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.logins import Cookie, Logins
 from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
@@ -36,11 +37,13 @@ class AccessControl:
     Attributes:
         access: what the file says.
         clock: by which proofs expire.
+        logins: of web pages.
     """
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self.access = access
         self.clock = clock
+        self.logins = Logins(self.review_all)
         #: Those that somebody holds: a session, or a request that waits longer than it.
         self._callers: WeakSet[AdmittedCaller] = WeakSet()
         self._due = trio.Event()
@@ -56,6 +59,7 @@ class AccessControl:
         Raises:
             NotAuthenticatedError: it is nobody. The identity may still lack the role.
         """
+        credentials = self.logins.resolved(credentials)
         proved = authenticate(self.access, credentials, self.clock.now_ns())
         caller = AdmittedCaller(
             role, origin, proved.identity, proved.expires_ns, control=self, credentials=credentials, access=self.access
@@ -72,6 +76,10 @@ class AccessControl:
     def replace(self, access: Access) -> None:
         """Put another access file into force. It holds at once, for those that were let in before too."""
         self.access = access
+        self.review_all()
+
+    def review_all(self) -> None:
+        """Review all callers soon."""
         self._due.set()
 
     async def run(self) -> None:
@@ -98,10 +106,16 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
     credentials: Credentials
     access: Access
 
+    @property
+    def is_logged_in(self) -> bool:
+        """True if the cookie of a login has let it in."""
+        return self.credentials.login is not None
+
     def review(self) -> None:
         """Take over what the access file says now; revoked if what it has shown, or a right of it, is gone."""
         now_ns = self.control.clock.now_ns()
-        if self.revoked or (self.access is self.control.access and now_ns < self.expires_ns):
+        is_current = self.access is self.control.access and now_ns < self.expires_ns and not self._has_logged_out()
+        if self.revoked or is_current:
             return
         self.access = self.control.access
         try:
@@ -112,6 +126,25 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
     def release(self) -> None:
         """As of the base."""
         self.control.release(self)
+
+    def log_in(self, page: str) -> Cookie | None:
+        """Open a login for a page in place of the one that it has, if it has shown a bearer and not just a cookie."""
+        if self.credentials.bearer is None or self.credentials.login is not None:
+            return None
+        log_event(log, logging.INFO, "page_logged_in", identity=self.identity.name, peer=self.origin, page=page)
+        now_ns = self.control.clock.now_ns()
+        if self.credentials.page is not None:
+            self.control.logins.close(self.credentials.page.cookies)
+        return self.control.logins.open(self.credentials.bearer, page, self.holder, now_ns, self.expires_ns)
+
+    def log_out(self) -> Cookie | None:
+        """End the login of the cookie, and all sessions that were opened by it."""
+        if self.credentials.login is None or self.credentials.page is None:
+            return None
+        return self.control.logins.close(self.credentials.page.cookies)
+
+    def _has_logged_out(self) -> bool:
+        return self.credentials.login is not None and self.credentials.login.is_over
 
     def _take_over(self, proved: Authenticated) -> None:
         if proved.identity.name != self.identity.name:

@@ -38,13 +38,12 @@ class Admission:
         self._names = own_names(host_names)
         self.needs_proof = admit is not None
 
-    def caller(self, role: Role, door: Door, origin: Origin, shown: Credentials, bearer: str | None, target: str) -> Caller:
+    def caller(self, role: Role, door: Door, origin: Origin, shown: Credentials, target: str) -> Caller:
         """Who is at the other end. Never waits: who is nobody learns nothing else (SE-60).
 
         Args:
             role: of what is asked for, which the caller may still lack.
-            shown: what the connection has shown.
-            bearer: what its request shows.
+            shown: what the connection and its request have shown.
             target: what is asked for, for the audit.
         Raises:
             RefusedError
@@ -53,7 +52,7 @@ class Admission:
             return self._without_proof(role, door, origin, target)
         uid = origin.uid if door.kind is DoorKind.UNIX else None
         try:
-            return self._admit(role, structs.replace(shown, bearer=bearer, uid=uid), origin.text)
+            return self._admit(role, structs.replace(shown, uid=uid), origin.text)
         except NotAuthenticatedError as error:
             self.refused_nobody(role, origin, target, str(error))
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None

@@ -11,6 +11,7 @@ from ykactor.access import permissions
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.core.values.times import NEVER
+from ykactor.surfaces.server.logins import Cookie
 from ykactor.surfaces.server.networks import network_of
 from ykactor.wire.si.codec import ProtocolError
 
@@ -38,6 +39,11 @@ class Caller(Struct, eq=False, weakref=True):
         """Whose slots its connections and sessions take: its identity, and without one its address block (``slots``)."""
         return network_of(self.origin) if self.identity is ANYBODY else f"identity {self.identity.name}"
 
+    @property
+    def is_logged_in(self) -> bool:
+        """True if the cookie of a login has let it in."""
+        return False
+
     def review(self) -> None:
         """Take over what has changed. Without an access file nothing does (see ``access_control``)."""
 
@@ -48,6 +54,14 @@ class Caller(Struct, eq=False, weakref=True):
 
     def release(self) -> None:
         """It has gone, or was refused: nothing of it is reviewed any more."""
+
+    def log_in(self, page: str) -> Cookie | None:
+        """Open a login for a page of this origin, with the bearer that the request itself has shown; None if it has none."""
+        return None
+
+    def log_out(self) -> Cookie | None:
+        """End the login by which the request was let in; None if it was not."""
+        return None
 
     def check(self, message: Struct) -> None:
         """Ask whether it may send the message, at this moment.

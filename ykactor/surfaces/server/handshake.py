@@ -13,6 +13,7 @@ from typing import NamedTuple
 import h11
 import trio
 
+from ykactor.access.credentials import PageRequest
 from ykactor.surfaces.server.refusals import WEBSOCKET_VERSION, RefusedError
 from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
 
@@ -50,6 +51,13 @@ class RequestHead(NamedTuple):
     headers: Mapping[str, str]
     subprotocols: Sequence[str]
     bearer: str | None
+
+    @property
+    def page(self) -> PageRequest | None:
+        """What a browser shows by a cookie; it names the page in each request for a websocket."""
+        if (cookies := self.headers.get("cookie")) is None:
+            return None
+        return PageRequest(cookies=cookies, origin=self.headers.get("origin"), fetch_site=None, is_read=False)
 
     def __repr__(self) -> str:
         """Without the headers, which have credentials: this may get into a log or a traceback."""

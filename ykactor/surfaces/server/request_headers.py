@@ -77,6 +77,21 @@ def own_names(others: Collection[str]) -> frozenset[str]:
     return frozenset(("localhost", name, name.partition(".")[0], *map(str.lower, others)))
 
 
+def own_page(host: str | None, origin: str | None, fetch_site: str | None) -> str:
+    """The origin of the page of this daemon that sends a request, as its header ``Origin`` has it.
+
+    Args:
+        host, origin, fetch_site: the headers ``Host``, ``Origin`` and ``Sec-Fetch-Site``; None: there is none.
+
+    Raises:
+        RefusedError: it is another page, or no page.
+    """
+    page = None if origin is None else _origin_host(origin)
+    if origin is None or page is None or host is None or page != host_of(host) or fetch_site not in (None, "same-origin"):
+        raise RefusedError(403, "only a page of this daemon may log in: a proxy has to pass the header Host as it is")
+    return origin
+
+
 def host_refusal(host: str | None, names: Collection[str]) -> RefusedError | None:
     """Why the host that is asked may not be this machine; None if it is (SE-89).
 

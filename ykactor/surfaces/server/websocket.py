@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 import trio
-from msgspec import Struct
+from msgspec import Struct, structs
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType
 from wsproto.events import Request
@@ -321,7 +321,8 @@ class _Server:
 
     def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
         """Who is at the other end, and may have a session."""
-        caller = self._admission.caller(DOORS.get(head.path, Role.READER), door, origin, shown, head.bearer, head.path)
+        role, shown = DOORS.get(head.path, Role.READER), structs.replace(shown, bearer=head.bearer, page=head.page)
+        caller = self._admission.caller(role, door, origin, shown, head.path)
         try:
             self._check(head, caller)
         except RefusedError:

@@ -40,11 +40,13 @@ class Session(Payload, frozen=True, kw_only=True):
 
     Attributes:
         websockets: their URL without a path, with the host of the request; "" if no browser can reach them.
+        is_logged_in: whether a cookie has shown it (SE-98).
     """
 
     name: str
     roles: list[str]
     websockets: str
+    is_logged_in: bool = False
 
 
 # ---- cluster and partitions
