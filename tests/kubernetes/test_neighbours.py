@@ -1,0 +1,186 @@
+"""Affinity and anti-affinity between pods, and spreading: what the daemon is told, and what is handed back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from dialogue import Dialogue
+from objects import changed, node, pod
+
+from ykactor.kubernetes.messages import Tell
+from ykactor.kubernetes.model import Node, Pod
+from ykactor.wire.si import messages as si
+
+HOST, ZONE = "kubernetes.io/hostname", "zone"
+
+
+def term(key: str, **labels: str) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+
+
+def avoiding(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+def near(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+def spread(key: str, skew: int = 1, **labels: str) -> list[dict[str, Any]]:
+    selector = {"matchLabels": labels}
+    return [{"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
+
+
+def nodes(count: int, zones: int) -> list[Node]:
+    return [node(f"n{number}", labels={HOST: f"n{number}", ZONE: f"z{number % zones}"}) for number in range(count)]
+
+
+def allowed(dialogue: Dialogue, found: Pod) -> set[str]:
+    """The nodes that the daemon was told it may use for a pod, by the newest answers."""
+    newest: dict[tuple[str, str], str] = {}
+    for effect in dialogue.effects:
+        if isinstance(effect, Tell) and isinstance(effect.request, si.PredicatesResponse):
+            for answer in effect.request.answers:
+                if answer.allocate:
+                    newest[answer.predicate, answer.node_id] = answer.error
+    name = dialogue.state.book.pods[dialogue.state.book.keys[found.metadata.namespace, found.metadata.name]].class_name
+    return {node_id for (predicate, node_id), error in newest.items() if predicate == name and not error}
+
+
+def test_anti_affinity_by_host() -> None:
+    """Where one of its like is, a pod may not run; when that one goes, it may."""
+    first, second = (pod(name, labels={"app": "a"}, affinity=avoiding(term(HOST, app="a"))) for name in ("w1", "w2"))
+    dialogue = Dialogue(*nodes(2, 1), first, second)
+    dialogue.register()
+    assert allowed(dialogue, second) == {"n0", "n1"}
+    dialogue.place(first, "n0")
+    assert allowed(dialogue, second) == {"n1"}
+    dialogue.lose(first)
+    assert allowed(dialogue, second) == {"n0", "n1"}
+
+
+def test_anti_affinity_is_symmetric() -> None:
+    """A pod without wishes is kept away from one that wants it not near, also if it came first."""
+    plain = pod("plain", labels={"app": "b"})
+    dialogue = Dialogue(*nodes(2, 1), plain)
+    dialogue.register()
+    proud = pod("proud", node="n0", affinity=avoiding(term(HOST, app="b")))
+    assert dialogue.see(proud)[-2:] == ["ask proud on n0", "ask plain"]
+    assert allowed(dialogue, plain) == {"n1"}
+
+
+def test_affinity_by_zone() -> None:
+    """The first of them may begin anywhere, the others follow it."""
+    first, second = (pod(name, labels={"app": "a"}, affinity=near(term(ZONE, app="a"))) for name in ("w1", "w2"))
+    dialogue = Dialogue(*nodes(4, 2), first, second)
+    dialogue.register()
+    assert allowed(dialogue, first) == {"n0", "n1", "n2", "n3"}
+    dialogue.place(first, "n1")
+    assert allowed(dialogue, second) == {"n1", "n3"}
+
+
+def test_affinity_to_others_waits_for_them() -> None:
+    waiting = pod("w", affinity=near(term(HOST, app="db")))
+    dialogue = Dialogue(*nodes(2, 1), waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == set()
+    dialogue.see(pod("db", labels={"app": "db"}, node="n1"))
+    assert allowed(dialogue, waiting) == {"n1"}
+
+
+def test_spreading_over_zones() -> None:
+    """No zone may have two more than another."""
+    pods = [pod(f"w{number}", labels={"app": "a"}, topologySpreadConstraints=spread(ZONE, app="a")) for number in range(4)]
+    dialogue = Dialogue(*nodes(4, 2), *pods)
+    dialogue.register()
+    dialogue.place(pods[0], "n0")
+    assert allowed(dialogue, pods[1]) == {"n1", "n3"}
+    dialogue.place(pods[1], "n1")
+    assert allowed(dialogue, pods[2]) == {"n0", "n1", "n2", "n3"}
+
+
+def test_what_was_decided_meanwhile_and_does_not_fit_is_handed_back() -> None:
+    """Two of a kind in one turn."""
+    first, second = (pod(name, labels={"app": "a"}, affinity=avoiding(term(ZONE, app="a"))) for name in ("w1", "w2"))
+    dialogue = Dialogue(*nodes(4, 2), first, second)
+    dialogue.register()
+    keys = [dialogue.state.book.keys["team", name] for name in ("w1", "w2")]
+    new = [si.Allocation(allocation_key=key, application_id="a", node_id=at) for key, at in zip(keys, ("n0", "n2"), strict=True)]
+    assert dialogue.hear(si.AllocationResponse(new=new)) == ["release w2 SCHEDULING_FAILED_ON_RM", "bind w1 to n0"]
+
+
+def test_a_node_that_changes_its_zone() -> None:
+    waiting = pod("w", affinity=near(term(ZONE, app="db")))
+    dialogue = Dialogue(*nodes(2, 2), pod("db", labels={"app": "db"}, node="n1"), waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == {"n1"}
+    dialogue.see(node("n0", labels={HOST: "n0", ZONE: "z1"}))
+    assert allowed(dialogue, waiting) == {"n0", "n1"}
+
+
+# ---- against a naive check
+
+
+def violations(pods: list[Pod], where: Mapping[str, Node]) -> list[str]:
+    """What is wrong about pods that all have their places, looked at one by one."""
+
+    def together(one: Pod, other: Pod, key: str) -> bool:
+        labels = [where[each.spec.node_name].metadata.labels for each in (one, other)]
+        return key in labels[0] and labels[0].get(key) == labels[1].get(key)
+
+    def meets(found: Pod, wanted: Any) -> bool:
+        return all(found.metadata.labels.get(key) == value for key, value in wanted.label_selector.match_labels.items())
+
+    found = []
+    for one in pods:
+        anti = one.spec.affinity.pod_anti_affinity if one.spec.affinity else None
+        for wanted in anti.required if anti else ():
+            found += [f"{one.metadata.name} and {other.metadata.name}" for other in pods
+                      if other is not one and meets(other, wanted) and together(one, other, wanted.topology_key)]  # fmt: skip
+        for wanted in one.spec.topology_spread_constraints:
+            counts = {each.metadata.labels[wanted.topology_key]: 0 for each in where.values()}
+            for other in pods:
+                counts[where[other.spec.node_name].metadata.labels[wanted.topology_key]] += meets(other, wanted)
+            if max(counts.values()) - min(counts.values()) > wanted.max_skew:
+                found.append(f"{one.metadata.name}: {counts}")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_quiet_cluster_violates_nothing(seed: int) -> None:
+    """A daemon that places anything where the newest answers allow it, many at once and in any order."""
+    rng = random.Random(seed)
+    where = {each.metadata.name: each for each in nodes(6, 3)}
+    kinds: list[dict[str, Any]] = [
+        {"labels": {"app": "a"}, "affinity": avoiding(term(HOST, app="a"))},
+        {"labels": {"app": "b"}, "affinity": avoiding(term(ZONE, app="a"))},
+        {"labels": {"app": "c"}, "topologySpreadConstraints": spread(ZONE, app="c")},
+        {"labels": {"app": "e"}, "topologySpreadConstraints": spread(HOST, 2, app="e")},
+        {"labels": {"app": "d"}},
+    ]
+    waiting = [pod(f"w{number}", created=number, **rng.choice(kinds)) for number in range(20)]
+    dialogue = Dialogue(*where.values(), *waiting)
+    dialogue.register()
+    for _ in range(12):
+        batch = [each for each in waiting if not dialogue_place(dialogue, each) and allowed(dialogue, each)]
+        new = [
+            si.Allocation(
+                allocation_key=key_of(dialogue, each), application_id="a", node_id=rng.choice(sorted(allowed(dialogue, each)))
+            )
+            for each in rng.sample(batch, min(3, len(batch)))
+        ]
+        dialogue.hear(si.AllocationResponse(new=new))
+        placed = [changed(each, node=dialogue_place(dialogue, each)) for each in waiting if dialogue_place(dialogue, each)]
+        assert violations(placed, where) == []
+    assert len(placed) > 4
+
+
+def key_of(dialogue: Dialogue, found: Pod) -> str:
+    return dialogue.state.book.keys[found.metadata.namespace, found.metadata.name]
+
+
+def dialogue_place(dialogue: Dialogue, found: Pod) -> str:
+    return dialogue.state.book.pods[key_of(dialogue, found)].place
