@@ -12,6 +12,7 @@ from crowds import crowd
 from extremes import extremes
 from floods import floods
 from framefuzz import decode_mutants, send_mutants
+from largeentries import large_entries
 from products import AXES, products
 from queuefilefuzz import apply_mutants, load_mutants
 from slowpeers import many_connections, slow_peers
@@ -20,6 +21,8 @@ from watched import HELD_S
 
 #: How long a calm client waits for 99 of 100 answers beside any flood, at most.
 P99_MAX_S = 0.05
+#: How long entries may hold the loop that are as large as they may be.
+LARGE_HELD_S = 0.05
 #: Messages that are decoded, and those that are sent to a daemon.
 DECODED, SENT = 900_000, 100_000
 QUEUE_FILES = 100_000
@@ -40,6 +43,8 @@ def main() -> None:
         report(calm_beside_floods, has_tls=has_tls)
     print(decode_mutants(DECODED, seed), flush=True)
     report(lambda abused: send_mutants(abused, SENT, seed))
+    with tempfile.TemporaryDirectory() as directory:
+        report(all_entries, "--state-dir", directory)
     print(load_mutants(QUEUE_FILES, seed), flush=True)
     report(lambda abused: apply_mutants(abused, 200, seed))
     found = [*products(combinations(AXES, 2), PRODUCTS, counts_calls=True)]
@@ -56,6 +61,13 @@ async def calm_beside_floods(abused: Target) -> str:
     assert worst_s < P99_MAX_S, figures
     assert not abused.check(), f"found {abused.daemon.logged('held')}, expected no hold of more than {HELD_S} s"
     return f"{figures}; no hold is longer than {1e3 * HELD_S:.0f} ms"
+
+
+async def all_entries(abused: Target) -> str:
+    """Thousands of large entries at once."""
+    figures = await large_entries(abused, 1)
+    assert abused.check() < LARGE_HELD_S, figures
+    return figures
 
 
 def play(directory: Path, count: int, seed: int, entries: int) -> None:

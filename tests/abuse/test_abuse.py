@@ -7,6 +7,7 @@ from crowds import crowd
 from extremes import extremes
 from floods import floods
 from framefuzz import decode_mutants, send_mutants
+from largeentries import large_entries
 from queuefilefuzz import apply_mutants, load_mutants
 from slowpeers import many_connections, slow_peers
 from target import target
@@ -56,3 +57,9 @@ async def test_extremes(tmp_path: Path) -> None:
     """SE-95: the largest of everything that is right breaks no invariant, and is decided again in the same way."""
     async with target("--state-dir", tmp_path) as abused:
         print(await extremes(abused, tmp_path, count=150, entries=2000, seed=1))
+
+
+async def test_large_entries(tmp_path: Path) -> None:
+    """SE-92: entries with the most of everything do not keep others waiting."""
+    async with target("--state-dir", tmp_path) as abused:
+        print(await large_entries(abused, 0.05))

@@ -4,7 +4,7 @@ import pytest
 from world import app, ask
 
 from ykactor.actors.commands import Intake, Read, RunCycles, TakeSnapshot
-from ykactor.actors.hand import CHUNK_MAX, Culprit, Hand
+from ykactor.actors.hand import CHUNK_MAX, TEXTS_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.held_limits import HeldLimits
 
@@ -69,6 +69,15 @@ def test_many_submissions_are_handled_in_chunks():
     hand = Hand()
     hand.take([large, small])
     assert [(len(wanted), finished) for wanted, finished in handled(hand)] == [(CHUNK_MAX, []), (2, [large, small])]
+
+
+def test_submissions_with_many_texts_are_handled_in_smaller_chunks():
+    """Each turn has about as many groups, tags and attributes; one submission may have more of them alone."""
+    groups = tuple(f"g{number}" for number in range(TEXTS_MAX // 10))
+    tagged = {f"t{number}": "v" for number in range(TEXTS_MAX + 1)}
+    hand = Hand()
+    hand.take([intake(*(app(f"app-{number}", groups=groups) for number in range(25)), A, B), intake(app("large", **tagged), C)])
+    assert [len(wanted) for wanted, _ in handled(hand)] == [10, 10, 7, 2]
 
 
 def test_after_a_failure_each_message_of_the_turn_is_handled_alone():

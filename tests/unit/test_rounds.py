@@ -1,7 +1,9 @@
 """Rounds: neighbours that different owners can handle at the same time go out together, everything else alone."""
 
+from contextlib import suppress
+
 import pytest
-from world import app, ask, configure, foreign, forget, node, queue, release, remove, reset, tree
+from world import app, ask, configure, foreign, forget, make_world, node, queue, release, remove, reset, tree
 
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.rounds import ForLeaves, ForNodes, in_rounds
@@ -33,3 +35,22 @@ def test_some_are_alone(alone: Submission) -> None:
 def test_no_input_no_round() -> None:
     """A turn without submissions sends nothing."""
     assert shown([]) == []
+
+
+def test_queues_are_created_in_parts() -> None:
+    """The more queues the applications of a round create, the more often other tasks run."""
+
+    def pauses(names: list[str]) -> int:
+        world = make_world(tree(queue("a"), placementrules=[{"name": "provided", "create": True}]))
+        ingest = world.direct.core.ingest(0, [app(f"app-{number}", name) for number, name in enumerate(names)])
+        found, replies = 0, None
+        with suppress(StopIteration):
+            while True:
+                sends = ingest.send(replies)
+                found += not sends
+                replies = [owner.handle(command) for owner, command in sends]
+        return found
+
+    assert pauses(["root.a"] * 100) == 0
+    assert pauses([f"root.q{number}" for number in range(100)]) == 1
+    assert pauses([f"root.q{number}.b.c.d" for number in range(100)]) >= 4

@@ -15,10 +15,13 @@ from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, Read, RunCycles, SwitchConfig, TakeSnapshot
 from ykactor.actors.receipts import Accepted
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.submissions import AddApplication, Submission, SubmitAllocation, UpdateNode
 
 #: Submissions handled before other tasks run (about 10 us each).
 CHUNK_MAX = 500
+#: Groups, tags and attributes of submissions that are handled together, unless a single one has more: each phase of a turn, its
+#: events and its record look at all of them.
+TEXTS_MAX = 50_000
 
 #: Commands that are handled alone.
 Alone = SwitchConfig | Administer | RunCycles | TakeSnapshot | Read | Quiesce
@@ -79,12 +82,17 @@ class Hand:
 
     def _portion(self, count_max: int) -> list[Submission]:
         portion: list[Any] = []
+        texts = 0
         for item in self._items:
             kind = type(item)  # ``isinstance`` takes several times as long, and there can be many
             if kind is Intake:
                 continue
             if kind in _ALONE or len(portion) == count_max:
                 break
+            if kind is not SubmitAllocation or item.spec.tags:  # type: ignore[union-attr]  # the type is exact
+                texts += _texts(item)
+                if texts > TEXTS_MAX and portion:
+                    break
             portion.append(item)
         return portion
 
@@ -176,6 +184,18 @@ class Hand:
         self._intakes.clear()
         self._begun = self._suspects = 0
         return left
+
+
+def _texts(item: Any) -> int:
+    """The groups, tags and attributes of a submission."""
+    match item:
+        case SubmitAllocation(spec):
+            return len(spec.tags)
+        case AddApplication():
+            return len(item.groups) + len(item.tags)
+        case UpdateNode():
+            return len(item.attributes)
+    return 0
 
 
 def _is_read(command: PartitionCommand) -> bool:

@@ -26,6 +26,9 @@ from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
+#: A queue takes as long to create as so many items.
+_QUEUE_ITEMS = 6
+
 
 def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> Rejection | None:
     """Why a leaf cannot take a gang of this size, or None (AP-18, AP-19).
@@ -67,6 +70,8 @@ class Admission:
             return ApplicationRejected(now_ns, spec.application_id, placed.reason, placed.code)
         facts: list[Fact] = []
         leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._registry.leaf(placed.path)
+        if self._pace.is_due(_QUEUE_ITEMS * len(facts)):
+            yield ()
         self._set_quotas(now_ns, leaf, spec.tags, facts)
         self._registry.applications[spec.application_id] = leaf.path
         return leaf, who, facts

@@ -25,6 +25,8 @@ RECOVERY_QUEUE = QueuePath(f"root.{RECOVERY_NAME}")
 
 #: Names of one application that are compared with filters (PL-57). Each costs 0.1 us, with an expression 3 us to 0.5 ms.
 TRIED_MAX = 16_384
+#: A look at a queue and those above takes as long as so many items.
+_LOOK_ITEMS = 3
 #: A name in which an expression is searched for takes as long as so many items, and so many names that are looked up as one.
 _SEARCHED_ITEMS, _LITERALS = 25, 5
 
@@ -64,7 +66,7 @@ class Applicant:
 
     def rest(self) -> Pausing[None]:
         """Pause if that is due after a look at access lists, with which all groups are compared, or at all tags."""
-        if self._pace.is_due(1 + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS):
+        if self._pace.is_due(_LOOK_ITEMS + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS):
             yield ()
 
     def tag(self, name: str) -> str:
