@@ -59,6 +59,7 @@ class Scraped:
         finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=True))
         self.counts.queues.end_scrape(figures[0].queues)
         own.add_waiting(to, figures)
+        own.add_above_max(to, figures)
         own.add_counts(to, self.counts, len(figures[0].queues))
         found: dict[Key, float] = {}
         counting: set[Key] = set()

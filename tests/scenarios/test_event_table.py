@@ -182,6 +182,8 @@ SUMMARY = (
     "Quota Preemption results summary: preemptable resources: map[vcore:2], claimed resources: map[vcore:1], "
     "selected victims: 2, preempted victims: 1"
 )
+stays_above = played(over_quota(4), (0, APP), (0, ask("t1", "app-1", vcore=2)), (1, configure(over_quota(1))), (3, N1))
+STAYS = "1m vcore above its maximum; it has given back what it could"
 refused = on_plain(answering(True), *answer("gpu", "n1", no="no gpu"), APP, ask("t1", "app-1", vcore=1, predicate="gpu"))
 
 
@@ -512,6 +514,9 @@ ROWS: dict[tuple[str, str], list[Case]] = {
     ],
     ("QUEUE", "a lowered quota was enforced"): [
         (gives_back, [of_queue("root.a", "SET", "QUEUE_PREEMPTION", message=SUMMARY, resource=ONE)])
+    ],
+    ("QUEUE", "a lowered quota was enforced, and the queue stays above it"): [
+        (stays_above, [of_queue("root.a", "SET", "QUEUE_ABOVE_MAX", message=STAYS, resource={"vcore": 1})])
     ],
     ("QUEUE", "configuration accepted or refused"): [
         (configured(PLAIN, PLAIN), [of_queue("root", "SET", "QUEUE_CONFIG", message="configuration accepted")]),

@@ -133,6 +133,7 @@ NODE_ALLOC_REMOVE = ("NODE", "n1", "REMOVE", "NODE_ALLOC", "t1", "", RES)
         ),
         (facts.AllocationRejected(S, "t1", "app-1", "why"), []),
         (facts.QueueAdded(S, "root.a"), [("QUEUE", "root.a", "ADD", "DETAILS_NONE", "", "", None)]),
+        (facts.StaysAboveMax(S, "root.a", RES, "why"), [("QUEUE", "root.a", "SET", "QUEUE_ABOVE_MAX", "", "why", RES)]),
         (facts.QueueRemoved(S, "root.a"), [("QUEUE", "root.a", "REMOVE", "DETAILS_NONE", "", "", None)]),
         (facts.QueueStateChanged(S, "root.a", QueueState.DRAINING), []),
         (

@@ -2,10 +2,16 @@
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from world import app, ask, configure, make_world, node, queue, tree
 
 from ykactor.actors.histogram import Histogram
+from ykactor.core.messages.kinds import AboveMaxCause
+from ykactor.core.state.above_max import AboveMax
+from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
+from ykactor.surfaces.metrics import own
 from ykactor.surfaces.metrics.exposition import Exposition, labels, name_part
+from ykactor.surfaces.metrics.reading import PartitionFigures, read
 
 
 def text(to: Exposition) -> str:
@@ -72,3 +78,30 @@ def test_names() -> None:
     """What may not stand in a name becomes an underscore each."""
     assert name_part("root.a-b.ü") == "root_a_b__"
     assert name_part("nvidia.com/gpu") == "nvidia_com_gpu"
+
+
+def test_queues_above_their_max() -> None:
+    """PE-98: how many by what keeps them there, also where there are none; and how far, of the first ones."""
+    world = make_world(tree(queue("a", max={"vcore": 2})), [node("n1", vcore=4)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=2))
+    world.given(configure(tree(queue("a", max={"vcore": 1}))))
+    figures = finished(read(world.direct.core, world.direct.scheduler.state))
+    to = Exposition()
+    own.add_above_max(to, [figures])
+    assert [line for line in text(to).splitlines() if not line.startswith("#")] == [
+        'ykactor_queues_above_max{partition="default",cause="off"} 1',
+        'ykactor_queues_above_max{partition="default",cause="waits"} 0',
+        'ykactor_queues_above_max{partition="default",cause="guarantee"} 0',
+        'ykactor_queues_above_max{partition="default",cause="given"} 0',
+        'ykactor_queue_above_max{partition="default",queue="root.a",resource="vcore",cause="off"} 1',
+    ]
+
+
+def test_of_many_queues_above_their_max_the_first_have_series() -> None:
+    found = AboveMax({"vcore": 1}, AboveMaxCause.OFF, "why")
+    figures = PartitionFigures(PartitionName("default"), above_max={QueuePath(f"root.{n}"): found for n in range(1000)})
+    to = Exposition()
+    own.add_above_max(to, [figures])
+    written = text(to)
+    assert written.count("ykactor_queue_above_max{") == own.ABOVE_MAX
+    assert 'ykactor_queues_above_max{partition="default",cause="off"} 1000' in written

@@ -43,6 +43,21 @@ def test_for_whom_and_what_came_of_it() -> None:
     assert outcome(world) == ("placed", 1)
 
 
+def test_a_queue_that_stays_above_its_max() -> None:
+    """PE-98: nothing is taken, so nothing is awaited; the row says why."""
+    bounds = {"guaranteed": {"memory": 8 * 2**30}, "p": {"quota.preemption.delay": "1s"}}
+    before, after = (
+        tree(queue("a", max={"vcore": limit}, **bounds), preemption={"quotapreemptionenabled": True}) for limit in (8000, 4000)
+    )
+    world = make_world(before, [node("n1", vcore=9000, memory=2**40)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=1000, memory=2**30) for number in range(6)))
+    world.given(configure(after))
+    world.run(5)
+    *_, row = rows(world)
+    assert (row["kind"], row["queueName"], row["victims"], row["outcome"]) == ("quota", "root.a", [], "stays")
+    assert row["why"] == "2 vcore above its maximum; nothing is taken because memory is 2Gi below its guarantee"
+
+
 def test_an_ask_that_goes_away() -> None:
     """It is cancelled; its victim is released nevertheless."""
     world = starving(confirms=False)

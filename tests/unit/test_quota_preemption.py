@@ -542,3 +542,82 @@ def test_a_queue_that_goes_has_nothing_to_give_back() -> None:
     world.wait(100)
     assert world.direct.scheduler.state.clocks.starts == {}
     assert "root.a" not in world.state()["queues"]
+
+
+# ---- what stays above its max
+
+
+def six(guaranteed: int = 8, limit: int = 8, **options: Any) -> str:
+    """A queue with a guarantee of memory in GiB and a max of cores."""
+    bounds = {"guaranteed": {"memory": guaranteed * GI}, "max": {"vcore": 1000 * limit}}
+    return text(queue("a", p={DELAY: "10s"}, **bounds), **options)
+
+
+def worked(before: str, after: str, *, vcore: int = 1000, until: float = 100) -> World:
+    """Six tasks of a core and a GiB under one configuration, then another one at 1 s."""
+    world = make_world(before, [node("n1", vcore=10_000, memory=100 * GI)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=vcore, memory=GI) for number in range(6)))
+    world.given(configure(after), at=1)
+    world.run(until)
+    return world
+
+
+def told(world: World) -> list[tuple[float, str]]:
+    return [(found.at_ns / S_NS, found.reason) for found in world.facts if isinstance(found, fact.StaysAboveMax)]
+
+
+GI = 2**30
+GUARDED = "2 vcore above its maximum; nothing is taken because memory is 2Gi below its guarantee"
+
+
+def test_a_queue_that_its_guarantee_keeps_above_its_max() -> None:
+    """PE-87 protects the memory of all tasks; PE-98 says so when the queue should have given back, and as long as it lasts."""
+    world = worked(six(), six(limit=4))
+    assert gone(world) == []
+    assert told(world) == [(11, GUARDED)]
+    assert world.queue("root.a")["aboveMax"] == {"resource": {"vcore": 2000}, "reason": GUARDED}
+    world.given(release("t0"), at=200)
+    assert world.queue("root.a")["aboveMax"]["reason"] == GUARDED.replace("2 vcore", "1 vcore").replace("2Gi", "3Gi")
+    world.given(release("t1"))
+    assert "aboveMax" not in world.queue("root.a")
+
+
+def test_what_else_keeps_a_queue_above_its_max() -> None:
+    """PE-98: the start has not come, the switch or the delay is off, a queue above is guaranteed the type, nothing else fits."""
+    off = "2 vcore above its maximum; nothing is taken because quota preemption is off"
+    waits = worked(six(0), six(0, limit=4), until=5)
+    assert waits.queue("root.a")["aboveMax"]["reason"] == "2 vcore above its maximum; it gives back from 1970-01-01T00:00:11Z on"
+    assert worked(six(), six(limit=4, quotapreemptionenabled=False)).queue("root.a")["aboveMax"]["reason"] == off
+    plain = [tree(queue("a", max={"vcore": limit})) for limit in (8000, 4000)]
+    assert worked(plain[0], plain[1]).queue("root.a")["aboveMax"]["reason"] == off
+    parents = [
+        text(queue("p", queue("a", max={"vcore": limit}), guaranteed={"vcore": 6000}, p={DELAY: "10s"})) for limit in (8000, 4000)
+    ]
+    world = make_world(parents[0], [node("n1", vcore=10_000)])
+    world.given(app("app-1", "root.p.a"), *(ask(f"t{number}", "app-1", vcore=1000) for number in range(6)))
+    world.given(configure(parents[1]))
+    world.run(20)
+    assert told(world) == [(10, "2 vcore above its maximum; nothing is taken because vcore of root.p is at its guarantee")]
+
+
+def test_what_is_left_when_nothing_fits() -> None:
+    """PE-98: the queue has given back what it could, and what is too much for good is less than a task."""
+    world = make_world(text(leaf(1000)), [node("n1", vcore=1000)])
+    world.given(app("app-1"), ask("t0", "app-1", vcore=10), ask("t1", "app-1", vcore=10))
+    world.given(configure(text(leaf(15))))
+    world.run(20)
+    assert gone(world) == []
+    assert told(world) == [(10, "5m vcore above its maximum; it has given back what it could")]
+
+
+def test_many_guarantees_are_counted() -> None:
+    """PE-98: a sentence names three types at most."""
+    names = [f"t{number}" for number in range(5)]
+    bounds = {"guaranteed": dict.fromkeys(names, 5), "p": {DELAY: "10s"}}
+    before, after = (text(queue("a", max={"vcore": vcore}, **bounds)) for vcore in (9, 1))
+    world = make_world(before, [node("n1", vcore=9, **dict.fromkeys(names, 9))])
+    world.given(app("app-1"), ask("k", "app-1", vcore=2, **dict.fromkeys(names, 1)))
+    world.given(configure(after))
+    world.run(20)
+    why = "t0 is 4 below its guarantee, t1 is 4 below its guarantee, t2 is 4 below its guarantee and 2 more"
+    assert told(world) == [(10, f"1m vcore above its maximum; nothing is taken because {why}")]

@@ -383,7 +383,7 @@ def first(scenario: Scenario, text: str) -> tuple[float | None, float | None]:
 
 
 def test_an_ask_below_its_guarantee_preempts_after_the_delay() -> None:
-    """PE-9: after ``preemption.delay``, not when something else happens to be looked at."""
+    """PE-14: after ``preemption.delay``, not when something else happens to be looked at."""
     leaf = {"guaranteed": {"vcore": 1000}, "p": {"preemption.delay": "10s"}}
     full = [(0, wanting(f"l{number}")) for number in range(2)]
     wanted = (1, wanting("h1", application="high", preempts=True))

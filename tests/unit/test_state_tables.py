@@ -10,7 +10,7 @@ import pytest
 import yaml
 from gangs import gang, real, room, three
 from test_view import view as view_of_reader
-from world import app, ask, foreign, hold, limit, make_world, node, queue, tree
+from world import app, ask, configure, foreign, hold, limit, make_world, node, queue, tree
 
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.cli.present import present
@@ -168,7 +168,9 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
-SOMETIMES = {"held", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", *OF_THE_PAST}
+SOMETIMES = {
+    "held", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", "aboveMax", *OF_THE_PAST,
+}  # fmt: skip
 
 
 def test_rows_are_chosen(small: si.Snapshot) -> None:
@@ -359,3 +361,23 @@ def test_what_a_limited_reader_sees(small: si.Snapshot) -> None:
     assert rows_of(priorities.VIEW, part).document[0]["effectivePriority"] == 0
     assert "shop" not in "\n".join(printed(stats.described(part)))
     assert printed(one_app.described(part, "batch", None, NOW_NS))[0] == "Application  batch"
+
+
+def above_max(count: int) -> si.Snapshot:
+    """So many queues that use 2 of their max of 1."""
+    paths = [f"q{number:02}" for number in range(count)]
+    w = make_world(tree(*(queue(path, max={"vcore": 2}) for path in paths)), [node("n1", vcore=1000)])
+    for path in paths:
+        w.given(app(path, f"root.{path}"), ask(f"t-{path}", path, vcore=2))
+    w.given(configure(tree(*(queue(path, max={"vcore": 1}) for path in paths))))
+    return snapshot(w.state())
+
+
+def test_queues_above_their_max_are_remarked() -> None:
+    """PE-98: ``queues`` says of each why it stays there, of those that are chosen, and of many only of the first."""
+    why = "1m vcore above its maximum; nothing is taken because quota preemption is off"
+    found = rows_of(queues.VIEW, above_max(3), queue=("root.q01", "root.none"))
+    assert [*found.notes][1:] == [f"root.q01: {why}"]
+    assert found.document[0]["aboveMax"] == {"resource": {"vcore": 1}, "reason": why}
+    many = rows_of(queues.VIEW, above_max(13)).notes
+    assert [*many[9:]] == [f"root.q09: {why}", "and 3 more of the kind; -o json has all"]

@@ -130,7 +130,7 @@ IN_QUEUE: Rules = {
     **_rules("QUEUE", _of_queue_type, "QUEUE_TYPE"),
     **_rules("QUEUE", _of_application_in_queue, "QUEUE_APP"),
     **_rules("QUEUE", _of_hold, "QUEUE_HOLD"),
-    **_rules("QUEUE", _hidden, "QUEUE_CONFIG"),
+    **_rules("QUEUE", _hidden, "QUEUE_ABOVE_MAX QUEUE_CONFIG"),  # the first depends on the guarantees of queues above
     **_rules("REQUEST", _of_ask, "DETAILS_NONE"),
     **AUDIT,
     **_rules("USERGROUP", _whole, "UG_APP_LINK UG_GROUP_LIMIT UG_GROUP_RESOURCE UG_USER_LIMIT UG_USER_RESOURCE"),

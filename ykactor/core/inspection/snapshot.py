@@ -28,6 +28,7 @@ from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.quota.limits import Tracker
+from ykactor.core.state.above_max import above_max
 from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
@@ -107,6 +108,7 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
             "isLeaf": queue.is_leaf,
             **_policies(config.properties),
             **_held(queue.hold),
+            **_above_max(state, queue),
         }
         if pace.is_due():
             yield ()
@@ -175,6 +177,12 @@ def _past_of(ended: EndedApplication) -> dict[str, Any]:
 def _held(hold: Hold | None) -> dict[str, Any]:
     """Who holds an application or a queue itself, and since when, in Unix nanoseconds; {} if nobody does."""
     return {} if hold is None else {"held": {"by": hold.by, "since": hold.since_ns}}
+
+
+def _above_max(state: SchedulerState, queue: QueueNode) -> dict[str, Any]:
+    """How far the queue is above its max, and why it stays there; {} if it is not."""
+    found = above_max(state, queue)
+    return {} if found is None else {"aboveMax": {"resource": saturated(found.amounts), "reason": found.reason}}
 
 
 def _policies(properties: QueueProperties) -> dict[str, Any]:

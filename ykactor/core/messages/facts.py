@@ -489,6 +489,14 @@ class QuotaPreempted(BaseFact, frozen=True, gc=False):
     max: Resource
 
 
+class StaysAboveMax(BaseFact, frozen=True, gc=False):
+    """Quota preemption has run in a queue that stays above its max; ``reason`` says how far and why (PE-98)."""
+
+    queue: QueuePath
+    amount: Resource
+    reason: str
+
+
 class PreemptionRefused(BaseFact, frozen=True, gc=False):
     """Victims were found for an ask but are not preempted, because that would start a cycle of preemptions (``why``)."""
 
@@ -631,6 +639,7 @@ Fact = (
     | Unreserved
     | Preempted
     | QuotaPreempted
+    | StaysAboveMax
     | PreemptionRefused
     | AllocationRejected
     | QueueAdded

@@ -48,6 +48,15 @@ class PreemptionKind(StrEnum):
     QUOTA = "quota"
 
 
+class AboveMaxCause(StrEnum):
+    """Why a queue stays above its max, in one word (PE-98)."""
+
+    OFF = "off"
+    WAITS = "waits"
+    GUARANTEE = "guarantee"
+    GIVEN = "given"
+
+
 class Gate(StrEnum):
     """What can keep an application from running: ``maxapplications`` of queues, or the limits of users and groups (EV-12)."""
 

@@ -12,6 +12,7 @@ from ykactor.core.messages.asks import Failure
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.pending_causes import PendingCode, Place
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.resources import Resource, text
 from ykactor.core.values.times import utc_text
 
@@ -113,6 +114,35 @@ def of_request(key: AllocationKey, ending: str) -> str:
 
 def _requested(wanted: Resource, free: Resource | None) -> str:
     return f"(requested {text(wanted)}, available {text(free)})"
+
+
+# ---- queues above their max
+
+QUOTA_PREEMPTION_OFF = "nothing is taken because quota preemption is off"
+HAS_GIVEN_BACK = "it has given back what it could"
+
+
+def above_max(amounts: Resource, why: str) -> str:
+    """``2 vcore above its maximum; it has given back what it could``."""
+    much = ", ".join(f"{quantity_text(name, quantity)} {name}" for name, quantity in sorted(amounts.items()))
+    return f"{much} above its maximum; {why}"
+
+
+def gives_back_at(start_ns: int) -> str:
+    """Quota preemption has not started."""
+    return f"it gives back from {utc_text(start_ns)} on"
+
+
+def guarded_by(guarded: Sequence[str]) -> str:
+    """Guarantees keep a queue from giving back; ``guarded`` are made by that function."""
+    more = f" and {len(guarded) - NAMES_MAX} more" if len(guarded) > NAMES_MAX else ""
+    return f"nothing is taken because {', '.join(guarded[:NAMES_MAX])}{more}"
+
+
+def guarded(name: str, missing: int, path: str) -> str:
+    """``memory is 2Gi below its guarantee``: of the queue itself, or of the queue above it at ``path``."""
+    whose = f" of {path}" if path else ""
+    return f"{name}{whose} is {f'{quantity_text(name, missing)} below' if missing else 'at'} its guarantee"
 
 
 # ---- nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import merge
 
 from ykactor.core.messages import reasons
-from ykactor.core.messages.facts import AskCondition, QuotaPreempted
+from ykactor.core.messages.facts import AskCondition, QuotaPreempted, StaysAboveMax
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.orders import EvictionOrder
@@ -14,6 +14,7 @@ from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.above_max import above_max
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pace, in_parts
 from ykactor.core.values.resources import Resource, add_to
@@ -35,11 +36,16 @@ class QuotaPreemptionStep:
         """
         if not self._state.enforces_quotas():
             return
-        clocks = self._state.clocks
+        clocks, enforced = self._state.clocks, list[QueueNode]()
         while not plan and (due := clocks.due(plan.now_ns)):
             for queue in due:
                 clocks.forget(queue)
                 yield from self._enforce(plan, queue)
+            enforced += due
+        for queue in enforced:
+            stays = above_max(self._state, queue)
+            if stays is not None:
+                plan.report(StaysAboveMax(plan.now_ns, queue.path, stays.amounts, stays.reason))
 
     def _enforce(self, plan: Plan, queue: QueueNode) -> Exchange[None]:
         amount = preemptable(queue)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ykactor import __version__
@@ -14,14 +16,19 @@ from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.subscription import Subscription
+from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics.exposition import Exposition, labels
 from ykactor.surfaces.metrics.fact_counts import FactCounts
 from ykactor.surfaces.metrics.loop import LoopHolds
 from ykactor.surfaces.metrics.reading import PartitionFigures
+from ykactor.surfaces.metrics.series import NAMES_MAX
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.metrics.waiting import REASONS
+
+#: Queues above their max that have series of their own.
+ABOVE_MAX = 100
 
 
 def add_build(to: Exposition) -> None:
@@ -47,6 +54,20 @@ def add_waiting(to: Exposition, figures: Sequence[PartitionFigures]) -> None:
     for partition in figures:
         for reason in REASONS:
             waiting.add(partition.waiting[reason], labels(partition=partition.name, reason=reason))
+
+
+def add_above_max(to: Exposition, figures: Sequence[PartitionFigures]) -> None:
+    """Add how far queues are above their max, and what keeps them there; of the first ``ABOVE_MAX`` queues by how much."""
+    queues = to.gauge("ykactor_queues_above_max", "Queues that use more than their max, by what keeps them there.")
+    for partition in figures:
+        causes = Counter(found.cause for found in partition.above_max.values())
+        for cause in AboveMaxCause:
+            queues.add(causes[cause], labels(partition=partition.name, cause=cause))
+    amounts = to.gauge("ykactor_queue_above_max", "How much a queue uses above its max, in base units.")
+    every = [(partition.name, *entry) for partition in figures for entry in partition.above_max.items()]
+    for name, path, found in every[:ABOVE_MAX]:
+        for resource, amount in islice(found.amounts.items(), NAMES_MAX):
+            amounts.add(amount, labels(partition=name, queue=path, resource=resource, cause=found.cause))
 
 
 def add_counts(to: Exposition, counts: FactCounts, queues_count: int) -> None:

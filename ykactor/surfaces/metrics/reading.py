@@ -11,6 +11,7 @@ from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.state.above_max import AboveMax, above_max
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
@@ -70,6 +71,7 @@ class PartitionFigures(Struct, eq=False):
         draining: how many nodes are not schedulable.
         bands: for each type that a node has, the number of nodes by how much of it is allocated.
         waiting: pending asks by reason (``waiting.REASONS``).
+        above_max: the queues above their max.
     """
 
     name: PartitionName
@@ -79,6 +81,7 @@ class PartitionFigures(Struct, eq=False):
     draining: int = 0
     bands: dict[str, list[int]] = {}
     waiting: Counter[WaitingCause] = field(default_factory=Counter)
+    above_max: dict[QueuePath, AboveMax] = field(default_factory=dict)
 
 
 def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:
@@ -88,6 +91,8 @@ def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures
     nothing = dict.fromkeys(types, 0) if len(types) <= min(NAMES_MAX, ZEROS_MAX // len(state.tree.nodes)) else {}
     for path, queue in state.tree.nodes.items():
         figures.queues[path] = _queue(queue, nothing)
+        if (found := above_max(state, queue)) is not None:
+            figures.above_max[path] = found
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
     for application in state.applications.values():

@@ -24,6 +24,7 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[lis
     own.add_build(to)
     own.add_partitions(to, sources.actors)
     own.add_waiting(to, figures)
+    own.add_above_max(to, figures)
     paths = {path for partition in figures for path in partition.queues}
     own.add_counts(to, instruments.facts, len(paths))
     if len(figures) == len(sources.gateway.partitions):

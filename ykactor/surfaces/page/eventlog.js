@@ -3,6 +3,8 @@
 /** Older events are forgotten. */
 export const EVENTS_MAX = 5000;
 const PREEMPTIONS_MAX = 1000;
+/** Of queues above their maximum: what they give back, and why they give back nothing more. */
+const OF_QUEUES = new Set(["QUEUE_PREEMPTION", "QUEUE_ABOVE_MAX"]);
 
 export class EventLog {
     /** The oldest first. */
@@ -15,7 +17,7 @@ export class EventLog {
         this.events.push(event);
         this.count += 1;
         if (this.events.length > 1.2 * EVENTS_MAX) this.events = this.events.slice(-EVENTS_MAX);
-        if (!event.preemption && event.eventChangeDetail !== "QUEUE_PREEMPTION") return;
+        if (!event.preemption && !OF_QUEUES.has(event.eventChangeDetail)) return;
         this.preemptions.push(event);
         if (this.preemptions.length > PREEMPTIONS_MAX) this.preemptions.shift();
     }

@@ -38,6 +38,7 @@ function ofQueue(queue, path, partition) {
         ["Used", amounts(queue.allocated)],
         ["Guaranteed", amounts(queue.guaranteed, "none")],
         ["Maximum", amounts(queue.max, "none")],
+        ["Above", queue.aboveMax?.reason],
         ["Headroom", amounts(queue.headroom, "unlimited")],
         ["Pending", amounts(queue.pending)],
         ["Share", queue.share === undefined ? "" : queue.share.toFixed(3)],

@@ -314,6 +314,12 @@ def _quota_preempted(fact: facts.QuotaPreempted) -> list[_Event]:
     return [_Event("QUEUE", fact.queue, "SET", "QUEUE_PREEMPTION", message=message, queue=fact.queue, resource=fact.max)]
 
 
+def _stays_above_max(fact: facts.StaysAboveMax) -> list[_Event]:
+    """PE-98."""
+    where = fact.queue
+    return [_Event("QUEUE", where, "SET", "QUEUE_ABOVE_MAX", message=fact.reason, queue=where, resource=fact.amount)]
+
+
 def _configuration_changed(fact: facts.ConfigurationChanged) -> list[_Event]:
     """The SI defines QUEUE_CONFIG but no event that uses it; here it is an event of the root queue."""
     detail = fact.reason or "; ".join(fact.changes)
@@ -373,6 +379,7 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.QueueTypeChanged: _queue_type_changed,
     facts.QueueLimitChanged: _queue_limit_changed,
     facts.QuotaPreempted: _quota_preempted,
+    facts.StaysAboveMax: _stays_above_max,
     facts.ConfigurationChanged: _configuration_changed,
     facts.PartitionFailed: _partition_failed,
     facts.Audited: _audited,

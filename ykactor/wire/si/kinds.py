@@ -49,6 +49,7 @@ EVENT_KINDS = {
         "PARTITION_QUARANTINED",
         "PARTITION_RESTARTED",
         "PARTITION_STOPPED",
+        "QUEUE_ABOVE_MAX",
         "QUEUE_APP",
         "QUEUE_CONFIG",
         "QUEUE_DYNAMIC",

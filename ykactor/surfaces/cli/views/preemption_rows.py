@@ -14,6 +14,7 @@ from ykactor.wire.si import messages as si
 #: The events that ``PreemptionRows`` has to see.
 KINDS = [
     "REQUEST",
+    "QUEUE_ABOVE_MAX",
     "QUEUE_PREEMPTION",
     "APP_ALLOC",
     "ALLOC_CANCEL",
@@ -35,7 +36,7 @@ class PreemptionRows:
     Attributes:
         rows: the oldest first. ``kind`` as in PE-90; ``released`` counts the victims that have ended; ``outcome`` is that of the
             ask: ``pending``, ``placed``, ``cancelled``, or ``repeated`` if it has preempted again. In a queue above its max there
-            is no ask, and it is ``pending`` or ``released``.
+            is no ask, and it is ``pending`` or ``released``, or ``stays`` if the queue stays above its max without victims.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,9 @@ class PreemptionRows:
         if event.preemption is not None:
             self._add_of_ask(event, event.preemption)
         elif event.event_change_detail == "QUEUE_PREEMPTION":
-            self._add_of_quota(event)
+            self._add_of_quota(event, self._chosen.pop((event.partition, event.queue_name), []))
+        elif event.event_change_detail == "QUEUE_ABOVE_MAX":
+            self._add_of_quota(event, [])
         elif event.type == "REQUEST":
             if event.message.startswith(PREEMPTED_BY_QUOTA):
                 of_queue = event.partition, event.message.removeprefix(PREEMPTED_BY_QUOTA)
@@ -70,9 +73,10 @@ class PreemptionRows:
         about = {"allocationKey": event.object_id, "applicationID": event.reference_id}
         self._of_ask[ask] = self._add(event, about | msgspec.to_builtins(entry))
 
-    def _add_of_quota(self, event: si.EventRecord) -> None:
-        victims = self._chosen.pop((event.partition, event.queue_name), [])
-        self._add(event, {"kind": PreemptionKind.QUOTA.value, "why": event.message, "victims": victims})
+    def _add_of_quota(self, event: si.EventRecord, victims: list[dict[str, str]]) -> None:
+        row = self._add(event, {"kind": PreemptionKind.QUOTA.value, "why": event.message, "victims": victims})
+        if not victims:
+            row["outcome"] = "stays"
 
     def _add(self, event: si.EventRecord, found: dict[str, Any]) -> Row:
         where = {"partition": event.partition, "queueName": event.queue_name}

@@ -70,8 +70,8 @@ def command(
     They are those among the last 100,000 events; a line on standard error says so when older events are missing. KIND is generic
     (for an ask of a queue below its guarantee), required_node (for an ask that requires its node) or quota (in a queue above its
     max). VICTIMS names up to three tasks and says how many more there are; RELEASED is how many of all have ended. OUTCOME says
-    whether the ask was placed or cancelled, or has preempted again (repeated); a queue has released its tasks or not yet.
-    WORK-LOST is what the victims have used. With -o name the number of each event is printed.
+    whether the ask was placed or cancelled, or has preempted again (repeated); a queue has released its tasks or not yet, or it
+    stays above its max. WORK-LOST is what the victims have used. With -o name the number of each event is printed.
     """
     try:
         rows = trio.run(_read, daemon, si.Subscribe(partitions=list(partitions), kinds=KINDS), since)

@@ -31,6 +31,11 @@ def running(row: Row) -> str:
     return f"{row['runningApplications']}/{most}" if most else str(row["runningApplications"])
 
 
+def above_max(row: Row) -> str:
+    """How far the queue is above its max, and why it stays there; "" if it is not."""
+    return f"{row['queueName']}: {row['aboveMax']['reason']}" if "aboveMax" in row else ""
+
+
 #: What the parent sees; asks and applications have another priority, that at root.
 QUEUE_PRIORITY = Column("QUEUE-PRIO", field("priority", priority), is_number=True)
 VIEW = View(
@@ -61,6 +66,7 @@ VIEW = View(
     },
     filters=("queue",),
     states=(*QueueState, HELD),
+    remark=above_max,
 )
 
 command = command_of(
@@ -70,5 +76,6 @@ command = command_of(
     STATE has Held behind it if the queue or one above it is held. RUNNING is the number of running applications, of how many at
     most. QUEUE-PRIO is the priority that the parent sees, of the most important ask in it. HEADROOM is what is left on the whole
     path. SHARE is the usage against the guarantee: 1.00 is all that is guaranteed. "-" is no limit or no guarantee.
+    Standard error says of a queue above its max how far it is above it, and why it stays there.
     """,
 )

@@ -18,6 +18,8 @@ from ykactor.wire.si import messages as si
 
 #: The state of a partition, as in a snapshot.
 State = dict[str, Any]
+#: Remarks about rows that are printed at most.
+REMARKS_MAX = 10
 PARTITION = Column("PARTITION", field("partition"))
 
 
@@ -37,6 +39,7 @@ class View(Struct, frozen=True):
         past: the columns in place of these if only what has ended is chosen; none if nothing ends.
         filters: some of ``FILTERS``; the field of the same name must be in the rows that it may keep.
         states: those that rows may have, by which they can be chosen.
+        remark: a sentence about a row for standard error; "" is none.
     """
 
     rows: Callable[[State, int], Iterable[Row]]
@@ -46,6 +49,7 @@ class View(Struct, frozen=True):
     filters: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     past: tuple[Column, ...] = ()
+    remark: Callable[[Row], str] = lambda row: ""
 
     def of(self, snapshot: si.Snapshot, choice: Choice, order: str, now_ns: int) -> Printout:
         """The rows that are chosen, in an order; the partition is a column if there are several."""
@@ -59,7 +63,12 @@ class View(Struct, frozen=True):
             return table([*first, *columns], rows, is_wide=is_wide)
 
         names = list(dict.fromkeys(map(self.name, rows)))
-        return Printout(rows, names, lines, list(choice.unknown(snapshot.partitions)))
+        return Printout(rows, names, lines, [*choice.unknown(snapshot.partitions), *self._remarks(rows)])
+
+    def _remarks(self, rows: Iterable[Row]) -> list[str]:
+        remarks = list(filter(None, map(self.remark, rows)))
+        more = len(remarks) - REMARKS_MAX
+        return remarks if more <= 0 else [*remarks[:REMARKS_MAX], f"and {more} more of the kind; -o json has all"]
 
 
 def command_of(view: View, explanation: str) -> click.Command:
