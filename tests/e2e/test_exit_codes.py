@@ -1,11 +1,15 @@
 """The exit codes: one table in the README, the same for every command."""
 
+import errno
 import json
+import os
 import re
+import resource
 import signal
 import socket
+import sqlite3
 import subprocess
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +17,9 @@ import trio
 from daemon import COMMAND, LIMIT_S, clean_environment
 
 from ykactor.journal.batch import Batch
+from ykactor.journal.lock import locked
 from ykactor.journal.store import Store
-from ykactor.surfaces.cli import exit_codes, simulate
+from ykactor.surfaces.cli import exit_codes, queue_files, simulate
 from ykactor.surfaces.cli.main import COMMANDS, main
 from ykactor.surfaces.cli.views import top
 from ykactor.surfaces.server.daemon_rows import CONFIG
@@ -147,6 +152,84 @@ def test_serve_refuses_a_state_directory(run_here, tmp_path, rows, content, expe
     assert code == exit_codes.USAGE
     assert errors.splitlines()[-1].startswith(f"Error: {tmp_path}")
     assert expected in errors.splitlines()[-1]
+
+
+@contextmanager
+def held_directory(state):
+    """Another daemon has it."""
+    state.mkdir(mode=0o700)
+    with locked(state):
+        yield
+
+
+@contextmanager
+def held_database(state):
+    """Another program writes to it."""
+    Store.open(state, "off", now_ns=0).close()
+    with closing(sqlite3.connect(state / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@contextmanager
+def held_port(_):
+    """Another program listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield "--ws", f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def held_socket(state):
+    """The same with a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(str(state.with_name("s")))
+        taken.listen()
+        yield "--ws", f"unix:{state.with_name('s')}"
+
+
+@contextmanager
+def full_disk(state):
+    """No file may grow."""
+    Store.open(state, "off", now_ns=0).close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@contextmanager
+def no_descriptor(_):
+    """The machine has none left when the queue file is read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue_files, "read_regular", raising(errno.ENFILE))
+        yield "--config", str(SAMPLE)
+
+
+def raising(number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number), "some file")
+
+    return refuse
+
+
+#: What a daemon may lack at its start and find later.
+LACKING = [held_directory, held_database, held_port, held_socket, full_disk, no_descriptor]
+
+
+@pytest.mark.parametrize("lacking", LACKING, ids=[lacking.__name__ for lacking in LACKING])
+def test_what_may_come_is_worth_another_start(run_here, tmp_path, lacking):
+    """Code 75, after which systemd starts the daemon again, and one line that says what is lacking."""
+    state = tmp_path / "state"
+    with lacking(state) as options:
+        options = options or ("--ws", "127.0.0.1:0")
+        code, _, errors = run_here("serve", "--http", "none", "--state-dir", state, *options)
+    assert code == exit_codes.TEMPORARY, errors
+    assert errors.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in errors
 
 
 def test_serve_takes_one_file(run_here):

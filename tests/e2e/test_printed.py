@@ -19,7 +19,7 @@ from ykactor.wire.si import messages as si
 
 #: Sets the title, turns the order of letters around, begins a sequence in one byte, goes to the begin of the line, and deletes.
 EVIL = "\x1b]2;owned\x07\u202e\x9b2J\r\x7f"
-CONFIG = f"""# {EVIL.replace(chr(27), '').replace(chr(7), '').replace(chr(0x9b), '').replace(chr(127), '').replace(chr(13), '')}
+CONFIG = f"""# {EVIL.replace(chr(27), "").replace(chr(7), "").replace(chr(0x9B), "").replace(chr(127), "").replace(chr(13), "")}
 partitions: [{{name: default, queues: [{{name: root, submitacl: "*", queues: [{{name: a}}, {{name: b}}]}}]}}]
 """
 APP, TASK, NODE, RM = f"app{EVIL}", f"task{EVIL}", f"node{EVIL}", f"rm{EVIL}"
@@ -128,8 +128,26 @@ class World:
 
 #: Of these the output has what others have chosen, so that the test would see it.
 SHOW = {
-    "apps", "app", "asks", "audit", "cancel", "drain", "events", "follow", "hold", "local", "move", "node", "nodes", "priority",
-    "release", "rm release", "simulate", "story", "submit", "undrain",
+    "apps",
+    "app",
+    "asks",
+    "audit",
+    "cancel",
+    "drain",
+    "events",
+    "follow",
+    "hold",
+    "local",
+    "move",
+    "node",
+    "nodes",
+    "priority",
+    "release",
+    "rm release",
+    "simulate",
+    "story",
+    "submit",
+    "undrain",
 }
 #: These wait for signals, so each has a process of its own.
 PROCESSES = {"demo", "local", "run", "submit"}

@@ -199,7 +199,7 @@ async def test_nothing_is_acknowledged_after_the_log_was_changed(tmp_path: Path,
 async def test_one_daemon_for_a_directory(tmp_path: Path) -> None:
     """The second one is refused, and names the first; when that has been killed, its lock is gone (DU-13)."""
     async with real_daemon("--state-dir", tmp_path) as first:
-        _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.USAGE)
+        _, errors = await run_command("serve", "--ws", "127.0.0.1:0", "--state-dir", tmp_path, expect=exit_codes.TEMPORARY)
         assert f"in use by process {first.process.pid}" in errors
         await kill(first)
     async with real_daemon("--state-dir", tmp_path) as second:

@@ -23,6 +23,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.connection import open_connection
+from ykactor.surfaces.cli import exit_codes, obstacles
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.server.daemon import Daemon, Settings
@@ -421,27 +422,34 @@ def test_a_crash_leaves_a_post_mortem_and_exit_code_70(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("error", "code", "reason"),
     [
         (
             PermissionError(errno.EACCES, "Permission denied"),
+            exit_codes.USAGE,
             "cannot be written (Permission denied), expected a directory that this user may write to",
         ),
         (
             OSError(errno.ENOSPC, "No space left on device"),
+            exit_codes.TEMPORARY,
             "found no room on the disk (No space left on device); free some, the state is as it was",
+        ),
+        (
+            OSError(errno.ENFILE, "Too many open files in system"),
+            exit_codes.TEMPORARY,
+            "cannot be written at the moment (Too many open files in system)",
         ),
     ],
 )
-def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch, error, reason):
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path, monkeypatch, error, code, reason):
     """A report that nobody could write is found out at the start, not at the crash."""
 
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(serve_module.tempfile, "TemporaryFile", refuse)  # root may write everywhere
+    monkeypatch.setattr(obstacles.tempfile, "TemporaryFile", refuse)  # root may write everywhere
     done = CliRunner().invoke(serve_module.command, [*ANY_PORT, "--state-dir", str(tmp_path)])
-    assert done.exit_code == 2
+    assert done.exit_code == code
     assert done.output == f"Error: {tmp_path}: {reason}\n"
 
 

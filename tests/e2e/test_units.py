@@ -61,6 +61,14 @@ def test_a_refusal_is_not_tried_again() -> None:
     assert service["RestartPreventExitStatus"].split() == [str(exit_codes.USAGE)]
 
 
+def test_what_may_come_is_waited_for() -> None:
+    """Restarts alone never reach the limit of starts, after which systemd would give up."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(UNITS / "ykactor.service")
+    limit, between_s = unit["Unit"], float(unit["Service"]["RestartSec"])
+    assert int(limit["StartLimitBurst"]) * between_s > float(limit["StartLimitIntervalSec"])
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is an identity of the sample, and can be somebody else")
 async def test_an_installation_is_open_to_no_local_account(tmp_path: Path) -> None:
     """SE-1: with the options of the unit and the sample access file, only root is let in, and only by the Unix socket."""

@@ -45,7 +45,7 @@ def test_another_daemon(directory: Path) -> None:
         f"{directory}: found it in use by process {os.getpid()}, expected one daemon for each state directory; "
         "end that process, or use another directory"
     )
-    assert child.stderr.splitlines()[-1] == f"ykactor.journal.errors.JournalError: {expected}"
+    assert child.stderr.splitlines()[-1] == f"ykactor.journal.errors.NotWrittenError: {expected}"
     assert refusal(directory) == expected  # also in the same process
     store.close()
     opened(directory).close()

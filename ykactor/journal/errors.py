@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: What the process or the machine lacks for a while.
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 #: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
 _UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
 #: Another program has a lock on the database.
@@ -24,7 +26,7 @@ class JournalError(Exception):
 
 
 class NotWrittenError(JournalError):
-    """There is no room, or another program holds the database. Nothing was written, and the same may be tried again."""
+    """There is no room, or another program holds the database or the directory. The same may be tried again."""
 
 
 class DiskError(JournalError):
@@ -47,6 +49,11 @@ def one_line(text: str) -> str:
 def is_no_room(error: OSError) -> bool:
     """Whether there is no room: on the disk, in a quota, or for a file of this size."""
     return error.errno in _NO_ROOM
+
+
+def may_pass(error: OSError) -> bool:
+    """True if something is lacking that may be there later: room on the disk, memory or file descriptors."""
+    return is_no_room(error) or error.errno in _SHORTAGES
 
 
 @contextmanager
@@ -105,7 +112,7 @@ def _explanation(error: sqlite3.Error, path: Path) -> JournalError:
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return JournalError(f"{path}: cannot be opened ({error}), expected a file that this user may read and write")
         case held if held in _HELD:
-            return JournalError(f"{path}: found in use by another program ({error}); end it")
+            return NotWrittenError(f"{path}: found in use by another program ({error}); end it")
         case _:
             return DiskError(f"{path}: cannot be read ({_named(error)}); check the disk")
 
@@ -114,6 +121,8 @@ def _refusal(error: OSError, path: Path) -> JournalError:
     where = error.filename or path
     if is_no_room(error):
         return NotWrittenError(f"{where}: found no room on the disk ({error.strerror}); free some, nothing is lost")
+    if may_pass(error):
+        return NotWrittenError(f"{where}: {error.strerror}; nothing is lost")
     return JournalError(f"{where}: {error.strerror}; expected a directory and files that this user may read and write")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ykactor.journal.errors import JournalError
+from ykactor.journal.errors import JournalError, NotWrittenError
 
 
 @contextmanager
@@ -15,7 +15,7 @@ def locked(directory: Path) -> Iterator[None]:
 
     The lock is the kernel's (``flock``): it cannot be left behind. Its file is never removed, and only tells who holds it.
 
-    Raises:  JournalError if another process holds the directory, or it belongs to another user; OSError.
+    Raises:  NotWrittenError if another process holds the directory; JournalError if it belongs to another user; OSError.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_foreign(directory)
@@ -25,7 +25,7 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(file, 20, 0).decode(errors="replace").strip()
-            raise JournalError(
+            raise NotWrittenError(
                 f"{directory}: found it in use by process {holder}, expected one daemon for each state directory; "
                 "end that process, or use another directory"
             ) from None

@@ -25,10 +25,11 @@ from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
-from ykactor.surfaces.cli import demo_tour, door_options, exit_codes
+from ykactor.surfaces.cli import demo_tour
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
+from ykactor.surfaces.cli.obstacles import door_problem, prepare_descriptors, state_problem
 from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, running
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.environment import reserves_nodes
@@ -71,6 +72,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
 
     The jobs only sleep and print. Ctrl-C ends everything, also jobs of your own.
     """
+    prepare_descriptors()
     configure("warning", sys.stderr)
     settings = server.Settings(reserves=reserves_nodes(os.environ))
     where = DoorSettings((address,), http=() if http is None else (http,))
@@ -80,9 +82,9 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
             local_of = partial(_local_settings, directory, best_isolation(directory))
             was_interrupted = trio.run(_demonstrate, make, where, local_of, _what_is_kept(state_dir))
     except* JournalError as errors:
-        raise exit_codes.FileProblem(str(first_of(errors))) from None
+        raise state_problem(first_of(errors)) from None
     except* DoorError as errors:
-        raise door_options.problem(first_of(errors)) from None
+        raise door_problem(first_of(errors)) from None
     except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as failures:
         raise click.ClickException(str(first_of(failures))) from None
     if was_interrupted:

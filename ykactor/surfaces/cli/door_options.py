@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server.doors import Address, DoorError, RefusedDoorError, TcpAddress, UnixAddress
+from ykactor.surfaces.server.doors import Address, TcpAddress, UnixAddress
 from ykactor.wire.addresses import UNIX, unix_path
 
 if TYPE_CHECKING:
@@ -131,8 +131,3 @@ def read_tls(cert: Path, key: Path, client_ca: Path | None) -> TlsFiles:
         return TlsFiles(cert, key, client_ca)
     except TlsFileError as error:
         raise exit_codes.FileProblem(str(error)) from None
-
-
-def problem(error: DoorError) -> click.ClickException:
-    """The daemon cannot listen."""
-    return exit_codes.Refused(str(error)) if isinstance(error, RefusedDoorError) else click.ClickException(str(error))

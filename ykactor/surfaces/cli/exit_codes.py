@@ -16,6 +16,8 @@ FAILED = 1
 USAGE = 2
 #: An error in the daemon itself; systemd then starts the daemon again. ``EX_SOFTWARE`` of sysexits.h.
 SOFTWARE = 70
+#: The daemon cannot start at the moment: what it lacks may be there later, so systemd starts it again. ``EX_TEMPFAIL``.
+TEMPORARY = 75
 #: Ctrl-C. What a shell reports for a process that SIGINT ended.
 INTERRUPTED = 130
 
@@ -27,6 +29,12 @@ class Refused(click.ClickException):
     """What the command line asks for is not allowed."""
 
     exit_code = USAGE
+
+
+class Unavailable(click.ClickException):
+    """What the daemon needs to start is not there at the moment."""
+
+    exit_code = TEMPORARY
 
 
 class FileProblem(click.ClickException):

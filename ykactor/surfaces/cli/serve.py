@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import tempfile
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -20,7 +19,7 @@ import trio
 from ykactor.actors.clock import Clock, system_ns
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.values.times import DAY_NS, S_NS
-from ykactor.journal.errors import JournalError, is_no_room
+from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.cli import door_options, exit_codes
 from ykactor.surfaces.cli.door_options import (
@@ -31,10 +30,10 @@ from ykactor.surfaces.cli.door_options import (
     SocketGroup,
     SocketMode,
 )
+from ykactor.surfaces.cli.obstacles import door_problem, lacking, prepare_descriptors, prepare_state_dir, state_problem
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.descriptors import raise_limit
 from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
 from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
@@ -201,10 +200,12 @@ def command(
     log_level: str,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
-    config = None if config_file is None else _first_config(config_file)
+    prepare_descriptors()
+    with lacking():
+        config = None if config_file is None else _first_config(config_file)
     watched = None if config_file is None or config_file == DASH else Path(config_file)
     if state_dir is not None:
-        _prepare_state_dir(state_dir)
+        prepare_state_dir(state_dir)
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
     if config is not None and config_file is not None:
@@ -223,9 +224,9 @@ def command(
                 _log_without_file(state)
             trio.run(_serve, config, settings, where, state, access)
     except JournalError as error:
-        raise exit_codes.FileProblem(str(error)) from None
+        raise state_problem(error) from None
     except DoorError as error:
-        raise door_options.problem(error) from None
+        raise door_problem(error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
         raise SystemExit(exit_codes.SOFTWARE) from None
@@ -254,20 +255,6 @@ def _log_first(config: SchedulerConfig, source: str) -> None:
         log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")
     for warning in config.warnings:
         log_event(log, logging.WARNING, "config_warning", reason=warning)
-
-
-def _prepare_state_dir(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(b"x")  # also on a disk that is full
-            file.flush()
-    except OSError as error:
-        if is_no_room(error):
-            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
-        else:
-            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
-        raise exit_codes.FileProblem(f"{path}: {reason}") from None
 
 
 def kept_state(
@@ -356,7 +343,6 @@ def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
 @asynccontextmanager
 async def running(daemon: Daemon, where: DoorSettings) -> AsyncIterator[list[str]]:
     """Run a daemon until the block ends; the URLs at which it listens. Raises ``DoorError`` if it cannot."""
-    raise_limit()
     async with open_doors(where) as doors, trio.open_nursery() as nursery:
         await nursery.start(daemon.run, doors, Notifier.from_environment())
         yield [door.url for door in doors]

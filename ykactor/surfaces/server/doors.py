@@ -14,6 +14,7 @@ import trio
 from msgspec import Struct
 
 from ykactor.access.model import ANYBODY, OVERFLOW_UID, Identity, local_reader
+from ykactor.journal.errors import may_pass
 from ykactor.surfaces.server import unix_socket
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.networks import network_of
@@ -213,13 +214,18 @@ async def _opened(address: Address, service: str, settings: DoorSettings, held: 
     except unix_socket.SocketInUseError:
         raise DoorError(f"{address}: a daemon listens there already: choose another path with --{service} unix:PATH") from None
     except OSError as error:
-        if isinstance(address, UnixAddress):
-            raise RefusedDoorError(f"{address}: the socket cannot be made: {error.strerror}") from None
-        reason = error.strerror or error
-        raise DoorError(f"{address}: {reason}: choose another address with --{service} HOST:PORT") from None
+        raise _problem(address, service, error) from None
     for listener in listeners:
         held.callback(listener.socket.close)
     return [Door.of(listener, service, tls=settings.tls) for listener in listeners]
+
+
+def _problem(address: Address, service: str, error: OSError) -> DoorError:
+    if isinstance(address, UnixAddress):
+        kind = DoorError if may_pass(error) else RefusedDoorError
+        return kind(f"{address}: the socket cannot be made: {error.strerror}")
+    kind = RefusedDoorError if isinstance(error, PermissionError) else DoorError
+    return kind(f"{address}: {error.strerror or error}: choose another address with --{service} HOST:PORT")
 
 
 def _check(doors: list[Door], settings: DoorSettings) -> None:
