@@ -36,6 +36,7 @@ MISSING = {
     "convert": ["openb", "{missing}", "{missing}"],
     "access": ["check", "{missing}"],
     "token": ["list", "--access", "{missing}"],
+    "kubernetes": ["--kubeconfig", "{missing}"],
 }
 #: For each command that writes files, its arguments with a file or directory that cannot be created.
 UNWRITABLE = {

@@ -65,7 +65,9 @@ def of_kubeconfig(path: Path, context: str = "") -> Credentials:
     """
     try:
         config = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise CredentialsError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CredentialsError(f"{path}: {error}") from None
     if not isinstance(config, dict):
         raise CredentialsError(f"{path}: found no mapping, expected a kubeconfig")
