@@ -414,20 +414,25 @@ async def test_large_answers_are_taken_fast_enough(
 
 
 async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the last time that was long enough: more than half of it."""
-    occupied_s = 0.0
-    monkeypatch.setattr(load, "occupied_s", lambda: occupied_s)
+    """Of the last time that was long enough: more than half of it it had something to do, also what it could not do yet."""
+    worked_s = waited_s = 0.0
+    monkeypatch.setattr(load, "worked_and_waited_s", lambda: (worked_s, waited_s))
     of_loop = load.Load()
-    for slept_s, occupied, expected in (
-        (0.1, 0.08, True),
-        (0.01, 0.0, True),
-        (0.09, 0.04, False),
-        (0.06, 0.05, True),
-        (9, 1, False),
+    for slept_s, worked, waited, expected, own in (
+        (0.1, 0.08, 0.0, True, 1.0),
+        (0.01, 0.0, 0.0, True, 1.0),
+        (0.09, 0.04, 0.0, False, 1.0),
+        (0.06, 0.05, 0.0, True, 1.0),
+        (0.1, 0.02, 0.06, True, 0.4),
+        (0.1, 0.01, 0.01, False, 0.9),
+        (0.1, 0.0, 0.1, True, 0.1),
+        (9, 1, 0.0, False, 1.0),
     ):
         await trio.sleep(slept_s)
-        occupied_s += occupied
+        worked_s += worked
+        waited_s += waited
         assert of_loop.is_busy() is expected
+        assert of_loop.own() == pytest.approx(own)
 
 
 async def test_other_protocols_change_nothing() -> None:

@@ -34,13 +34,21 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Processor:
     return found
 
 
-@pytest.mark.parametrize(("is_busy", "share"), [(True, BUSY_SHARE), (False, IDLE_SHARE)])
+@pytest.mark.parametrize(
+    ("is_busy", "own", "share"), [(True, 1.0, BUSY_SHARE), (True, 0.5, BUSY_SHARE / 2), (False, 1.0, IDLE_SHARE)]
+)
 async def test_readers_have_a_share_and_take_turns(
-    autojump_clock: trio.testing.MockClock, processor: Processor, monkeypatch: pytest.MonkeyPatch, is_busy: bool, share: float
+    autojump_clock: trio.testing.MockClock,
+    processor: Processor,
+    monkeypatch: pytest.MonkeyPatch,
+    is_busy: bool,
+    own: float,
+    share: float,
 ) -> None:
     """SE-96: four that read in a loop and one that has a hundred connections take their share together, each the same of it."""
     sent, ours = Counter[str](), Sending()
     monkeypatch.setattr(ours._load, "is_busy", lambda: is_busy)
+    monkeypatch.setattr(ours._load, "own", lambda: own)
 
     async def loop(holder: str) -> None:
         while True:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import trio
 
-from ykactor.actors.clock import occupied_s
+from ykactor.actors.clock import worked_and_waited_s
 
 #: Over which time at least, in seconds.
 _WINDOW_S = 0.05
 #: A loop is busy that has something to do for so much of it.
 _BUSY_SHARE = 0.5
+#: Of the time at least so much is taken to be its own, however busy other programs are.
+_OWN_MIN = 0.1
 
 
 class Load:
-    """How much of the time this thread has something to do."""
+    """How much of the time this thread has something to do, and how much of it other programs take."""
 
     def __init__(self) -> None:
         self._is_busy = False
+        self._own = 1.0
         self._since_s = trio.current_time()
-        self._occupied_s = occupied_s()
+        self._worked_s, self._waited_s = worked_and_waited_s()
 
     def is_busy(self) -> bool:
         """Whether it was busy of late, between the last questions that were far enough apart."""
-        now_s = trio.current_time()
-        if now_s >= self._since_s + _WINDOW_S:
-            occupied = occupied_s()
-            self._is_busy = occupied - self._occupied_s > _BUSY_SHARE * (now_s - self._since_s)
-            self._since_s, self._occupied_s = now_s, occupied
+        self._look()
         return self._is_busy
+
+    def own(self) -> float:
+        """The share of the time in which it had a processor or needed none; the rest it has waited for one."""
+        self._look()
+        return self._own
+
+    def _look(self) -> None:
+        now_s = trio.current_time()
+        if now_s < self._since_s + _WINDOW_S:
+            return
+        worked_s, waited_s = worked_and_waited_s()
+        took_s, waited = now_s - self._since_s, waited_s - self._waited_s
+        self._is_busy = worked_s - self._worked_s + waited > _BUSY_SHARE * took_s
+        self._own = min(1.0, max(_OWN_MIN, 1 - waited / took_s))
+        self._since_s, self._worked_s, self._waited_s = now_s, worked_s, waited_s

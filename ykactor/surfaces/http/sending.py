@@ -10,7 +10,7 @@ from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.load import Load
 from ykactor.surfaces.http.turns import Turns
 
-#: What all readers together may take of the time for it while the loop is busy, and else.
+#: What all readers together may take of the time for it while the loop is busy, and else; of that for which it has a processor.
 BUSY_SHARE, IDLE_SHARE = 0.02, 0.1
 #: The time of which the share may be taken at once: a large answer now and then does not wait.
 BURST_S = 1.0
@@ -36,7 +36,7 @@ class Sending:
 
     async def send(self, holder: str, length: int, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Send a part of so many bytes when it is the turn of who reads it."""
-        share = BUSY_SHARE if self._load.is_busy() else IDLE_SHARE
+        share = (BUSY_SHARE if self._load.is_busy() else IDLE_SHARE) * self._load.own()
         expected_s, effort = length * self._cost_s, Effort()
         await self.turns.wait(holder, expected_s / share)
         try:
