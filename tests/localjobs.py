@@ -121,7 +121,7 @@ def left_over(directory: Path) -> list[int]:
                 environ = (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if b"YKACTOR_ATTEMPT=" + os.fsencode(directory) in environ:
+            if b"YKACTOR_ATTEMPT_DIR=" + os.fsencode(directory) in environ:
                 found.append(int(entry.name))
     return found
 

@@ -391,3 +391,85 @@ async def test_a_task_is_named_everywhere_by_its_job_and_index(directory: Path) 
             for verb in ("jobs", "wait", "logs"):
                 code = exit_codes.USAGE if wrong.endswith("x") else 1
                 assert found in (await run_command(verb, wrong, expect=code, environment=environment))[1]
+
+
+# ---- what is asked for is what happens, or it is said
+
+
+NAMED = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: batch, submitacl: "*"}
+          - {name: closed, submitacl: "nobody-else"}
+          - {name: fair, submitacl: "*", properties: {application.sort.policy: fair}}
+          - {name: default, submitacl: "*"}
+"""
+
+
+async def test_a_job_in_a_queue_that_does_not_take_it_is_refused(directory: Path, tmp_path: Path, runs: Path) -> None:
+    """A typo, and a queue for others: ``root.default`` takes only jobs that have named no queue."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(NAMED)
+    async with real_daemon("--config", queues) as daemon, local_manager(directory, daemon.url):
+        environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
+        command = ("--", "sh", "-c", noting(runs))
+        for queue in ("root.batchh", "root.closed"):
+            _, errors = await run_command("run", "--queue", queue, *command, expect=143, environment=environment)
+            assert (
+                f" Rejected: found that placement rules lead to root.default, expected {queue}: there is no such queue" in errors
+            )
+        for options in ((), ("--queue", "root.batch"), ("--queue", "batch")):
+            await run_command("run", *options, *command, environment=environment)
+        assert runs.read_text() == "job-3.0\njob-4.0\njob-5.0\n"
+        _, errors = await run_command("run", "--gang", "2", "--queue", "root.fair", *command, expect=143, environment=environment)
+        assert "a gang needs a queue with the application.sort.policy fifo or stateaware" in errors
+        _, errors = await run_command(
+            "run", "--gang", "2", "--", "sh", "-c", "exit $YKACTOR_TASK", expect=1, environment=environment
+        )
+        assert "job-7.1 Failed: exit code 1\n" in errors
+
+
+async def test_a_retry_keeps_what_an_operator_has_said(directory: Path, tmp_path: Path) -> None:
+    """A hold, under which it waits, and a priority."""
+    async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "vcore=1") as local:
+        environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
+        go = tmp_path / "go"
+        os.mkfifo(go)
+        blocking = await local.submit("sleep 100", resource={"vcore": 1000})
+        await local.has_state(blocking, State.RUNNING)
+        job = await local.submit(f"read line < {go}; exit 3", resource={"vcore": 1000}, retries=1)
+        await run_command("priority", job, "7", environment=environment)
+        await run_command("cancel", blocking, environment=environment)
+        await local.has_state(job, State.RUNNING)
+        await run_command("hold", job, environment=environment)
+        await trio.to_thread.run_sync(go.write_text, "go\n")
+        with trio.fail_after(LIMIT_S):
+            while (await local.show(job)).tasks[0].attempt == 0:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        asks = msgspec.json.decode((await run_command("asks", "-o", "json", environment=environment))[0])
+        assert [(ask["allocationKeys"], ask["priority"], ask["code"]) for ask in asks] == [([f"{job}.0.r1"], 7, "HELD")]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file", "nothing", "an empty pipe"])
+async def test_input_that_is_not_read_is_mentioned(directory: Path, tmp_path: Path, nowhere: str, kind: str) -> None:
+    """Who pipes something into ``run`` is told; others are not."""
+    (tmp_path / "file").write_bytes(b"data")
+    reading, writing = os.pipe()
+    if kind == "pipe":
+        os.write(writing, b"data")
+    file = os.open(os.devnull if kind == "nothing" else tmp_path / "file", os.O_RDONLY)
+    async with local_manager(directory, nowhere):
+        done = await trio.run_process(
+            [*COMMAND, "run", "--local-dir", str(directory), "--detach", "--", "true"],
+            stdin=reading if "pipe" in kind else file,
+            capture_stdout=True,
+            capture_stderr=True,
+            env=clean_environment(),
+        )
+    for descriptor in (reading, writing, file):
+        os.close(descriptor)
+    assert (b"standard input is not read" in done.stderr) == (kind in ("pipe", "file"))
+    assert done.stdout == b"job-1\n"

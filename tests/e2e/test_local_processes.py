@@ -121,7 +121,7 @@ async def test_a_command_that_is_not_there(processes: Processes, name: bytes) ->
 
 async def test_what_a_command_finds(processes: Processes) -> None:
     """The environment of who has submitted it, whatever bytes that has, and what is allocated."""
-    task = Task("job-1", 7, gpus=[1, 3])
+    task = Task("job-1", 7, attempt=2, gpus=[1, 3])
     environ = [b"PATH=" + os.environb[b"PATH"], b"MINE=\xff"]
     job = job_of(
         "env; pwd", environ=environ, directory=b"/usr", queue="root.a", resource={"vcore": 1500, "memory": 2**30}, last=9
@@ -132,9 +132,11 @@ async def test_what_a_command_finds(processes: Processes) -> None:
     assert lines[-1] == b"/usr"
     assert {
         b"MINE=\xff",
-        b"YKACTOR_ALLOCATION=job-1.7",
+        b"YKACTOR_ALLOCATION=job-1.7.r2",
         b"YKACTOR_TASK=7",
         b"YKACTOR_TASKS=10",
+        b"YKACTOR_ATTEMPT=2",
+        b"YKACTOR_ATTEMPT_DIR=" + os.fsencode(processes.attempt(task)),
         b"YKACTOR_QUEUE=root.a",
         b"YKACTOR_VCORE=1500m",
         b"YKACTOR_MEMORY=1073741824",

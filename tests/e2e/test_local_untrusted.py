@@ -165,12 +165,12 @@ async def test_a_job_can_spoil_only_its_own_end(tmp_path: Path) -> None:
     directory = tmp_path / "l"
     directory.mkdir(mode=0o700)
     hostile = {
-        f"{name}-{number}": f'F="$YKACTOR_ATTEMPT/{name}"; sleep {pause}; rm -f "$F"; {act}; '
+        f"{name}-{number}": f'F="$YKACTOR_ATTEMPT_DIR/{name}"; sleep {pause}; rm -f "$F"; {act}; '
         + ("kill -9 $PPID; sleep 100" if name == "exit" else "sleep 0.1; exit 3")
         for number, (name, act, pause) in enumerate(product(("exit", "pid"), ACTS.values(), ("0", "1")))
     }
     #: A process whose name is no text, beside all of them.
-    strange = 'F="$YKACTOR_ATTEMPT/$(printf "\\377")"; cp "$(command -v sleep)" "$F"; exec "$F" 2'
+    strange = 'F="$YKACTOR_ATTEMPT_DIR/$(printf "\\377")"; cp "$(command -v sleep)" "$F"; exec "$F" 2'
     store = Store(directory)
     for name, script in {**hostile, "good": "sleep 1.5", "strange": strange}.items():
         store.commit([job_of(script, id=name, token=name)], [Task(name, 0, State.RUNNING, boot=boot_id())], [], 0)

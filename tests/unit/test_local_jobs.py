@@ -9,19 +9,21 @@ from msgspec import structs
 
 from ykactor.local import machine
 from ykactor.local.jobs import TASKS_MAX, Jobs, SubmitRefused
-from ykactor.local.machine import Machine, gpu_indices, memory_bytes, vcore
+from ykactor.local.machine import Machine, gpu_indices, memory_bytes, this_machine, vcore
 from ykactor.local.model import Ended, State, Task
 from ykactor.wire.si import messages as si
 
 S_NS = 10**9
+ONE = Machine("n1", {"vcore": 4000, "gpu": 2}, [0, 1])
 
 
 class World:
     """Jobs of a machine with 4 cores and 2 GPUs, at a time that the test sets."""
 
-    def __init__(self):
+    def __init__(self, machine=ONE):
         self.now_ns = 0
-        self.jobs = Jobs(Machine("n1", {"vcore": 4000, "gpu": 2}, [0, 1]), 1, "boot", lambda: self.now_ns)
+        self.machine = machine
+        self.jobs = Jobs(machine, 1, "boot", lambda: self.now_ns)
 
     def submit(self, **fields):
         job = self.jobs.submit(lambda job_id: structs.replace(job_of("true", **fields), id=job_id))
@@ -327,13 +329,103 @@ def test_a_gang_that_can_never_start_is_refused(world):
     world.submit(last=4, resource={"vcore": 1000})
 
 
+def accept(world, leaf, of="job-1"):
+    world.jobs.on_message(si.ApplicationResponse(accepted=[si.AcceptedApplication(application_id=of, queue_name=leaf)]))
+    return world.jobs.take()
+
+
 def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
     """Told again it is no news; what was asked for stays, because it is asked for again after a restart of the daemon."""
-    world.submit(queue="root.web")
-    for leaf, kept in ("root.web", []), ("root.users.bob", [("root.web", "root.users.bob")]), ("root.users.bob", []):
-        accepted = [si.AcceptedApplication(application_id="job-1", queue_name=leaf)]
-        world.jobs.on_message(si.ApplicationResponse(accepted=accepted))
-        assert [(job.queue, job.leaf) for job in world.jobs.take().jobs] == kept
+    world.submit()
+    for leaf, kept in ("root.users.bob", [("", "root.users.bob")]), ("root.users.bob", []):
+        assert [(job.queue, job.leaf) for job in accept(world, leaf).jobs] == kept
+
+
+@pytest.mark.parametrize("queue", ["root.batchh", "batchh", "root.batch.smal", "root.batch.small.er", "root.defaultx"])
+@pytest.mark.parametrize("leaf", ["root.default", "root.batch.small"])
+def test_a_job_runs_in_no_other_queue_than_it_has_named(world, queue, leaf):
+    """It is rejected, and says which queue it would have been; what it was given at once is given back."""
+    _, effects = world.submit(queue=queue, last=1)
+    tasks = list(effects.tasks.values())
+    effects = accept(world, leaf)
+    assert {task.state for task in tasks} == {State.REJECTED}
+    assert f"lead to {leaf}, expected {queue}: " in tasks[0].reason
+    assert (effects.ended, concluded(effects)[0][1]) == (["job-1"], "Failed")
+    assert released(world.allocate("job-1.0")) == [("job-1.0", "STOPPED_BY_RM")]
+
+
+@pytest.mark.parametrize("queue", ["", "root.batch.small", "batch.small", "ROOT.Batch.Small", "root.batch", "root"])
+def test_a_queue_is_named_in_several_ways(world, queue):
+    """With or without its root, in any case; a rule may choose one below it."""
+    world.submit(queue=queue)
+    assert accept(world, "root.batch.small").ended == []
+
+
+def test_what_runs_goes_on_when_its_queue_has_gone(world):
+    """After a restart of a daemon without the queue: its work is not thrown away; what waits is rejected."""
+    _, effects = world.submit(queue="root.web", last=1)
+    waits = effects.tasks["job-1", 1]
+    ((_, runs),) = world.allocate("job-1.0").starts
+    accept(world, "root.default")
+    assert (runs.state, waits.state) == (State.RUNNING, State.REJECTED)
+
+
+def test_a_retry_has_the_priority_that_an_operator_gave(world):
+    """The daemon says it with the allocation; also when everything is reported anew."""
+    world.submit(priority=1, retries=2)
+    for key, again, said, kept in (("job-1.0", "job-1.0.r1", 7, 7), ("job-1.0.r1", "job-1.0.r2", 0, 0)):
+        new = [si.Allocation(allocation_key=key, application_id="job-1", priority=said, node_id="n1")]
+        world.jobs.on_message(si.AllocationResponse(new=new))
+        ((_, task),) = world.jobs.take().starts
+        world.jobs.report()
+        asks = [entry for request in requests_of(world.jobs.take()) for entry in request.allocations]
+        asks += [entry for request in requests_of(world.end(task, 1)) for entry in request.allocations]
+        assert [(entry.allocation_key, entry.priority) for entry in asks] == [(key, said), (again, kept)]
+
+
+def test_a_gang_says_whose_exit_code_it_was(world):
+    """Of the task that failed, in what is said of the others."""
+    _, effects = world.submit(is_gang=True, last=2)
+    tasks = list(effects.tasks.values())
+    world.allocate(*(f"job-1.placeholder{number}" for number in (1, 2, 3)), placeholder=True)
+    world.allocate(*(task.key for task in tasks))
+    world.end(tasks[1], 4)
+    for task in (tasks[0], tasks[2]):
+        effects = world.end(task, 143)
+        assert (task.state, task.reason) == (State.CANCELLED, "task 1 of the gang is Failed: exit code 4")
+    assert concluded(effects) == [("job-1", "Failed", "task 1: exit code 4")]
+
+
+def test_a_rejected_gang_is_told_which_queues_run_gangs(world):
+    """AP-18 says only that the queue does not."""
+    _, effects = world.submit(is_gang=True, last=1)
+    rejected = si.RejectedApplication(application_id="job-1", reason="no", code="SORT_POLICY")
+    world.jobs.on_message(si.ApplicationResponse(rejected=[rejected]))
+    assert {task.reason for task in effects.tasks.values()} == {
+        "no; a gang needs a queue with the application.sort.policy fifo or stateaware (AP-18)"
+    }
+
+
+@pytest.mark.parametrize("gpu_type", ["gpu", "nvidia.com/gpu", "amd.com/gpu"])
+@pytest.mark.parametrize("named", ["gpu", "nvidia.com/gpu"])
+def test_gpus_have_one_name(gpu_type, named):
+    """That of the queue file, whatever a job and the local resource manager are told."""
+    world = World(this_machine({named: 2, "vcore": 4000}, gpu_type))
+    assert world.machine.resource[gpu_type] == 2
+    assert {"gpu", "nvidia.com/gpu", gpu_type} & set(world.machine.resource) == {gpu_type}
+    job, effects = world.submit(resource={named: 1, "vcore": 1}, last=1)
+    assert job.resource == {gpu_type: 1, "vcore": 1}
+    assert requests_of(effects)[0].allocations[0].resource_per_alloc == job.resource
+    assert [task.gpus for _, task in world.allocate("job-1.0", "job-1.1").starts] == [[0], [1]]
+    with pytest.raises(SubmitRefused, match=f"found 3 of {gpu_type}"):
+        world.submit(resource={named: 3})
+    kept = structs.replace(job_of("true", resource={"gpu": 1}), id="job-9")
+    world.jobs.restore(kept, [Task("job-9", 0)])  # of a run with another name
+    world.jobs.report()
+    asked_for = [entry for request in requests_of(world.jobs.take()) for entry in request.allocations]
+    assert {frozenset(entry.resource_per_alloc) & {"gpu", "nvidia.com/gpu", gpu_type} for entry in asked_for} == {
+        frozenset((gpu_type,))
+    }
 
 
 def test_a_job_that_was_moved_is_shown_in_its_new_queue(world):

@@ -65,6 +65,7 @@ class JobRow(Struct, frozen=True):
 
     Attributes:
         indexes: of its first task and of the last one.
+        is_gang: whether its tasks end together.
     """
 
     id: str
@@ -75,6 +76,7 @@ class JobRow(Struct, frozen=True):
     resource: dict[str, int]
     submitted_ns: int
     indexes: tuple[int, int]
+    is_gang: bool
     states: dict[State, int]
 
 

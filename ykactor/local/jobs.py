@@ -20,6 +20,10 @@ TASKS_MAX = 100_000
 _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT", "PLACEHOLDER_REPLACED", "STOPPED_BY_RM"
 #: How the end of a task is said to the daemon: as the confirmation of what it wanted, else as news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
+#: What to do about a rejection, by its code (AP-139).
+_ADVICE: dict[str, str] = {
+    si.RejectionCode.SORT_POLICY: "; a gang needs a queue with the application.sort.policy fifo or stateaware (AP-18)"
+}
 _FAILED_STATES = ("Failing", "Failed")
 _GANG_TIMEOUT = "ResourceReservationTimeout"
 #: Why an application of this machine fails, in words (AP-95).
@@ -60,10 +64,15 @@ class Jobs:
 
     def restore(self, job: Job, tasks: list[Task]) -> None:
         """A job that was kept; each task with a process is to be found by the caller."""
+        job = self._in_types(job)
         unfinished = {task.key: task for task in tasks if not task.state.is_final}
         self._works[job.id] = Work(job, {task.index: task for task in tasks}, len(unfinished))
         self._tasks |= unfinished
         self._processes |= {key: task for key, task in unfinished.items() if task.state.has_process}
+
+    def _in_types(self, job: Job) -> Job:
+        """A job whose GPUs have the name that they have on this machine."""
+        return structs.replace(job, resource=self._machine.in_types(job.resource))
 
     def with_processes(self) -> list[tuple[Job, Task]]:
         """The tasks that should have a process."""
@@ -74,7 +83,7 @@ class Jobs:
 
         Raises:  SubmitRefused.
         """
-        job = make(f"job-{self._next_number}")
+        job = self._in_types(make(f"job-{self._next_number}"))
         if job.count < 1:
             raise SubmitRefused(f"found the tasks {job.first} to {job.last}, expected at least one")
         if reason := self._machine.has_no_room(job.resource, job.count if job.is_gang else 1):
@@ -110,11 +119,11 @@ class Jobs:
         match message:
             case si.ApplicationResponse(accepted=accepted, rejected=rejected, moved=moved, updated=updated):
                 for placed in accepted:
-                    self._on_placed(placed.application_id, placed.queue_name)
+                    self._on_accepted(placed.application_id, placed.queue_name)
                 for move in moved:
                     self._on_placed(move.application_id, move.queue_name)
                 for entry in rejected:
-                    self._end_pending(entry.application_id, State.REJECTED, entry.reason)
+                    self._end_pending(entry.application_id, State.REJECTED, entry.reason + _ADVICE.get(entry.code, ""))
                 for state in updated:
                     if state.state in _FAILED_STATES:
                         self._on_failed(state.application_id, state.message)
@@ -192,6 +201,7 @@ class Jobs:
         elif work is None or task is None:
             self._release(allocation.application_id, allocation.allocation_key, _STOPPED)
         elif task.state is State.PENDING:
+            task.priority = allocation.priority  # an operator may have given it another one
             work.placed.add(task.key)
             if not work.is_held:
                 self._start(work, task)
@@ -230,6 +240,15 @@ class Jobs:
         if not was_complete:  # otherwise its task waits like any other one
             self._effects.requests += requests.in_requests([self._placeholder(work)])
 
+    def _on_accepted(self, job: str, leaf: str) -> None:
+        """Placement rules may choose a queue only for a job that has named none: else it would run elsewhere without a word."""
+        work = self._works.get(job)
+        if work is None or _is_in(leaf, work.job.queue):
+            self._on_placed(job, leaf)
+            return
+        expected = f"expected {work.job.queue}: there is no such queue, or it takes no job of {work.job.user}"
+        self._end_pending(job, State.REJECTED, f"found that placement rules lead to {leaf}, {expected}")
+
     def _on_placed(self, job: str, leaf: str) -> None:
         """The daemon has placed it in a leaf, or moved it there. Kept only if it is news: each is a commit."""
         work = self._works.get(job)
@@ -263,7 +282,7 @@ class Jobs:
         return requests.placeholder(work.job, work.placeholders)
 
     def _start(self, work: Work, task: Task) -> None:
-        wanted = work.job.resource.get("gpu", 0)
+        wanted = work.job.resource.get(self._machine.gpu_type, 0)
         used = {gpu for other in self._processes.values() for gpu in other.gpus} if wanted else set()
         free = [gpu for gpu in self._machine.gpus if gpu not in used]
         if len(free) < wanted:
@@ -304,7 +323,8 @@ class Jobs:
         work.placed.discard(old_key)
         is_retried = state in RETRIED and task.attempt < work.job.retries
         if is_retried:
-            again = Task(task.job, task.index, attempt=task.attempt + 1, reason=f"attempt {task.attempt + 1}: {reason}")
+            why = f"attempt {task.attempt + 1}: {reason}"
+            again = Task(task.job, task.index, attempt=task.attempt + 1, reason=why, priority=task.priority)
             task = work.tasks[task.index] = self._tasks[again.key] = again
             # Before the release: an application of which nothing is left completes.
             self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
@@ -325,7 +345,7 @@ class Jobs:
             self._effects.requests.append(requests.concluded(work.job, list(work.tasks.values())))
         elif work.job.is_gang and task.state is not State.COMPLETED and not work.is_ending:
             work.is_ending = True
-            self._end_gang(work, f"task {task.index} of the gang has ended: {task.state}")
+            self._end_gang(work, f"task {task.index} of the gang is {task.state}" + (f": {task.reason}" if task.reason else ""))
 
     def _end_gang(self, work: Work, reason: str) -> None:
         """A gang that has lost one of its tasks does not go on with the others."""
@@ -352,6 +372,14 @@ class Jobs:
 
     def _change(self, task: Task) -> None:
         self._effects.tasks[task.job, task.index] = task
+
+
+def _is_in(leaf: str, queue: str) -> bool:
+    """True if a leaf is the queue that a job has named, or below it; it may have named none."""
+    named = queue.lower()
+    if named != "root" and not named.startswith("root."):
+        named = f"root.{named}"
+    return not queue or not leaf or f"{leaf.lower()}.".startswith(f"{named}.")
 
 
 def _exit_text(code: int) -> str:

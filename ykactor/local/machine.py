@@ -13,6 +13,9 @@ from ykactor.core.values.names import is_user_name
 from ykactor.core.values.quantities import quantity_text
 
 _SIZE = "this machine has no more; what is larger belongs on a cluster"
+#: The resource type of GPUs, if none is named, and the names that they have elsewhere.
+GPU = "gpu"
+_GPU_TYPES = (GPU, "nvidia.com/gpu")
 _PROC, _CGROUP, _DEV = Path("/proc"), Path("/sys/fs/cgroup"), Path("/dev")
 
 
@@ -22,11 +25,19 @@ class Machine(Struct, frozen=True):
     Attributes:
         resource: in base units: ``vcore`` in thousandths, ``memory`` in bytes, others in single units.
         gpus: the indices of its GPUs.
+        gpu_type: the name of their resource type, as in the queue file.
     """
 
     node_id: str
     resource: dict[str, int]
     gpus: list[int]
+    gpu_type: str = GPU
+
+    def in_types(self, resource: Mapping[str, int]) -> dict[str, int]:
+        """The resource with its GPUs under the name that they have here: those of all names are the same."""
+        gpus = sum(resource.get(name, 0) for name in {*_GPU_TYPES, self.gpu_type})
+        others = {name: amount for name, amount in resource.items() if name not in (*_GPU_TYPES, self.gpu_type)}
+        return others | ({self.gpu_type: gpus} if gpus else {})
 
     def has_no_room(self, resource: Mapping[str, int], count: int) -> str:
         """Why ``count`` tasks can never run here at the same time, each with ``resource`` in base units; empty if they can."""
@@ -42,16 +53,19 @@ class Machine(Struct, frozen=True):
         return ""
 
 
-def this_machine(extra: Mapping[str, int]) -> Machine:
+def this_machine(extra: Mapping[str, int], gpu_type: str = GPU) -> Machine:
     """The cores that this process may use, the memory that it may, and the GPUs of NVIDIA.
 
     Args:
         extra: amounts in base units, instead of or beside what is found; ``gpu`` counts from index 0.
+        gpu_type: the name of the resource type of its GPUs.
     """
+    given = [extra[name] for name in (gpu_type, *_GPU_TYPES) if name in extra]
     found = {"vcore": vcore(len(os.sched_getaffinity(0)), _CGROUP), "memory": memory_bytes(_PROC, _CGROUP)}
-    gpus = list(range(extra["gpu"])) if "gpu" in extra else gpu_indices(_DEV)
-    resource = found | ({"gpu": len(gpus)} if gpus else {}) | dict(extra)
-    return Machine(socket.gethostname(), {name: amount for name, amount in resource.items() if amount}, gpus)
+    gpus = list(range(given[0])) if given else gpu_indices(_DEV)
+    others = {name: amount for name, amount in extra.items() if name not in (gpu_type, *_GPU_TYPES)}
+    resource = found | others | {gpu_type: len(gpus)}
+    return Machine(socket.gethostname(), {name: amount for name, amount in resource.items() if amount}, gpus, gpu_type)
 
 
 def vcore(cores: int, cgroup: Path) -> int:

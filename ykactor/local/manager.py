@@ -261,4 +261,5 @@ class Manager:
         arguments = [os.fsdecode(argument).encode(errors="replace").decode() for argument in job.arguments]
         states = self._store.state_counts(job.id)
         indexes = job.first, job.last
-        return control.JobRow(job.id, job.name, job.user, job.leaf, arguments, job.resource, job.submitted_ns, indexes, states)
+        known = job.id, job.name, job.user, job.leaf, arguments, job.resource, job.submitted_ns
+        return control.JobRow(*known, indexes, job.is_gang, states)

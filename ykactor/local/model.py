@@ -95,6 +95,7 @@ class Task(Struct):
         exit_code: of its command, as a shell says it: 128 and the number of the signal that has ended it; None if there is none.
         started_ns, ended_ns: when it began and ended, Unix nanoseconds; 0 if it has not.
         peak_memory: the most that it has used at a time, in bytes; None if nothing has measured it.
+        priority: the one that it had when it was placed last, which an operator may have changed; None: that of the job.
         gpus: the indices of those that it has.
         boot: identifies the run of the machine in which its process was started.
     """
@@ -109,6 +110,7 @@ class Task(Struct):
     started_ns: int = 0
     ended_ns: int = 0
     peak_memory: int | None = None
+    priority: int | None = None
     gpus: list[int] = []
     boot: str = ""
 

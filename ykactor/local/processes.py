@@ -27,12 +27,14 @@ from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_sma
 # ``exec`` find programs only, whatever the environment makes of their names.
 _SHELL = """\
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
-echo $$ > "$YKACTOR_ATTEMPT/pid.$$" && command -p ln "$YKACTOR_ATTEMPT/pid.$$" "$YKACTOR_ATTEMPT/pid" || exit 125
+echo $$ > "$YKACTOR_ATTEMPT_DIR/pid.$$" &&
+command -p ln "$YKACTOR_ATTEMPT_DIR/pid.$$" "$YKACTOR_ATTEMPT_DIR/pid" || exit 125
 (exec "$@")
-echo $? > "$YKACTOR_ATTEMPT/exit"
+echo $? > "$YKACTOR_ATTEMPT_DIR/exit"
 kill -KILL 0
 """
-_ATTEMPT = "YKACTOR_ATTEMPT"
+#: The directory of the attempt, by which its processes are known.
+_ATTEMPT = "YKACTOR_ATTEMPT_DIR"
 #: What the shell writes: a process number, which Linux keeps below 2**22, and an exit code.
 _PID, _EXIT, _EXIT_MAX = re.compile(rb"[1-9]\d{0,6}\n"), re.compile(rb"\d{1,3}\n"), 255
 #: Instead of a number, in an attempt that must not begin.
@@ -189,6 +191,7 @@ def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) ->
         "YKACTOR_JOB": job.id,
         "YKACTOR_TASK": str(task.index),
         "YKACTOR_TASKS": str(job.count),
+        "YKACTOR_ATTEMPT": str(task.attempt),
         "YKACTOR_QUEUE": job.leaf,
         "YKACTOR_VCORE": quantity_text("vcore", job.resource.get("vcore", 0)),
         "YKACTOR_MEMORY": str(job.resource.get("memory", 0)),

@@ -76,7 +76,7 @@ def ask(job: Job, task: Task) -> si.Allocation:
         allocation_key=task.key,
         application_id=job.id,
         resource_per_alloc=dict(job.resource),
-        priority=job.priority,
+        priority=_priority(job, task),
         preemption_policy=_PREEMPTION,
         allocation_tags={"creationTime": str(job.submitted_ns // 10**9)},
         task_group_name=_GROUP if job.is_gang else "",
@@ -89,11 +89,15 @@ def running(job: Job, task: Task, node_id: str) -> si.Allocation:
         allocation_key=task.key,
         application_id=job.id,
         resource_per_alloc=dict(job.resource),
-        priority=job.priority,
+        priority=_priority(job, task),
         preemption_policy=_PREEMPTION,
         node_id=node_id,
         releasing=task.state is State.ENDING,
     )
+
+
+def _priority(job: Job, task: Task) -> int:
+    return job.priority if task.priority is None else task.priority
 
 
 def release(application_id: str, key: str, termination_type: str) -> si.AllocationRelease:

@@ -129,10 +129,16 @@ async def present_key(name: str) -> str:
     return found.tasks[0].key if isinstance(found, control.ShownJob) else name
 
 
-def exit_code(tasks: list[Task]) -> int:
-    """The largest of the tasks; of a task without one, 143."""
-    codes = [0 if task.state is State.COMPLETED else task.exit_code or _NO_CODE for task in tasks]
+def exit_code(job: control.ShownJob) -> int:
+    """The largest of the tasks, of a gang of those for which the others were ended; of a task without one, 143."""
+    codes = [0 if task.state is State.COMPLETED else task.exit_code or _NO_CODE for task in _decisive(job)]
     return max(codes, default=0)
+
+
+def _decisive(job: control.ShownJob) -> list[Task]:
+    """The tasks that say how a job has ended."""
+    causes = [task for task in job.tasks if task.state not in (State.COMPLETED, State.CANCELLED)]
+    return causes if job.job.is_gang and causes else job.tasks
 
 
 def endings(job: control.ShownJob) -> list[str]:

@@ -14,7 +14,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import best_isolation
-from ykactor.local.machine import this_machine, this_user
+from ykactor.local.machine import GPU, this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes
@@ -37,6 +37,13 @@ from ykactor.surfaces.server.descriptors import raise_limit
     help="An amount of this machine, such as gpu=2 or vcore=4, instead of what is found. Repeatable.",
 )
 @click.option(
+    "--gpu-type",
+    default=GPU,
+    show_default=True,
+    metavar="NAME",
+    help="The resource type of the GPUs, as in the queue file; run --gpu, and gpu and nvidia.com/gpu of --resource, mean it too.",
+)
+@click.option(
     "--grace",
     type=click.FloatRange(min=0),
     default=10.0,
@@ -49,13 +56,15 @@ from ykactor.surfaces.server.descriptors import raise_limit
     is_flag=True,
     help="End all jobs when this program ends, and at its start; otherwise they go on, and the next one takes them over.",
 )
-def command(daemon: Destination, directory: Path, amounts: tuple[tuple[str, int], ...], grace: float, stop_jobs: bool) -> None:
+def command(
+    daemon: Destination, directory: Path, amounts: tuple[tuple[str, int], ...], gpu_type: str, grace: float, stop_jobs: bool
+) -> None:
     """Run jobs of ykactor run on this machine, as a resource manager of the daemon.
 
     Its tasks are processes, in scopes of systemd where it runs, else in process groups. They go on while this program or the
     daemon is away. It is for one machine: what is larger belongs on Kubernetes or Slurm.
     """
-    machine = this_machine(dict(amounts))
+    machine = this_machine(dict(amounts), gpu_type)
     raise_limit()  # each task and each command that waits needs a descriptor
     settings = Settings(
         url=daemon.url,

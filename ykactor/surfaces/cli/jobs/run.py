@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import secrets
+import stat
+import termios
 from pathlib import Path
 
 import click
@@ -28,6 +31,7 @@ RETRIES_MAX = 100
 MEMORY_MIN = 2**20
 #: Resources that have an option of their own.
 _OWN_OPTIONS = ("vcore", "memory", "gpu")
+_STANDARD_INPUT = 0
 _ARRAY = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
@@ -59,7 +63,7 @@ class _Duration(click.ParamType[float]):
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @directory_option
-@click.option("--queue", default="", metavar="QUEUE", help="The queue; without it the placement rules choose one.")
+@click.option("--queue", default="", metavar="QUEUE", help="The queue; without it placement rules choose one.")
 @click.option(
     "--vcore", type=Amount("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
 )
@@ -74,7 +78,7 @@ class _Duration(click.ParamType[float]):
     "--gang",
     type=click.IntRange(1, GANG_MAX),
     metavar="N",
-    help="N tasks, 0 to N-1, that start together; if one fails the others end.",
+    help="N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy fifo or stateaware.",
 )
 @click.option(
     "--time", "time_limit_s", type=_Duration(), default=0.0, metavar="DURATION", help="How long a task may run, such as 1h30m."
@@ -111,8 +115,8 @@ def command(
 ) -> None:
     """Run COMMAND on this machine as soon as its queue has room, from this directory and with this environment.
 
-    Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. Ctrl-C leaves the job as
-    it is: ykactor cancel JOB ends it.
+    Write -- before a COMMAND with options. A task is started once, and once more for each of --retries. It reads no standard
+    input. Ctrl-C leaves the job as it is: ykactor cancel JOB ends it.
     """
     if gang is not None and (array is not None or retries):
         raise click.UsageError("found --gang with --array or --retries, expected it without")
@@ -120,6 +124,8 @@ def command(
     for resource, _ in others:
         if resource in _OWN_OPTIONS:
             raise click.UsageError(f"found --resource {resource}, expected --{resource}")
+    if gpu and any(resource == "nvidia.com/gpu" for resource, _ in others):
+        raise click.UsageError("found --gpu and --resource nvidia.com/gpu, expected one of them: they are the same")
     amounts = {"gpu": gpu} | dict(others) | dict([vcore, memory])
     if 0 < (found := amounts["memory"]) < MEMORY_MIN:
         raise click.UsageError(f"found --memory of {found} bytes, expected at least 1Mi, or 0: {found}Gi are gibibytes")
@@ -143,9 +149,23 @@ def command(
     )
     _check_size("arguments", job.arguments, ARGUMENTS_MAX)
     _check_size("environment variables", job.environ, ENVIRON_MAX)
+    if _has_input(_STANDARD_INPUT):
+        say("standard input is not read: give the job a file, or its content as an argument", err=True)
     code = trio.run(_run, directory, job, waits)
     if code:
         raise SystemExit(code)
+
+
+def _has_input(descriptor: int) -> bool:
+    """True if something waits to be read that is no terminal: who sends it expects the job to read it."""
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind):
+            return os.fstat(descriptor).st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        waiting = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)) if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) else b""
+    except OSError:  # there is none
+        return False
+    return any(waiting)
 
 
 def _check_size(what: str, texts: list[bytes], limit: int) -> None:
@@ -174,4 +194,4 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
         raise
     for line in endings(ended):
         say(line, err=True)
-    return exit_code(ended.tasks)
+    return exit_code(ended)

@@ -30,5 +30,5 @@ async def _wait(directory: Path, jobs: tuple[str, ...]) -> int:
         ended = await shown(directory, job, waits=True)
         for line in endings(ended):
             say(line, err=True)
-        codes.append(exit_code(ended.tasks))
+        codes.append(exit_code(ended))
     return max(codes)
