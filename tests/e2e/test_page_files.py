@@ -77,7 +77,7 @@ async def test_every_file_is_served_as_what_it_is() -> None:
             assert (again.status, again.body) == (304, b"")
         for path in ("/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/index.html"):
             assert (await rest.ask(path)).status == 404
-        assert (await rest.ask("/ui/")).body == (await rest.ask("/")).body
+        assert (await rest.ask("/ui/")).body == (await rest.ask("/ui")).body == (await rest.ask("/")).body
 
 
 async def test_the_page_gives_way_to_another_ui(tmp_path: Path) -> None:

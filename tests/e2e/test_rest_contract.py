@@ -11,6 +11,9 @@ import yaml
 from restdaemon import Rest, application, asks, node, rest_daemon
 
 from ykactor.actors.clock import Clock
+from ykactor.core.messages.asks import ForeignTask
+from ykactor.core.records.encoding import decode
+from ykactor.core.records.rows import ForeignRow
 from ykactor.surfaces.http import history
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -198,6 +201,18 @@ async def test_foreign_allocations() -> None:
         assert all(before_ns <= each["allocationTime"] <= after_ns for each in (fixed, none))
         assert (dated["preemptable"], none["preemptable"], "preemptable" in fixed) == (True, True, False)
         assert [each["resource"] for each in (dated, fixed, none)] == [{"vcore": 2}] * 3
+
+
+async def test_a_foreign_allocation_of_an_older_journal_has_no_time() -> None:
+    """RE-4: a row that was written before does not have it, and nothing is made up."""
+    _, _, row = decode(
+        b'["default","foreign","f"]', b'{"node_id":"n1","spec":{"allocation_key":"f","application_id":"","resource":{}}}'
+    )
+    assert isinstance(row, ForeignRow)
+    async with populated() as rest:
+        rest.daemon.registry("default").nodes["n1"].restore_foreign(ForeignTask(row.spec, row.created_ns))
+        (found,) = await rest.read("partition/default/nodes")
+        assert found["foreignAllocations"] == [{"allocationKey": "f", "priority": "0", "nodeId": "n1", "preemptable": True}]
 
 
 async def test_placement_rules() -> None:

@@ -45,9 +45,9 @@ async def serve_rest(
     """
     websockets = Websockets([door.url for door in doors if door.service == WS])
     services = Services(gateway, sources, stopping, websockets)
-    files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui/")
+    files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
     if web_root is not None:  # the UI there shares the login of our page (SE-98)
-        files = [*page_routes(websockets, "/ui/"), Mount("/", WebRoot(web_root, websockets))]
+        files = [*page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]
     app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
