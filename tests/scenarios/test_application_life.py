@@ -1,7 +1,7 @@
 """The life of an application that is no gang, from its submission until it is forgotten."""
 
 import pytest
-from world import RELEASED, World, app, ask, make_world, node, queue, release, remove, tree
+from world import RELEASED, World, app, ask, limit, make_world, node, queue, release, remove, tree
 
 HOUR_S = 3600
 STARTED = ("app-1 New", "app-1 Accepted", "app-1 Starting")
@@ -266,6 +266,22 @@ def test_release_all() -> None:
     world.send(release(None))
     world.expect(f"t1 {RELEASED}", f"t2 {RELEASED}", "app-1 Completing")
     assert (world.queue("root")["allocated"], world.queue("root")["pending"]) == ({}, {})
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_after_releasing_all_an_application_completes(waits: bool) -> None:
+    """It is Completing for 30 s as after any last release, and its user has everything back (AP-126, AP-51, QU-74)."""
+    limited = limit("alice", vcore=4, applications=1)
+    world = make_world(tree(queue("a", limits=[limited])), [node("n1", vcore=10)])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=4), *([ask("t2", "app-1", vcore=9)] if waits else []))
+    world.given(release(None), at=30)
+    assert world.state_of("app-1") == "Completing"
+    world.send(app("app-2"), ask("u1", "app-2", vcore=4), at=31)
+    assert world.placed() == ["u1"]
+    world.wait(59.999)
+    assert world.state_of("app-1") == "Completing"
+    world.wait(60)
+    assert world.state_of("app-1") == "Completed"
 
 
 def test_order_of_asks() -> None:

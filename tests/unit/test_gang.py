@@ -253,6 +253,22 @@ def test_a_placeholder_shrunk_while_it_is_replaced() -> None:
     assert world.placed() == ["t1"]
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_resized_placeholder_is_gone_when_it_has_ended(size: int) -> None:
+    """Nothing is in use any more: the application completes, and the timer of placeholders stops (AP-111, AP-42, GA-41)."""
+    world = room(confirms=False)
+    world.given(gang(2, timeout_s=900), holder("p1", vcore=2))
+    world.given(holder("p1", vcore=size))
+    assert world.queue("root.g")["allocated"] == {"vcore": size}
+    world.given(release("p1", "gang"))
+    assert world.queue("root.g")["allocated"] == {}
+    assert world.state_of("gang") == "Completing"
+    world.wait(30)
+    assert world.state_of("gang") == "Completed"
+    world.wait(1000)
+    assert "TIMEOUT" not in str(world.heard())
+
+
 def test_a_real_task_that_runs_elsewhere_already() -> None:
     """The resource manager placed it itself (AP-112): it waits for no place, and the placeholder just goes (AP-125)."""
     world = room(confirms=False)

@@ -138,6 +138,19 @@ def test_soft_timeout_lets_replacements_finish() -> None:
     world.expect()
 
 
+@pytest.mark.parametrize("again", [1, 2])
+def test_the_key_of_a_placeholder_that_timed_out_is_free(again: int) -> None:
+    """It may come again as a real ask, of the same size or of another (AP-127)."""
+    world = make_world(tree(queue("g")), [node("n1", vcore=2)])
+    world.given(gang(2, timeout_s=60), holder("p1"), holder("p2"), real("t1"))
+    world.wait(60)
+    assert f"p2 releasing {TIMEOUT}" in world.heard()
+    world.given(release("t1", "gang"))
+    world.send(ask("p2", "gang", vcore=again))
+    assert world.placed() == ["p2"]
+    assert world.queue("root.g")["allocated"] == {"vcore": again}
+
+
 def test_placeholders_after_a_soft_timeout() -> None:
     """The announced total is history: it does not move the state again (GA-50)."""
     world = room(2)
