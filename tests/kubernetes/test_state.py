@@ -75,6 +75,18 @@ def test_a_rival_that_binds_elsewhere_is_right() -> None:
     assert dialogue.see(changed(waiting, node="n2")) == ["ask w on n2"]
 
 
+def test_a_decision_that_crosses_the_news_of_a_bind_is_taken_back() -> None:
+    """The answer to a bind was lost, so it was handed back; the daemon places it elsewhere before it hears that it is bound."""
+    waiting = pod("w")
+    dialogue = Dialogue(node("n1"), node("n2"), waiting)
+    dialogue.register()
+    dialogue.place(waiting, "n1")
+    dialogue.bound(waiting, BindOutcome.FAILED)
+    assert dialogue.see(changed(waiting, node="n1")) == ["ask w on n1"]
+    assert dialogue.place(waiting, "n2") == ["release w STOPPED_BY_RM", "ask w on n1"]
+    assert dialogue.place(waiting, "n1") == []
+
+
 def test_a_pod_that_cannot_be_bound_is_handed_back() -> None:
     """AP-144."""
     waiting = pod("w")

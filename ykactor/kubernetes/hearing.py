@@ -47,14 +47,18 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
 
 
 def _placed(book: Book, allocation: si.Allocation) -> None:
-    """The scheduler has placed an ask. What runs already, or is bound there, is only confirmed."""
+    """The scheduler has placed an ask, or confirms what it was told; it may have placed it before it heard where the pod is."""
     if allocation.allocation_key in book.rooms:
         return
     record = book.pods.get(allocation.allocation_key)
     if record is None or record.told is None:
         book.out.releases.append(_release(allocation.application_id, allocation.allocation_key))
         return
+    if record.place == allocation.node_id:
+        return
     if record.place:
+        record.told = structs.replace(record.told, node_id=allocation.node_id)
+        book.touch([record.key])
         return
     node = book.nodes.get(allocation.node_id)
     record.told = structs.replace(record.told, node_id=allocation.node_id)

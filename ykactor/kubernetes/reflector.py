@@ -74,17 +74,16 @@ class Reflector:
         self._version = ""
         self.alive_s: float | None = None
         self.lists = 0
+        self._attempts = 0
         self._forbidden_since_s: float | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        attempt = 0
         while True:
             try:
                 if not self._version:
                     await self._list()
                 await self._watch()
-                attempt = 0
             except _Missed:
                 self._version = ""
             except ApiError as error:
@@ -92,12 +91,13 @@ class Reflector:
                     self._none_there()
                 elif error.status == _GONE:
                     self._version = ""
-                attempt += 1
                 self._complain(error)
-                await trio.sleep(max(error.retry_after_s, self._pause_s(attempt)))
+                await trio.sleep(max(error.retry_after_s, self._pause_s()))
 
-    def _pause_s(self, attempt: int) -> float:
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 16)) * self._rng.uniform(0.5, 1)
+    def _pause_s(self) -> float:
+        """Longer after each attempt since the last sign of life."""
+        self._attempts += 1
+        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._attempts - 1, 16)) * self._rng.uniform(0.5, 1)
 
     def _complain(self, error: ApiError) -> None:
         """A server that starts refuses whom it knows, so only a refusal that lasts is told."""
@@ -200,6 +200,7 @@ class Reflector:
 
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
+        self._attempts = 0
         self._forbidden_since_s = None
 
 

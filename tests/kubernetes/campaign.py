@@ -1,0 +1,227 @@
+"""Kills of everything while pods come and go: the adapter, the daemon, the leader of two replicas, and the API server."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import trio
+import trustme
+from cluster import TREE, Cluster
+from daemon import RunningDaemon, clean_environment, real_daemon, state_of
+from fakeserver import FakeServer
+from kubelets import ENDS
+
+T = TypeVar("T")
+
+COMMAND = [sys.executable, "-m", "ykactor"]
+#: What can be killed.
+VICTIMS = ("adapter", "daemon", "server")
+
+
+class Held(Generic[T]):
+    """A context manager that a task of its own holds open, so that several may be opened and closed in any order."""
+
+    def __init__(self) -> None:
+        self._closing = trio.Event()
+        self._closed = trio.Event()
+
+    async def open(self, nursery: trio.Nursery, manager: AbstractAsyncContextManager[T]) -> T:
+        return await nursery.start(self._hold, manager)
+
+    async def _hold(self, manager: AbstractAsyncContextManager[T], task_status: trio.TaskStatus[T]) -> None:
+        async with manager as value:
+            task_status.started(value)
+            await self._closing.wait()
+        self._closed.set()
+
+    async def close(self) -> None:
+        self._closing.set()
+        await self._closed.wait()
+
+
+class Campaign:
+    """A cluster of real processes.
+
+    Args:
+        directory: for certificates and the state of the daemon.
+        has_lease: there are two replicas.
+    """
+
+    def __init__(self, directory: Path, seed: int, *, has_lease: bool = False) -> None:
+        self.rng = random.Random(seed)
+        self._directory = directory
+        self._identities = ["one", "two"] if has_lease else ["one"]
+        self._has_lease = has_lease
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(directory / "ca.pem"))
+        self._server_tls = server_context(authority)
+        self.server = FakeServer()
+        self.cluster = Cluster(self.server, "")
+        self.adapters: dict[str, trio.Process] = {}
+        self.kills = 0
+        self._number = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Campaign]:
+        """Everything runs within the block."""
+        self.cluster.create("namespaces", {"metadata": {"name": "team"}})
+        self.cluster.create("configmaps", {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}, "ykactor")
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await self.start_server()
+            await self.start_daemon()
+            for identity in self._identities:
+                await self.start_adapter(identity)
+            nursery.start_soon(self.cluster.kubelets.run)
+            try:
+                yield self
+            finally:
+                with trio.CancelScope(shield=True):
+                    for process in self.adapters.values():
+                        process.kill()
+                        await process.wait()
+                nursery.cancel_scope.cancel()
+
+    # ---- the parts
+
+    async def start_server(self, port: int = 0) -> None:
+        self._serving = Held[FakeServer]()
+        await self._serving.open(self._nursery, self.server.running(port, self._server_tls))
+        self._port = int(self.server.url.rpartition(":")[2])
+        (self._directory / "kubeconfig").write_text(
+            f"""
+current-context: c
+clusters: [{{name: k, cluster: {{server: "https://localhost:{self._port}", certificate-authority: ca.pem}}}}]
+users: [{{name: u, user: {{token: yk}}}}]
+contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
+"""
+        )
+
+    async def start_daemon(self, ws: str = "127.0.0.1:0") -> None:
+        state = self._directory / "state"
+        self._daemon = Held[RunningDaemon]()
+        self.daemon = await self._daemon.open(
+            self._nursery, real_daemon("--state-dir", state, ws=("--ws", ws), limit_s=600)
+        )
+
+    async def start_adapter(self, identity: str) -> None:
+        lease = [] if self._has_lease else ["--no-lease"]
+        arguments = ["kubernetes", "--kubeconfig", str(self._directory / "kubeconfig"), "--url", self.daemon.url]
+        with (self._directory / f"{identity}.log").open("ab") as log:
+            self.adapters[identity] = await trio.lowlevel.open_process(
+                [*COMMAND, *arguments, "--identity", identity, *lease],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=clean_environment(),
+            )
+
+    # ---- what happens
+
+    async def kill(self, victim: str) -> None:
+        """Kill it with SIGKILL and start it again; a server drops its connections, and may have forgotten versions."""
+        self.kills += 1
+        if victim == "adapter":
+            identity = self.rng.choice(self._identities)
+            self.adapters[identity].kill()
+            await self.adapters[identity].wait()
+            await self.start_adapter(identity)
+        elif victim == "daemon":
+            await self._daemon.close()
+            await self.start_daemon(self.daemon.url.removeprefix("ws://"))
+        else:
+            await self._serving.close()
+            if self.rng.random() < 0.5:
+                self.server.store.compact()
+            await trio.sleep(0.1)
+            await self.start_server(self._port)
+
+    def act(self) -> None:
+        """Users do something."""
+        store, rng = self.server.store, self.rng
+        pods = store.all("pods", "team")
+        if rng.random() < 0.6 or len(pods) < 10:
+            self._number += 1
+            annotations = {ENDS: "yes"} if rng.random() < 0.3 else {}
+            self.cluster.pod(f"p{self._number}", cpu=rng.choice(("500m", "1", "2")), annotations=annotations)
+        else:
+            store.delete("pods", rng.choice(pods), {})
+            self.server.changed()
+
+    async def quiet(self) -> None:
+        """Wait until all that fits is bound, and the daemon knows the same as the API server."""
+        for _ in range(600):
+            if self._is_even(await state_of(self.daemon.url)):
+                return
+            await trio.sleep(0.1)
+        logs = "\n".join(f"{each}: {(self._directory / f'{each}.log').read_text()[-3000:]}" for each in self._identities)
+        raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{logs}")
+
+    def _is_even(self, state: dict[str, Any]) -> bool:
+        return not self._differences(state)
+
+    def _differences(self, state: dict[str, Any]) -> list[str]:
+        """What the daemon has that the API server has not, the reverse, and what waits though it fits."""
+        pods = [body for body in self.server.store.all("pods", "team") if body["status"]["phase"] not in ("Succeeded", "Failed")]
+        there = {key_of(body): body["spec"]["nodeName"] for body in pods if body["spec"].get("nodeName")}
+        known = {key: name for name, node in state["nodes"].items() for key in node["allocations"]}
+        nodes = {body["metadata"]["name"] for body in self.server.store.all("nodes", "")}
+        found = [f"{name} is not known" for name in nodes - state["nodes"].keys()]
+        found += [f"{key} is on {node}, not for the daemon" for key, node in there.items() if known.get(key) != node]
+        found += [f"{key} is on {node} for the daemon only" for key, node in known.items() if there.get(key) != node]
+        waiting = [body for body in pods if not body["spec"].get("nodeName") and not body["metadata"].get("deletionTimestamp")]
+        free = [free_of(node) for node in state["nodes"].values()]
+        fitting = [body["metadata"]["name"] for body in waiting if any(cpu_of(body) <= room for room in free)]
+        return found + [f"{name} fits and waits" for name in fitting]
+
+    def check(self) -> None:
+        """Pods have started, and none twice."""
+        started = [uid for uid, _ in self.cluster.kubelets.started]
+        assert len(started) == len(set(started)) > 0
+
+
+def key_of(body: dict[str, Any]) -> str:
+    meta = body["metadata"]
+    return f"{meta['namespace']}.{meta['name']}-{meta['uid'][:8]}"
+
+
+def cpu_of(body: dict[str, Any]) -> int:
+    text = body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def free_of(node: dict[str, Any]) -> int:
+    return node["capacity"].get("vcore", 0) - node["allocated"].get("vcore", 0)
+
+
+def server_context(authority: trustme.CA) -> Any:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost", "127.0.0.1").configure_cert(context)
+    return context
+
+
+async def run(directory: Path, seed: int, kills: int, *, has_lease: bool, say: Callable[[str], object] = lambda _: None) -> str:
+    """Play a campaign; returns figures."""
+    async with Campaign(directory, seed, has_lease=has_lease).running() as campaign:
+        for number in range(6):
+            campaign.cluster.node(f"n{number}")
+        for turn in range(kills):
+            for _ in range(campaign.rng.randint(3, 10)):
+                campaign.act()
+                await trio.sleep(campaign.rng.uniform(0, 0.05))
+            victim = VICTIMS[turn % len(VICTIMS)]
+            await campaign.kill(victim)
+            if turn % 3 == 2:
+                await campaign.quiet()
+                campaign.check()
+            say(f"{turn + 1}: {victim}")
+        await campaign.quiet()
+        campaign.check()
+        return f"{campaign.kills} kills, {len(campaign.cluster.kubelets.started)} pods have run, each once"
