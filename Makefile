@@ -1,23 +1,34 @@
 # Two targets a newcomer needs: run (a demonstration) and test (all that CI runs).
 PYTHON ?= python3
+LOWEST_PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 # Four processes, because many tests wait; a file stays in one of them, because its tests share what they compute.
+LOCKED := requirements/locked.txt
+LOWEST := requirements/lowest.txt
+COMPILE := $(BIN)/uv pip compile --quiet --universal --extra dev --custom-compile-command 'make lock'
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test tests browser test-compiled test-nightly crash jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
+.PHONY: run lock test tests browser test-compiled test-lowest test-nightly crash jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
 	sys.exit(found < (3, 11) and "ykactor needs Python 3.11 or newer, found %d.%d: add PYTHON=python3.11" % found)
 
-$(VENV)/.ready: pyproject.toml
+# All packages have the versions and the hashes of the lock file, also what builds this one; CI comes here too.
+$(VENV)/.ready: pyproject.toml $(LOCKED)
 	@$(PYTHON) -c '$(PYTHON_VERSION)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement $(LOCKED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
+
+# Renews both lists of versions: the newest ones, and the lowest ones that pyproject.toml allows.
+lock: $(VENV)/.ready
+	$(COMPILE) --upgrade --generate-hashes --output-file $(LOCKED) pyproject.toml
+	$(COMPILE) --upgrade --resolution lowest-direct --output-file $(LOWEST) pyproject.toml
 
 # ADDRESS=HOST:PORT and HTTP=HOST:PORT are where the daemon of the demonstration listens. The shell waits for its end after Ctrl-C, which is no error.
 run: $(VENV)/.ready
@@ -69,6 +80,14 @@ test-compiled:
 	PYTHONSAFEPATH=1 .venv-compiled/bin/ykactor --version | grep compiled
 	PYTHONSAFEPATH=1 .venv-compiled/bin/pytest --numprocesses 2 --dist loadfile
 
+# With the lowest Python too. What only checks the source (ruff, mypy) has the versions of the lock file.
+test-lowest:
+	@echo "All tests with the lowest versions that pyproject.toml allows: about six minutes on two cores."
+	$(LOWEST_PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --requirement $(LOWEST)
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	.venv-lowest/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
@@ -91,4 +110,4 @@ soak: $(VENV)/.ready
 	$(BIN)/python -m bench.soak
 
 clean:
-	rm -rf $(VENV) .venv-compiled .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-compiled .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -71,7 +71,7 @@ def _printable_messages() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = printable_lines(error.message)  # type: ignore[misc]  # it is Final, but nobody has seen it yet
+        vars(error)["message"] = printable_lines(error.message)  # click 8.5 has made it final; nobody has seen it yet
         raise
 
 
