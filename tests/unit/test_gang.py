@@ -4,6 +4,8 @@ import pytest
 from gangs import CANCELLED, GIVEN_UP, TIMEOUT, gang, holder, real, room, three
 from world import app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
+from ykactor.core.objects.gang import GROUPS_MAX
+
 
 def test_complete_when_all_are_placed() -> None:
     """Accepted until the last placeholder, then Starting (AP-38); no placeholder but those that were sent (GA-1)."""
@@ -446,3 +448,15 @@ def test_row_1_of_a_pass_with_nothing_to_replace() -> None:
     world.expect()
     world.send(release("p1", "gang", "TIMEOUT"))
     assert world.placed() == ["t1", "t2", "t3"]
+
+
+def test_the_number_of_task_groups() -> None:
+    """AP-107: groups are kept as long as the application is, also if their placeholders have gone."""
+    world = make_world(tree(queue("a")))
+    world.given(app("app-1", placeholders={"vcore": 1}))
+    world.given(*(ask(f"p{n}", "app-1", vcore=1, placeholder=True, group=f"g{n}") for n in range(GROUPS_MAX)))
+    world.given(*(release(f"p{n}") for n in range(GROUPS_MAX)))
+    placed = [ask(key, "app-1", vcore=1, placeholder=True, group=group) for key, group in (("p", "one-more"), ("q", "g7"))]
+    world.send(*placed)
+    assert [line for line in world.heard() if "rejected" in line] == ["p rejected: found 1000 task groups, no room for one more"]
+    assert "q" in world.direct.core.registry.leaf_of("app-1").applications["app-1"].asks

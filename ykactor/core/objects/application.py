@@ -32,7 +32,7 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
 from ykactor.core.objects import failures, placeholders
-from ykactor.core.objects.gang import ON_COMPLETE
+from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
 from ykactor.core.objects.record import ApplicationRecord
 from ykactor.core.values import selector
@@ -79,6 +79,9 @@ class Application(ApplicationRecord):
         placeholder = self.gang.placeholder_of(spec.allocation_key)
         if placeholder is not None:
             return self._update_replacement(now_ns, placeholder, spec)
+        if spec.placeholder and self.gang.is_full(spec.task_group_name):
+            reason = f"found {GROUPS_MAX} task groups, no room for one more"
+            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)]
         created = created_ns(spec, arrival_ns)
         self.changed.tasks += 1
         self.books.types.add(spec.resource)

@@ -22,6 +22,10 @@ ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
 ON_COMPLETE = "releasing placeholders on app complete"
 
 
+#: Task groups of an application: they are kept as long as it is.
+GROUPS_MAX = 1000
+
+
 class TaskGroup(Struct):
     """The placeholders that any real ask of the same group may replace (GA-73).
 
@@ -83,6 +87,10 @@ class Gang:
         """A placeholder is new, pending or running."""
         group = self.groups.setdefault(ask.spec.task_group_name, TaskGroup(min_resource=ask.spec.resource))
         group.count += 1
+
+    def is_full(self, name: str) -> bool:
+        """True if this group would be one too many."""
+        return len(self.groups) >= GROUPS_MAX and name not in self.groups
 
     def is_open(self, name: str) -> bool:
         """Whether real asks of this group wait for placeholders."""
