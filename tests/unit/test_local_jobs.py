@@ -144,6 +144,15 @@ def test_the_outcome_of_several_tasks_is_that_of_the_first_that_failed(world, co
     assert said == [[], [], [("job-1", outcome, message)]]
 
 
+@pytest.mark.parametrize(("code", "state"), [(137, State.FAILED), (None, State.LOST)])
+def test_it_is_said_if_it_was_the_memory(world, code, state):
+    """Of the command, and of a task of which nothing else is known."""
+    world.submit()
+    ((_, task),) = world.allocate("job-1.0").starts
+    world.jobs.on_ended(task, Ended(code, "vanished", is_short=True))
+    assert (task.state, "wanted more memory" in task.reason) == (state, True)
+
+
 def test_a_record_has_all_that_is_known_of_an_end(world):
     """Begin, end, exit code or signal, and what it has used."""
     world.now_ns = 5

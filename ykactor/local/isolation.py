@@ -1,4 +1,4 @@
-"""What keeps tasks apart: a scope of systemd for each, or only a process group."""
+"""What keeps tasks apart: a scope of systemd for each, a control group, or only a process group."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
+from ykactor.local.cgroups import Cgroups, Measured, own_cgroups, weight
 from ykactor.local.model import Job, Task
 
 #: There if systemd runs.
@@ -16,8 +17,6 @@ _SYSTEMD = Path("/run/systemd/system")
 _ANSWER_S = 10.0
 #: Where the manager of a user is found.
 _BUS = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
-#: systemd's default is that of one core.
-_WEIGHT_OF_A_CORE = 100
 
 
 class Systemd(Struct, frozen=True):
@@ -50,56 +49,76 @@ class Isolation:
     """How tasks are started, and what is done when one has ended.
 
     Args:
-        systemd: None: processes have a group of their own, and no limits.
+        how: None: processes have a group of their own, and no limits.
     """
 
-    def __init__(self, systemd: Systemd | None) -> None:
-        self._systemd = systemd
+    def __init__(self, how: Systemd | Cgroups | None) -> None:
+        self._systemd = how if isinstance(how, Systemd) else None
+        self._cgroups = how if isinstance(how, Cgroups) else None
         #: What the command before a task needs to find.
-        self.environ: dict[str, str] = {} if systemd is None else systemd.environ
+        self.environ: dict[str, str] = {} if self._systemd is None else self._systemd.environ
 
     @property
     def description(self) -> str:
         """One line for who starts the program."""
-        if self._systemd is None:
+        if self._systemd is not None:
+            return "tasks are scopes of systemd, with a weight of the CPU and a limit of the memory"
+        if self._cgroups is None:
             return "tasks are process groups: nothing keeps them from using more than they have asked for"
-        return "tasks are scopes of systemd, with a weight of the CPU and a limit of the memory"
+        limits = (
+            "a weight of the CPU and a limit of the memory" if "cpu" in self._cgroups.controllers else "a limit of the memory"
+        )
+        return f"tasks are control groups, with {limits}"
 
     def prefix(self, job: Job, task: Task) -> list[str]:
         """What comes before the command."""
         if self._systemd is None:
             return []
-        properties = {"CPUWeight": max(1, min(10_000, job.resource.get("vcore", 0) * _WEIGHT_OF_A_CORE // 1000))}
+        properties = {"CPUWeight": weight(job)}
         if memory := job.resource.get("memory", 0):
             properties["MemoryMax"] = memory
         return self._systemd.scope(task.key, properties)
 
-    async def clean(self, task: Task) -> None:
-        """Kill what has left the process group, but not the scope."""
+    def group(self, job: Job, task: Task) -> str:
+        """The control group that a task has to enter itself; "" if there is none.
+
+        Raises:  OSError.
+        """
+        return "" if self._cgroups is None else str(self._cgroups.make(job, task))
+
+    async def clean(self, task: Task) -> Measured:
+        """Kill what has left the process group, but not the scope or control group; what was measured of the task."""
+        if self._cgroups is not None:
+            return await self._cgroups.clean(task)
         if self._systemd is None:
-            return
+            return Measured()
         units = f"{self._systemd.prefix}-{task.key}-*.scope"
         command = [self._systemd.control, *self._systemd.options, "kill", "--signal=KILL", units]
         with trio.move_on_after(_ANSWER_S):
             await trio.run_process(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return Measured()
 
 
 def best_isolation(directory: Path) -> Isolation:
-    """Scopes, if systemd runs and makes one for this user.
+    """Scopes, if systemd runs and makes one for this user; else control groups, if they are its own.
 
     Args:
         directory: where the jobs are kept, an absolute path.
     """
+    prefix = f"ykactor-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]}"
+    return Isolation(_systemd(prefix) or own_cgroups(prefix))
+
+
+def _systemd(prefix: str) -> Systemd | None:
     run, control = shutil.which("systemd-run"), shutil.which("systemctl")
     if not _SYSTEMD.is_dir() or run is None or control is None:
-        return Isolation(None)
+        return None
     is_root = os.geteuid() == 0
     bus = {} if is_root else {name: os.environ[name] for name in _BUS if name in os.environ}
-    prefix = f"ykactor-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]}"
     systemd = Systemd(run, control, [] if is_root else ["--user"], bus, prefix)
-    trial = [*systemd.scope("trial", {"CPUWeight": _WEIGHT_OF_A_CORE, "MemoryMax": 2**30}), "/bin/true"]
+    trial = [*systemd.scope("trial", {"CPUWeight": 100, "MemoryMax": 2**30}), "/bin/true"]
     try:
         done = subprocess.run(trial, capture_output=True, timeout=_ANSWER_S, check=False)
     except subprocess.TimeoutExpired:
-        return Isolation(None)
-    return Isolation(systemd if done.returncode == 0 else None)
+        return None
+    return systemd if done.returncode == 0 else None

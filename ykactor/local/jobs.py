@@ -155,9 +155,9 @@ class Jobs:
             case _, 0:
                 self._end(task, State.COMPLETED, "")
             case _, None:
-                self._end(task, State.LOST, ended.reason)
+                self._end(task, State.LOST, ended.reason + _SHORT * ended.is_short)
             case _, code:
-                self._end(task, State.FAILED, ended.reason or _exit_text(code))
+                self._end(task, State.FAILED, _exit_text(code) + _SHORT * ended.is_short)
 
     def on_not_started(self, task: Task, reason: str) -> None:
         """There is no process: the command could not be started."""
@@ -388,4 +388,5 @@ def _exit_text(code: int) -> str:
 
 
 _NEVER = 2**63 - 1
+_SHORT = "; the kernel has killed a process of it, which wanted more memory than the job has asked for"
 _STOPPING = "the local resource manager was stopped with --stop-jobs"

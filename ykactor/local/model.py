@@ -133,12 +133,14 @@ class Ended(Struct, frozen=True):
         reason: why there is none.
         by_itself: whether it had ended before it was told to.
         peak_memory: as of a task.
+        is_short: whether the kernel has killed a process of it because it wanted more memory than it may use.
     """
 
     exit_code: int | None
     reason: str = ""
     by_itself: bool = False
     peak_memory: int | None = None
+    is_short: bool = False
 
 
 def signal_of(exit_code: int | None) -> str:

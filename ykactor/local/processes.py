@@ -1,9 +1,9 @@
 """Processes of tasks, which outlive the program that starts them.
 
 Each attempt of a task has a directory: ``out`` and ``err`` are what the command has written, ``pid`` says that it was started,
-and ``exit`` how it has ended. A small shell runs the command. It first links ``pid``, which only one can do, so that an attempt
-runs at most once, however often it is started: who comes second ends with nothing done. At the end it writes ``exit`` and kills
-what the command has left in its process group.
+and ``exit`` how it has ended. A small shell enters its control group, if there is one, and runs the command. It first links
+``pid``, which only one can do, so that an attempt runs at most once, however often it is started: who comes second ends with
+nothing done. At the end it writes ``exit`` and kills what the command has left in its process group.
 """
 
 import os
@@ -26,6 +26,8 @@ from ykactor.local.untrusted import Unreadable, is_there, open_regular, read_sma
 # A signal to the group is the command's business: the shell stays, and says how the command has ended. ``command -p`` and
 # ``exec`` find programs only, whatever the environment makes of their names.
 _SHELL = """\
+[ -z "$1" ] || echo 0 > "$1/cgroup.procs" || exit 125
+shift
 trap : TERM INT HUP QUIT ALRM PIPE USR1 USR2
 echo $$ > "$YKACTOR_ATTEMPT_DIR/pid.$$" &&
 command -p ln "$YKACTOR_ATTEMPT_DIR/pid.$$" "$YKACTOR_ATTEMPT_DIR/pid" || exit 125
@@ -79,9 +81,10 @@ class Processes:
         attempt = self.attempt(task)
         try:
             attempt.mkdir(parents=True, exist_ok=True)
+            group = self._isolation.group(job, task)
             with _appended(attempt / "out") as output, _appended(attempt / "err") as errors:
                 self._children[attempt] = subprocess.Popen(
-                    [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", *job.arguments],
+                    [*self._isolation.prefix(job, task), "/bin/sh", "-c", _SHELL, "sh", group, *job.arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,
@@ -125,8 +128,9 @@ class Processes:
         ended = self.ended(task)
         if ended.exit_code is None:
             await _kill_all(attempt)
-        await self._isolation.clean(task)
-        ended = structs.replace(ended, by_itself=attempt in self._ended_before)
+        measured = await self._isolation.clean(task)
+        by_itself = attempt in self._ended_before
+        ended = structs.replace(ended, by_itself=by_itself, peak_memory=measured.peak_memory, is_short=measured.is_short)
         self._watched.discard(attempt)
         self._ended_before.discard(attempt)
         return ended
