@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from http.client import HTTPSConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -23,6 +22,7 @@ from trio_websocket import wrap_client_stream
 
 from ykactor.client import tls_context
 
+NAME = "ui.example.com"
 README = Path(__file__).parents[2] / "README.md"
 CONFIG = README.parent / "config" / "nginx.conf"
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
@@ -37,7 +37,7 @@ class Proxy:
 
     def __init__(self, port: int, trusted: ssl.SSLContext) -> None:
         self.port = port
-        self.origin = f"https://localhost:{port}"
+        self.origin = f"https://{NAME}"
         self._trusted = trusted
 
     async def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
@@ -47,7 +47,7 @@ class Proxy:
     def _ask(self, path: str, method: str, headers: dict[str, str]) -> Answer:
         connection = HTTPSConnection("localhost", self.port, timeout=30, context=self._trusted)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, headers={"Host": NAME, **headers})
             return Answer(connection.getresponse())
         finally:
             connection.close()
@@ -60,7 +60,7 @@ class Proxy:
             connection = await wrap_client_stream(
                 nursery,
                 stream,
-                f"localhost:{self.port}",
+                NAME,
                 path,
                 subprotocols=["ykactor.v1.json"],
                 extra_headers=shown,
@@ -80,7 +80,6 @@ async def proxied(daemon: RunningDaemon, directory: Path, more: str = "") -> Asy
     text = re.sub("proxy_pass .*;", rf"\g<0>\n{more}", CONFIG.read_text())
     for pattern, value in (
         (r"listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-        (r"server_name \S+;", "server_name localhost;"),
         (r"ssl_certificate \S+;", f"ssl_certificate {authority.cert};"),
         (r"ssl_certificate_key \S+;", f"ssl_certificate_key {authority.key};"),
         (r"http://127\.0\.0\.1:9080", daemon.http),
@@ -126,10 +125,11 @@ async def test_one_name_for_all(tmp_path: Path) -> None:
     """SE-97 to SE-99: people log in at the proxy; the cookie is then enough for the UI, the page and its websockets."""
     (tmp_path / "ui").mkdir()
     (tmp_path / "ui" / "index.html").write_text("another UI")
-    async with guarded(tmp_path, "--web-root", tmp_path / "ui") as (daemon, tokens), proxied(daemon, tmp_path) as proxy:
+    options = "--host-name", NAME, "--web-root", tmp_path / "ui"
+    async with guarded(tmp_path, *options) as (daemon, tokens), proxied(daemon, tmp_path) as proxy:
         assert (await proxy.ask("/")).body == b"another UI"
         page = await proxy.ask("/ui/")
-        websockets = f"wss://localhost:{proxy.port}"
+        websockets = f"wss://{NAME}"
         assert f"connect-src 'self' {websockets};" in page.headers["content-security-policy"]
         assert (await proxy.ask("/ws/v1/partitions")).status == 401
         token = f"Bearer {tokens['ops']}"
@@ -141,15 +141,14 @@ async def test_one_name_for_all(tmp_path: Path) -> None:
         subscribe = {"type": "Subscribe", "from": "snapshot"}
         found = await proxy.first_message("/v1/feed", subscribe, Cookie=cookie, Origin=proxy.origin)
         assert found["type"] == "Snapshot"
-        other = urlsplit(proxy.origin)._replace(netloc="localhost:1").geturl()
-        assert (await proxy.ask("/ws/v1/partitions", Cookie=cookie, Origin=other)).status == 401
+        assert (await proxy.ask("/ws/v1/partitions", Cookie=cookie, Origin=f"{proxy.origin}:9090")).status == 401
 
 
 async def test_a_proxy_that_lets_people_in_by_itself(tmp_path: Path) -> None:
     """What README adds for a UI that shows nothing: the proxy asks for a password, and shows the token of a reader."""
     (snippet,) = re.findall(r"```nginx\n(.*?)```", README.read_text(), re.DOTALL)
     (tmp_path / "people").write_text("ann:{PLAIN}secret\n")
-    async with guarded(tmp_path) as (daemon, tokens):
+    async with guarded(tmp_path, "--host-name", NAME) as (daemon, tokens):
         more = snippet.replace("/etc/nginx/people", str(tmp_path / "people")).replace("yk_...", tokens["viewer"])
         async with proxied(daemon, tmp_path, more) as proxy:
             assert (await proxy.ask("/ws/v1/partitions")).status == 401
