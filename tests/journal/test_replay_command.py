@@ -106,7 +106,7 @@ def test_nothing_to_begin_with(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turn", "mistake"),
     [
-        (b'{"partition":"default","number":%d,"now_ns":0,"cause":{"moon":1},"facts":[]}', "found no kind of cause"),
+        (b'{"partition":"default","number":%d,"now_ns":0,"cause":{"moon":1},"facts":[]}', "unknown field `moon`"),
         (b'{"partition":"default","number":%d,"now_ns":0,"cause":{"timers_due":true},"facts":[["Moon",{}]]}', "found 'Moon'"),
         (b'{"number":%d}', "missing required field `partition`"),
     ],

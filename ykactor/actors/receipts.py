@@ -19,7 +19,7 @@ from ykactor.core.values.ids import PartitionName
 _KEY = b'["","request",'
 
 
-class Receipt(Struct, frozen=True, omit_defaults=True):
+class Receipt(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A partition has begun or finished its part of a request.
 
     Attributes:

@@ -19,7 +19,7 @@ from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.wire.named import Named, NamedDecoder, UnknownClassError
 
 
-class _Cause(Struct):
+class _Cause(Struct, forbid_unknown_fields=True):
     """Exactly one field is set; an input may have limits."""
 
     input: list[Named] | UnsetType = UNSET

@@ -19,7 +19,7 @@ class HistoryError(Exception):
     """A turn in a journal cannot be read: it is damaged, or of another version."""
 
 
-class RecordedTurn(Struct, frozen=True):
+class RecordedTurn(Struct, frozen=True, forbid_unknown_fields=True):
     """A turn in a journal.
 
     Attributes:

@@ -29,7 +29,7 @@ class AccountKey(NamedTuple):
     application: str
 
 
-class Account(Struct, omit_defaults=True):
+class Account(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Resource-seconds of one day; exact at any size, of at most ``TYPES_MAX`` resource types each.
 
     Attributes:

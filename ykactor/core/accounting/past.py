@@ -23,7 +23,7 @@ _FAILING = frozenset((ApplicationState.FAILING, ApplicationState.FAILED))
 History = dict[str, Resource]
 
 
-class Past(Struct, omit_defaults=True):
+class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What is remembered of one application.
 
     Attributes:

@@ -31,7 +31,7 @@ class Principal(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-class UserGroups(Struct, frozen=True):
+class UserGroups(Struct, frozen=True, forbid_unknown_fields=True):
     """The user of an application, with the groups that were submitted with it or resolved for it (QU-90)."""
 
     user: str

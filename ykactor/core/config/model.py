@@ -12,7 +12,7 @@ from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.resources import Resource
 
 
-class AccessList(Struct, frozen=True):
+class AccessList(Struct, frozen=True, forbid_unknown_fields=True):
     """The users and groups that an ACL names (QU-106); without entries nobody."""
 
     everybody: bool = False
@@ -20,7 +20,7 @@ class AccessList(Struct, frozen=True):
     groups: frozenset[str] = frozenset()
 
 
-class Limit(Struct, frozen=True):
+class Limit(Struct, frozen=True, forbid_unknown_fields=True):
     """What each of the named users and groups may use in a queue and below (QU-60); ``*`` is everybody else."""
 
     users: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Limit(Struct, frozen=True):
     max_applications: int = 0
 
 
-class QueueProperties(Struct, frozen=True):
+class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
     """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
 
     #: ``fifo``, ``fair`` or ``stateaware``; leaves only.
@@ -53,7 +53,7 @@ class QueueProperties(Struct, frozen=True):
     backoff_delay_ns: int = 30_000_000_000
 
 
-class ChildTemplate(Struct, frozen=True):
+class ChildTemplate(Struct, frozen=True, forbid_unknown_fields=True):
     """What a dynamic leaf gets when it is created (QU-16)."""
 
     max_applications: int = 0
@@ -62,7 +62,7 @@ class ChildTemplate(Struct, frozen=True):
     guaranteed: Resource | None = None
 
 
-class QueueConfig(Struct, frozen=True):
+class QueueConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of one queue."""
 
     path: QueuePath
@@ -89,7 +89,7 @@ class QueueConfig(Struct, frozen=True):
     managed: bool = True
 
 
-class NameFilter(Struct, frozen=True):
+class NameFilter(Struct, frozen=True, forbid_unknown_fields=True):
     """The users or the groups of a placement filter (PL-13 to PL-15).
 
     Attributes:
@@ -103,7 +103,7 @@ class NameFilter(Struct, frozen=True):
     expression: str = ""
 
 
-class PlacementFilter(Struct, frozen=True):
+class PlacementFilter(Struct, frozen=True, forbid_unknown_fields=True):
     """The users and groups for which a placement rule is tried (PL-10 to PL-15)."""
 
     allow: bool = True
@@ -111,7 +111,7 @@ class PlacementFilter(Struct, frozen=True):
     groups: NameFilter = NameFilter()
 
 
-class PlacementRule(Struct, frozen=True):
+class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One placement rule, with the rule that gives its parent queue (PL-21, PL-55)."""
 
     #: ``provided``, ``user``, ``fixed`` or ``tag``.
@@ -123,7 +123,7 @@ class PlacementRule(Struct, frozen=True):
     parent: PlacementRule | None = None
 
 
-class NodeSortPolicy(Struct, frozen=True):
+class NodeSortPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """How nodes are ordered (PR-62)."""
 
     #: ``fair`` or ``binpacking``.
@@ -132,14 +132,14 @@ class NodeSortPolicy(Struct, frozen=True):
     resource_weights: dict[str, float] = field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
 
 
-class PreemptionSettings(Struct, frozen=True):
+class PreemptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The partition's switches (CF-70)."""
 
     enabled: bool = True
     quota_enabled: bool = False
 
 
-class PartitionConfig(Struct, frozen=True):
+class PartitionConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """One partition."""
 
     name: PartitionName
@@ -152,7 +152,7 @@ class PartitionConfig(Struct, frozen=True):
     user_group_resolver: str = ""
 
 
-class SchedulerConfig(Struct, frozen=True):
+class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole text. ``checksum`` is CF-12's; ``warnings`` are values that were replaced by their default."""
 
     partitions: tuple[PartitionConfig, ...]

@@ -22,7 +22,7 @@ NEGATIVE_RESOURCES = "allocation contains negative resources"
 
 
 @final
-class Failure(Struct, frozen=True, gc=False):
+class Failure(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The resource manager could not start a task on a node (AP-144).
 
     Attributes:
@@ -36,7 +36,7 @@ class Failure(Struct, frozen=True, gc=False):
 
 
 @final
-class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
+class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109).
 
     Attributes:
@@ -59,7 +59,7 @@ class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     failures: tuple[Failure, ...] = ()
 
 
-class Ask(Struct, frozen=True, gc=False):
+class Ask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A spec that a partition has accepted; the record of the pending ask and later of its allocation.
 
     ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). The age of an ask counts from

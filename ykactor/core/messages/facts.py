@@ -29,14 +29,14 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueueP
 from ykactor.core.values.resources import Resource
 
 
-class ChargedTo(Struct, frozen=True, omit_defaults=True, gc=False):
+class ChargedTo(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """The user and the group that an application's usage is charged to; an empty name is none (QU-67)."""
 
     user: str
     group: str = ""
 
 
-class BaseFact(Struct, frozen=True, omit_defaults=True, gc=False):
+class BaseFact(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """The common part. ``at_ns`` is Unix time in nanoseconds."""
 
     at_ns: int

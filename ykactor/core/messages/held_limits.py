@@ -8,7 +8,7 @@ from msgspec import Struct
 TYPES_MAX = 256
 
 
-class HeldLimits(Struct, frozen=True, gc=False):
+class HeldLimits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What the sender of input may have in a partition at the same time (SE-48).
 
     Attributes:

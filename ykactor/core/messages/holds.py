@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Hold(Struct, frozen=True, gc=False):
+class Hold(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The name of who holds, and since when: Unix time in nanoseconds."""
 
     by: str

@@ -19,14 +19,14 @@ from ykactor.core.values.resources import Resource
 
 
 @final
-class SubmitAllocation(Struct, frozen=True, gc=False):
+class SubmitAllocation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """An ask, or an allocation that already runs."""
 
     spec: AllocationSpec
 
 
 @final
-class ReleaseAllocations(Struct, frozen=True, omit_defaults=True, gc=False):
+class ReleaseAllocations(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """Release one allocation or ask; without ``allocation_key`` all of the application's (AP-126, AP-131).
 
     ``node_id`` is where an allocation that is handed back could not run; None: where it is (AP-144).
@@ -39,7 +39,7 @@ class ReleaseAllocations(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 @final
-class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False):
+class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """A new application for ``queue_name`` (may be empty).
 
     Without ``groups`` the user's only group has the user's name, unless the group resolver did not know the user
@@ -58,7 +58,7 @@ class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 @final
-class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False):
+class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """Remove an application with all its asks and allocations (AP-80); with ``outcome`` it has ended like that (AP-151)."""
 
     application_id: ApplicationID
@@ -70,7 +70,7 @@ class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False):
 PARTITION_ATTRIBUTE = "si/node-partition"
 
 
-class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False):
+class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """One entry of ``NodeRequest.nodes`` (SC-152)."""
 
     node_id: NodeID
@@ -79,7 +79,7 @@ class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False):
     attributes: dict[str, str] = {}
 
 
-class AnswerPredicate(Struct, frozen=True, gc=False):
+class AnswerPredicate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Whether asks of the class ``predicate`` may run on a node (``error`` is ""), or why not.
 
     ``allocate`` as in SC-120: False is about the node without the allocations that could be preempted. ``uses`` is for how many
@@ -93,32 +93,32 @@ class AnswerPredicate(Struct, frozen=True, gc=False):
     uses: int | None = None
 
 
-class ForgetPredicates(Struct, frozen=True, gc=False):
+class ForgetPredicates(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Earlier answers about a class on a node do not hold any more; each of the two may be "" for all."""
 
     predicate: str
     node_id: str
 
 
-class SetPredicateService(Struct, frozen=True, gc=False):
+class SetPredicateService(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Whether a resource manager is connected that answers predicate questions."""
 
     is_there: bool
 
 
-class WantSchedulingStates(Struct, frozen=True, gc=False):
+class WantSchedulingStates(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Whether a resource manager is connected that wants to know why its asks are pending (AP-146)."""
 
     is_wanted: bool
 
 
-class ApplyConfig(Struct, frozen=True):
+class ApplyConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """A validated configuration of this partition, in force from the next decision on (CF-59)."""
 
     config: PartitionConfig
 
 
-class RefuseConfig(Struct, frozen=True, gc=False):
+class RefuseConfig(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A configuration was refused before it reached the partition, which only publishes that (CF-52)."""
 
     reason: str
@@ -128,17 +128,17 @@ class RefuseConfig(Struct, frozen=True, gc=False):
 Rejected = AllocationRejected | ApplicationRejected | NodeRejected
 
 
-class RefuseEntry(Struct, frozen=True, gc=False):
+class RefuseEntry(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """An entry of a request was refused before it reached the partition, which only publishes that, at its own time (AP-138)."""
 
     rejected: Rejected
 
 
-class RemovePartition(Struct, frozen=True, gc=False):
+class RemovePartition(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The partition has left the configuration (CF-56). The last submission that a partition gets, and alone in its input."""
 
 
-class Reset(Struct, frozen=True, gc=False):
+class Reset(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A new registration: remove applications and nodes without notifying the resource manager (SC-141)."""
 
 
@@ -160,7 +160,7 @@ Submission = (
 )
 
 
-class Operator(Struct, frozen=True, gc=False):
+class Operator(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Who operates the daemon.
 
     Attributes:
@@ -172,7 +172,7 @@ class Operator(Struct, frozen=True, gc=False):
     queues: tuple[str, ...] = ()
 
 
-class TerminateApplication(Struct, frozen=True, gc=False):
+class TerminateApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """End an application.
 
     Attributes:
@@ -185,7 +185,7 @@ class TerminateApplication(Struct, frozen=True, gc=False):
     operator: Operator | None = None
 
 
-class MoveApplication(Struct, frozen=True, gc=False):
+class MoveApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Move an application to another leaf with its asks and allocations; ``who`` and ``operator`` as above."""
 
     application_id: ApplicationID
@@ -194,7 +194,7 @@ class MoveApplication(Struct, frozen=True, gc=False):
     operator: Operator | None = None
 
 
-class SetQueueQuotas(Struct, frozen=True, gc=False):
+class SetQueueQuotas(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Set quotas of a dynamic leaf (QU-107).
 
     Attributes:
@@ -206,7 +206,7 @@ class SetQueueQuotas(Struct, frozen=True, gc=False):
     tags: dict[str, str]
 
 
-class HoldApplication(Struct, frozen=True, gc=False):
+class HoldApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Hold an application, or end its hold (OP-1)."""
 
     application_id: ApplicationID
@@ -214,7 +214,7 @@ class HoldApplication(Struct, frozen=True, gc=False):
     operator: Operator
 
 
-class HoldQueue(Struct, frozen=True, gc=False):
+class HoldQueue(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Hold a queue with all below it, or end its hold (OP-2); the name as in ``MoveApplication``."""
 
     queue_name: str
@@ -222,7 +222,7 @@ class HoldQueue(Struct, frozen=True, gc=False):
     operator: Operator
 
 
-class CancelTask(Struct, frozen=True, gc=False):
+class CancelTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Remove a pending ask, or release an allocation (OP-10)."""
 
     application_id: ApplicationID
@@ -230,7 +230,7 @@ class CancelTask(Struct, frozen=True, gc=False):
     operator: Operator
 
 
-class SetPriority(Struct, frozen=True, gc=False):
+class SetPriority(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Give a pending ask another priority, or all pending asks of an application (OP-12).
 
     Attributes:

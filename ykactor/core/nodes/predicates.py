@@ -40,7 +40,7 @@ DOUBLINGS_MAX = 6
 NO_ANSWER = f"no answer from the resource manager within {PATIENCE_NS // S_NS} s"
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     """All that is known of one question and one node.
 
     Attributes:

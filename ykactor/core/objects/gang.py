@@ -26,7 +26,7 @@ ON_COMPLETE = "releasing placeholders on app complete"
 GROUPS_MAX = 1000
 
 
-class TaskGroup(Struct):
+class TaskGroup(Struct, forbid_unknown_fields=True):
     """The placeholders that any real ask of the same group may replace (GA-73).
 
     Attributes:

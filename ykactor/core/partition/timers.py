@@ -25,7 +25,7 @@ GROUPS_MAX = 1024
 SPARE = 64
 
 
-class EndedApplication(Struct):
+class EndedApplication(Struct, forbid_unknown_fields=True):
     """An application that is not in a queue any more but still visible (AP-71, AP-22).
 
     Attributes:

@@ -15,7 +15,7 @@ TRY_WORK = 50
 PAUSE_WORK = 96 * TRY_WORK
 
 
-class Budget(Struct, frozen=True):
+class Budget(Struct, frozen=True, forbid_unknown_fields=True):
     """The bounds of one plan, in units of work, never in time: the same input gives the same plan on every machine."""
 
     placements_max: int

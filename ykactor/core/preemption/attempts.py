@@ -41,7 +41,7 @@ class PreemptionAttempt(Struct):
     room_made_ns: int | None = None
 
 
-class LastAttempt(Struct, frozen=True, gc=False):
+class LastAttempt(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The last attempt of an ask to preempt; being handed back counts as one, because the next one waits as long after it.
 
     Attributes:
@@ -54,7 +54,7 @@ class LastAttempt(Struct, frozen=True, gc=False):
     runs: int | None = None
 
 
-class Counts(Struct):
+class Counts(Struct, forbid_unknown_fields=True):
     """Counters of preemption in a partition since its start, for operators.
 
     Attributes:

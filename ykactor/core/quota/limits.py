@@ -45,7 +45,7 @@ class QueueLimits:
         return min(members, key=self._positions.__getitem__)
 
 
-class GroupChoice(Struct, frozen=True):
+class GroupChoice(Struct, frozen=True, forbid_unknown_fields=True):
     """The group that an application counts against, and the queue whose limits name the group (QU-70)."""
 
     group: str

@@ -21,7 +21,7 @@ from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import PART_MAX, Pausing, emptied, finished, in_parts
 
 
-class Base(Struct, frozen=True):
+class Base(Struct, frozen=True, forbid_unknown_fields=True):
     """What a partition was made from.
 
     Attributes:

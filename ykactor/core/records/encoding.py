@@ -55,6 +55,9 @@ def decode(key: bytes, data: bytes) -> tuple[PartitionName, Key, Struct]:
     """
     try:
         partition, *rest = _KEYS.decode(key)
-        return PartitionName(str(partition)), tuple(rest), _DECODERS[str(rest[0])].decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, IndexError, KeyError) as error:
+        decoder = _DECODERS.get(str(rest[0]))
+        if decoder is None:
+            raise UnreadableRowError(f"row {key.decode()}: found the kind {rest[0]}, expected one that this version knows")
+        return PartitionName(str(partition)), tuple(rest), decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, IndexError) as error:
         raise UnreadableRowError(f"row {key.decode(errors='replace')}: {type(error).__name__} {error}") from error

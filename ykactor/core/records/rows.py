@@ -38,7 +38,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.resources import Resource
 
 
-class Row(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Row(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """One row; its key says of which object."""
 
 

@@ -7,6 +7,7 @@ about to do; if it ends in the middle, the next start finds this row and does it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,8 +15,10 @@ from msgspec import Struct
 from ykactor.actors.epochs import Epochs
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
+from ykactor.actors.receipts import Receipt
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
+from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import ANY, Names
 from ykactor.wire.si.codec import Encoding
@@ -28,7 +31,7 @@ EPOCHS = b'["","epochs"]'
 _ACT = b'["","act",'
 
 
-class ChangeRow(Struct, frozen=True, omit_defaults=True):
+class ChangeRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The last change of the configuration: what had been read of the queue file then, and who has sent the configuration.
 
     Attributes:
@@ -41,7 +44,7 @@ class ChangeRow(Struct, frozen=True, omit_defaults=True):
     rm_id: str = ""
 
 
-class RegistrationRow(Struct, frozen=True):
+class RegistrationRow(Struct, frozen=True, forbid_unknown_fields=True):
     """The registered resource manager.
 
     Attributes:
@@ -57,7 +60,7 @@ class RegistrationRow(Struct, frozen=True):
     partitions: tuple[str, ...] = ()
 
 
-class EpochRow(Struct, frozen=True):
+class EpochRow(Struct, frozen=True, forbid_unknown_fields=True):
     """An epoch of a resource manager (``Epochs``), for partitions (``Names.listed``)."""
 
     rm_id: str
@@ -65,10 +68,25 @@ class EpochRow(Struct, frozen=True):
     partitions: tuple[str, ...]
 
 
-class EpochRows(Struct, frozen=True):
+class EpochRows(Struct, frozen=True, forbid_unknown_fields=True):
     """All of them: each row is a JSON object (``ykactor journal verify``)."""
 
     epochs: list[EpochRow]
+
+
+#: The epochs as they are decoded: earlier versions wrote a number for each ``rmID``.
+_EpochsByName = dict[str, int | list[EpochRow]]
+#: The type of each kind of row.
+_KINDS: dict[str | int, Any] = {
+    "config": SchedulerConfig,
+    "file": ChangeRow,
+    "registration": RegistrationRow,
+    "switch": SchedulerConfig,
+    "switch change": ChangeRow,
+    "epochs": _EpochsByName,
+    "act": Audited,
+    "request": Receipt,
+}
 
 
 class DaemonRows:
@@ -139,6 +157,22 @@ class DaemonRows:
         self._note(key, None)
 
 
+def check(records: Mapping[bytes, bytes]) -> None:
+    """Refuse rows of the daemon that this version does not know.
+
+    Raises:
+        UnreadableRowError: a row is damaged, or of a later version.
+    """
+    for key, data in records.items():
+        try:
+            kind = msgspec.json.decode(key, type=list[str | int])[1]
+            if kind not in _KINDS:
+                raise UnreadableRowError(f"row {key.decode()}: found the kind {kind}, expected one that this version knows")
+            msgspec.json.decode(data, type=_KINDS[kind])
+        except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
+            raise UnreadableRowError(f"row {key.decode(errors='replace')}: {error}") from error
+
+
 def begun_acts(records: Mapping[bytes, bytes]) -> dict[bytes, Audited]:
     """The acts among some records that were begun and not told, by their keys."""
     return {key: msgspec.json.decode(data, type=Audited) for key, data in records.items() if key.startswith(_ACT)}
@@ -148,7 +182,7 @@ def epochs_of(records: Mapping[bytes, bytes]) -> Epochs:
     """The epochs among some records. Earlier versions wrote them by ``rmID``, for all partitions."""
     found = Epochs()
     rows: list[EpochRow] = []
-    for name, kept in msgspec.json.decode(records.get(EPOCHS, b"{}"), type=dict[str, int | list[EpochRow]]).items():
+    for name, kept in msgspec.json.decode(records.get(EPOCHS, b"{}"), type=_EpochsByName).items():
         rows += [EpochRow(name, kept, ANY.listed())] if isinstance(kept, int) else kept
     found.highest = {(row.rm_id, Names.of(row.partitions)): row.number for row in rows}
     return found

@@ -40,6 +40,7 @@ from ykactor.surfaces.server.daemon_rows import (
     ChangeRow,
     RegistrationRow,
     begun_acts,
+    check,
     epochs_of,
 )
 from ykactor.wire.history import HistoryError
@@ -104,10 +105,12 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
     Raises:
         JournalError: the journal is damaged.
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
+        HistoryError: facts are of a later version.
     """
     own, rows = _records(reader, on_progress)
     if not own and not rows:
         return None
+    check(own)
     partitions = _partitions(rows, on_progress, reserves=reserves)
     if CONFIG not in own:
         raise DamagedStateError("there is no configuration")
@@ -229,8 +232,10 @@ def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecord
         on_progress()
         try:
             again = [event for event, _ in events_of(row)]
-        except HistoryError:  # written by a version with other facts
-            again = []
+        except HistoryError as error:
+            if row.term:
+                raise HistoryError(f"transaction {row.number}: {error}") from None
+            again = []  # written by an early version with other facts
         if len(again) != row.events_count:
             found.clear()
         else:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
@@ -26,7 +25,7 @@ from ykactor.journal.terms import Terms
 from ykactor.journal.witness import Durability
 from ykactor.surfaces.server.logs import get_logger, log_event
 from ykactor.surfaces.server.recovery import Recovered, recover
-from ykactor.wire.history import encode_facts
+from ykactor.wire.history import HistoryError, encode_facts
 
 log = get_logger(__name__)
 
@@ -159,7 +158,7 @@ def _recover(directory: Path, on_progress: Callable[[], None], *, reserves: bool
     try:
         with Reader.open(directory) as reader:
             return recover(reader, on_progress, reserves=reserves)
-    except (UnreadableRowError, DamagedStateError, msgspec.DecodeError) as error:
+    except (UnreadableRowError, DamagedStateError, HistoryError) as error:
         raise JournalError(
             f"{directory}: the state cannot be read: {error}; expected what this version or an earlier one wrote"
         ) from error
