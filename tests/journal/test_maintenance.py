@@ -142,7 +142,7 @@ def test_verify_names_what_is_wrong(store: Store, directory: Path, statements: l
     code, out, err = run("verify", directory)
     assert code == 1
     assert out.splitlines() == [problem.format(key=min(states(LAST)[LAST]).decode()) for problem in problems]
-    assert err.startswith(f"Error: {directory}: found damage; put a copy of ")
+    assert err.startswith(f"Error: {directory}: found damage; restore a backup ")
 
 
 @pytest.mark.parametrize(("key", "data"), [(b"[1", b"{}"), (b"[1]", b"{"), (b"{}", b"{}"), (b"[1]", b"1")])
@@ -189,7 +189,7 @@ def test_verify_of_a_history_that_cannot_be_read(store: Store, directory: Path) 
     code, out, err = run("verify", directory)
     assert code == 1
     assert "the history cannot be read: database disk image is malformed" in out.splitlines()
-    assert err.startswith(f"Error: {directory}: found damage; put a copy of ykactor journal backup into an empty directory")
+    assert err.startswith(f"Error: {directory}: found damage; restore a backup into an empty directory")
 
 
 def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
@@ -271,6 +271,50 @@ def test_backup(store: Store, directory: Path, tmp_path: Path) -> None:
     assert (again.number, records_of(restored)) == (LAST, states(LAST)[LAST])
     assert again.terms.missing("message", LAST + 1, str(store.terms.present))  # it is something else in the copy
     again.close()
+
+
+def test_restore(store: Store, directory: Path, tmp_path: Path) -> None:
+    """A backup is the journal of a new directory; what came after it is not known, and it says as of when it is."""
+    copy, restored = tmp_path / "copy.db", tmp_path / "restored"
+    run("backup", directory, copy)
+    store.commit(numbered(LAST + 1))
+    code, out, err = run("restore", copy, restored)
+    records = len(states(LAST)[LAST])
+    assert (code, out, err) == (0, f"{restored}: {records} records, as of 1970-01-01T00:00:{LAST:02}Z (transaction {LAST})\n", "")
+    assert {path.name for path in restored.iterdir()} == {"journal.db", "lock"}
+    assert (restored / "journal.db").stat().st_mode & 0o777 == 0o600
+    again = opened(restored)
+    assert (again.number, records_of(restored), turns_of(restored)) == (LAST, states(LAST)[LAST], turns_of(copy))
+    assert again.loss == f"no witness, so this is a backup: what came after transaction {LAST} is not known"
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "witness"])
+def test_restore_overwrites_nothing(store: Store, directory: Path, tmp_path: Path, name: str) -> None:
+    """A directory with any part of a journal is refused, and stays as it is; so is one that a daemon holds."""
+    copy, other = tmp_path / "copy.db", tmp_path / "other"
+    run("backup", directory, copy)
+    other.mkdir()
+    (other / name).write_text("mine")
+    code, out, err = run("restore", copy, other)
+    assert (code, out) == (1, "")
+    assert err == f"Error: {other / name}: found a journal, expected a new or an empty directory; move the journal away\n"
+    assert (other / name).read_text() == "mine"
+    code, _, err = run("restore", copy, directory)
+    assert (code, "found it in use by process" in err) == (1, True)
+
+
+def test_a_damaged_backup_is_not_restored(store: Store, directory: Path, tmp_path: Path) -> None:
+    """Nothing of it is."""
+    copy, restored = tmp_path / "copy.db", tmp_path / "restored"
+    run("backup", directory, copy)
+    content = bytearray(copy.read_bytes())
+    content[len(content) // 2] ^= 1
+    copy.write_bytes(content)
+    code, out, err = run("restore", copy, restored)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"Error: {copy}: found damage: ")
+    assert not restored.exists()
 
 
 def test_backup_overwrites_nothing(store: Store, directory: Path, tmp_path: Path) -> None:

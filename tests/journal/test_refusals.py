@@ -166,7 +166,7 @@ def test_damage_says_what_to_do(directory: Path) -> None:
     assert text.startswith(f"{path}: found damage: ")
     assert text.endswith(
         f"; 'ykactor journal verify {path}' lists all of it; "
-        "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
+        "restore a backup into an empty directory with 'ykactor journal restore', or begin with an empty one"
     )
 
 

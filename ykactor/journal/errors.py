@@ -37,7 +37,7 @@ def damaged(path: Path, what: str) -> JournalError:
     """The error for a file whose content is not what was written."""
     return JournalError(
         f"{path}: found damage: {one_line(what)}; 'ykactor journal verify {path}' lists all of it; "
-        "put a copy of 'ykactor journal backup' into an empty directory, or begin with an empty one"
+        "restore a backup into an empty directory with 'ykactor journal restore', or begin with an empty one"
     )
 
 

@@ -1,6 +1,6 @@
-"""What an operator does with a journal: look at it, check it, export it, make it smaller, copy it.
+"""What an operator does with a journal: look at it, check it, export it, make it smaller, copy it, and restore a copy.
 
-Only ``compact`` needs the daemon to be stopped.
+Only ``compact`` and ``restore`` need the daemon to be stopped.
 """
 
 import os
@@ -149,22 +149,49 @@ def compact(directory: Path) -> tuple[int, int]:
 
 
 def backup(directory: Path, target: Path) -> None:
-    """Copies the journal, as it is at one moment, to a new file. The daemon may go on meanwhile.
-
-    Whoever starts a daemon with the copy, as ``journal.db`` in an empty directory, gets a new instance.
+    """Copies the journal, as it is at one moment, to a new file, for ``restore``. The daemon may go on meanwhile.
 
     Raises:  JournalError, OSError if the file exists or cannot be created.
     """
     with Reader.open(directory) as reader:
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-        try:
-            with explained(reader.path), closing(schema.connect(target, "rw")) as copy:
-                _copy(reader.connection, copy, target)
-        except BaseException:
-            target.unlink()
-            raise
-    sync(target)
+        _copy_to(target, reader)
     sync(target.parent)
+
+
+def restore(source: Path, directory: Path) -> Info:
+    """Makes a backup the journal of a new state directory, or of an empty one, and returns what it holds.
+
+    A daemon that starts there has all that the backup has, and begins another term.
+
+    Raises:  JournalError if the backup is damaged, or there is a journal, or a daemon, in the directory; OSError.
+    """
+    path = directory / schema.NAME
+    with Reader.open(source) as reader:
+        problem = next(verify(source), "")
+        if problem:
+            raise JournalError(f"{source}: found damage: {problem}; 'ykactor journal verify {source}' lists all of it")
+        with locked(directory):
+            for file in (path, path.with_name(f"{path.name}-wal"), Seen.of(directory).path):
+                if file.exists():
+                    raise JournalError(f"{file}: found a journal, expected a new or an empty directory; move the journal away")
+            new = path.with_name(f"{path.name}.new")
+            new.unlink(missing_ok=True)
+            _copy_to(new, reader)
+            new.rename(path)
+            sync(directory)
+        return info(source)
+
+
+def _copy_to(target: Path, reader: Reader) -> None:
+    """Copies a journal to a new file, which is on the disk when the call returns, or is not there after an error."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with explained(reader.path), closing(schema.connect(target, "rw")) as copy:
+            _copy(reader.connection, copy, target)
+        sync(target)
+    except BaseException:
+        target.unlink()
+        raise
 
 
 def _copy(source: sqlite3.Connection, copy: sqlite3.Connection, target: Path) -> None:

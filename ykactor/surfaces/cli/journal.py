@@ -1,4 +1,4 @@
-"""``ykactor journal``: looks at the journal of a daemon, checks, exports, compacts and copies it."""
+"""``ykactor journal``: looks at the journal of a daemon, checks, exports, compacts and copies it, and restores a copy."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ _source = click.argument("source", metavar="DIR|BACKUP", type=click.Path(exists=
 
 @click.group(cls=_JournalGroup)
 def command() -> None:
-    """Look at the journal in a state directory, check, export, compact or copy it."""
+    """Look at the journal in a state directory, check, export, compact or copy it, or restore a copy."""
 
 
 @command.command()
@@ -56,7 +56,7 @@ def verify(source: Path) -> None:
         is_ok = False
     if not is_ok:
         raise click.ClickException(
-            f"{source}: found damage; put a copy of ykactor journal backup into an empty directory as journal.db, "
+            f"{source}: found damage; restore a backup into an empty directory with ykactor journal restore, "
             "or begin with an empty directory"
         )
     found = maintenance.info(source)
@@ -93,10 +93,23 @@ def compact(directory: Path) -> None:
 def backup(directory: Path, file: Path) -> None:
     """Copy the journal in DIR, as it is now, to the new FILE. The daemon may run meanwhile.
 
-    To go back to the copy, stop the daemon, and start one with a directory that has only the copy in it, as journal.db.
+    To go back to the copy, use ykactor journal restore.
     """
     maintenance.backup(directory, file)
     say(f"{file}: {file.stat().st_size} bytes")
+
+
+@command.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+def restore(file: Path, directory: Path) -> None:
+    """Make FILE, a copy of ykactor journal backup, the journal of DIR, which is new or empty, and print as of when it is.
+
+    A daemon that is started with --state-dir DIR has everything as it was then. What came after is not known to it: a resource
+    manager that was told more registers anew, and followers that have seen more begin with a snapshot.
+    """
+    found = maintenance.restore(file, directory)
+    say(f"{directory}: {found.records} records, as of {_time(found.last_ns)} (transaction {found.last})")
 
 
 def _text(found: maintenance.Info) -> str:

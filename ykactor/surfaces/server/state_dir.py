@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from ykactor.actors.renewal import History
 from ykactor.actors.writer_thread import AsyncStore, BlockingStore, WriterThread
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.times import S_NS
 from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
@@ -171,5 +173,6 @@ def _log_recovered(directory: Path, recovered: Recovered | None, seconds: float)
     registries = [restored.core.registry for restored in recovered.partitions.values()]
     applications = sum(len(registry.applications) for registry in registries)
     nodes = sum(len(registry.nodes) for registry in registries)
-    found = {"seq": recovered.last_event, "nodes": nodes, "apps": applications, "seconds": round(seconds, 3)}
+    as_of = f"{datetime.fromtimestamp(recovered.at_ns // S_NS, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    found = {"seq": recovered.last_event, "as_of": as_of, "nodes": nodes, "apps": applications, "seconds": round(seconds, 3)}
     log_event(log, logging.INFO, "state_recovered", directory=directory, **found)
