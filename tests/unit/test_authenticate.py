@@ -10,7 +10,7 @@ from signing import NOW_S, jwks_text, public_jwk, signed
 from ykactor.access import moments, tokens
 from ykactor.access.access import Access
 from ykactor.access.authenticate import Authenticated, authenticate
-from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.credentials import Credentials, Login, NotAuthenticatedError
 from ykactor.access.model import UserProof
 from ykactor.access.tokens import Tokens
 from ykactor.core.values.times import NEVER
@@ -189,6 +189,19 @@ def test_a_certificate_that_expires(let: Let) -> None:
 def test_what_has_expired_does_not_disturb(let: Let) -> None:
     """SE-3: a proof that has expired is as one that is not shown, unless it is the bearer."""
     assert let(after_s=60, certificate=("URI:spiffe://ci",), uid=0).identity.name == "ops"
+
+
+def test_a_login_shows_what_it_stands_for_no_longer_than_it_lasts(let: Let) -> None:
+    """SE-98: it ends by itself, with its token if that ends before, and when the page logs out."""
+    soon = Login(bearer=CI, page="http://host", expires_ns=NOW_NS + 9 * 10**9)
+    late = Login(bearer=OPS, page="http://host", expires_ns=NEVER)
+    assert let(bearer=CI, login=soon).expires_ns == soon.expires_ns
+    assert let(bearer=OPS, login=late).expires_ns == SOON_NS
+    with pytest.raises(NotAuthenticatedError, match="the login of ci has ended"):
+        let(after_s=9, bearer=CI, login=soon)
+    soon.is_over = True
+    with pytest.raises(NotAuthenticatedError, match="the login of ci has ended"):
+        let(bearer=CI, login=soon)
 
 
 def test_no_secret_is_shown() -> None:
