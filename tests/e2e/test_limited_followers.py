@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from ykactor.access.model import Identity, Names, Role
 from ykactor.actors import subscription
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.journal import Stalled
-from ykactor.client import connect
+from ykactor.client import connect, follow
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli.story import _collect
 from ykactor.surfaces.cli.urls import Destination
@@ -54,6 +55,31 @@ def limit_sessions(monkeypatch: pytest.MonkeyPatch, identity: Identity = TEAM_A)
         return FeedSession(*given[:-2], Caller(Role.READER, "here", identity), given[-1])
 
     monkeypatch.setattr(websocket, "FeedSession", limited)
+
+
+async def test_all_pending_asks_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot names every pending ask of what its reader sees, in parts, if that is wanted; concurrent ones do not mix."""
+    names = [f"w{number}" for number in range(1200)]
+    async with busy_daemon() as (_, url), connect(url, rm_id="rm-1", resume_from="now") as rm:
+        await rm.request(asks(*names, of="app-1", vcore=3))
+        await rm.request(asks("w-secret", of="secret-1", vcore=3))
+        anybody, seen = Identity(name="anybody", roles=frozenset([Role.READER])), {"t2", *names}
+        for identity, expected in ((anybody, {*seen, "w-secret"}), (TEAM_A, seen)):
+            limit_sessions(monkeypatch, identity)
+            found: dict[bool, list[Any]] = {True: [], False: []}
+
+            async def take(wants: bool, into: dict[bool, list[Any]] = found) -> None:
+                async with follow(url, from_="snapshot", pending_asks=wants) as messages:
+                    into[wants].append((await anext(messages)).partitions[0])
+
+            async with trio.open_nursery() as nursery:
+                for wants in (True, False, True, False):
+                    nursery.start_soon(take, wants)
+            assert all("pendingAsks" not in state for state in found[False])
+            for state in found[True]:
+                taken = state["pendingAsks"].values()
+                assert {key for part in taken for key in part["allocationKeys"]} == expected
+                assert max(len(part["allocationKeys"]) for part in taken) == 500
 
 
 class StalledJournal:
@@ -173,7 +199,7 @@ async def test_failures_are_told_without_the_reason(monkeypatch: pytest.MonkeyPa
     """SE-85: what went wrong may name paths of the machine, or other partitions."""
     async with busy_daemon() as (daemon, url):
 
-        async def fail() -> None:
+        async def fail(**_: bool) -> None:
             raise SnapshotError("no answer from partition secret")
 
         daemon.feed.snapshot = fail

@@ -545,6 +545,21 @@ async def test_snapshot_then_events():
             }
 
 
+async def test_from_is_after_this_number():
+    """EV-46: who asks for the event to come gets it; a number beyond is refused."""
+    async with running_daemon() as daemon, registered(daemon) as rm, client(daemon, "/v1/feed") as follower:
+        await rm.ask({"type": "NodeRequest", "nodes": [NODE]})
+        newest = await follower.subscribe()
+        assert newest > 0
+        assert await follower.subscribe(**{"from": newest}) == newest
+        term = (await follower.ask({"type": "Subscribe"}))["term"]
+        assert (await follower.ask({"type": "Subscribe", "from": newest + 2}))["code"] == "RESYNC_REQUIRED"
+        for fields in ({}, {"term": term}):
+            assert await follower.subscribe(**{"from": newest + 1, **fields}) == newest
+        await rm.ask({"type": "ApplicationRequest", "new": [APP]})
+        assert (await follower.receive())["events"][0]["sequence"] == newest + 1
+
+
 async def test_numbers_of_another_run_are_refused():
     """EV-55: clients of version 0.2 name the term as ``instance``; a number of another run would mean other events."""
     async with running_daemon() as daemon, running_daemon() as other:

@@ -173,6 +173,26 @@ def test_waiting_asks() -> None:
     ]
 
 
+def test_every_pending_ask_is_named_on_request(monkeypatch) -> None:
+    """Those in queues, behind placeholders and with a reservation, in parts of one application each; none that runs."""
+    monkeypatch.setattr(parts, "PART_MAX", 3)
+    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=4), node("n2", vcore=4)])
+    world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=3) for number in range(9)))
+    world.given(app("app-2", "root.b"), *(ask(f"u{number}", "app-2", vcore=4 + number) for number in range(5)))
+    world.wait(3)  # for reservations
+    core, state = world.direct.core, world.direct.scheduler.state
+    assert "pendingAsks" not in world.state()
+    shown = parts.finished(partition_state(core, state, every_ask=True))["pendingAsks"]
+    assert list(shown) == [str(number) for number in range(len(shown))]
+    assert {len(part["allocationKeys"]) for part in shown.values()} <= {1, 2, 3}
+    assert all(len(part["creationTimes"]) == len(part["allocationKeys"]) for part in shown.values())
+    named = [(part["applicationID"], key) for part in shown.values() for key in part["allocationKeys"]]
+    expected = [key for key, _, _ in waiting_asks(state)]
+    assert sorted(key for _, key in named) == sorted(expected)
+    assert len(expected) == 12
+    assert all(key.startswith("t" if name == "app-1" else "u") for name, key in named)
+
+
 def test_a_snapshot_pauses(monkeypatch) -> None:
     """After so many nodes with their tasks, and so many applications with their pending asks; what it shows is the same."""
     world = make_world(tree(queue("a")), [node(f"n{number}", vcore=4) for number in range(10)])

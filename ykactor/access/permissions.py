@@ -311,7 +311,10 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.ScheduleRequest: {Role.RM: _asked(si.ScheduleRequest, "id steps")},
     si.Subscribe: {
         Role.READER: _asked(
-            si.Subscribe, "from_ term instance applications kinds", partitions=Each(_sees_partition), queues=Each(_sees_queue)
+            si.Subscribe,
+            "from_ term instance pending_asks applications kinds",
+            partitions=Each(_sees_partition),
+            queues=Each(_sees_queue),
         ),
     },
     si.ReadConfiguration: {Role.READER: Gate(_limit_of_sight)},

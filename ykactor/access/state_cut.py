@@ -5,7 +5,7 @@ The sections of ``core.inspection.snapshot``, each made of the fields that are l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from msgspec import convert, structs, to_builtins
@@ -89,7 +89,22 @@ def cut(state: _Entry, shows_queue: ShowsQueue) -> Pausing[_Entry]:
             limits.append(_only(limit, LIMIT_FIELDS))
         if pace.is_due():
             yield ()
-    return {"name": state["name"], "queues": queues, "applications": applications, "limits": limits}
+    shown: _Entry = {"name": state["name"], "queues": queues, "applications": applications, "limits": limits}
+    if "pendingAsks" in state:
+        shown["pendingAsks"] = yield from _of_asks(state["pendingAsks"], applications)
+    return shown
+
+
+def _of_asks(parts: _Entry, applications: Container[str]) -> Pausing[_Entry]:
+    """The parts of these applications, numbered anew: the numbers would tell how many others there are."""
+    found: _Entry = {}
+    pace = Pace()
+    for part in parts.values():
+        if part["applicationID"] in applications:
+            found[str(len(found))] = part
+        if pace.is_due():
+            yield ()
+    return found
 
 
 def _of_queue(queue: _Entry, parent: _Entry | None) -> _Entry:

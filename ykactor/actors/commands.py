@@ -94,9 +94,10 @@ class RunCycles(Struct, frozen=True):
 
 
 class TakeSnapshot(Struct, frozen=True):
-    """Put a ``PartitionSnapshot`` into the feed's inbox, behind everything published so far."""
+    """Put a ``PartitionSnapshot`` into the feed's inbox, behind everything published so far; with ``every_ask`` of all asks."""
 
     snapshot_id: int
+    every_ask: bool = False
 
 
 class Read(Struct, frozen=True):

@@ -51,6 +51,7 @@ class FeedSnapshot(Struct, frozen=True):
         round_number: counts the snapshots taken.
         cycles: how long those of each partition take.
         is_shared: whether other callers get the same states; if not, the caller may take them apart.
+        has_every_ask: whether the states name all pending asks.
     """
 
     sequence: int
@@ -58,6 +59,7 @@ class FeedSnapshot(Struct, frozen=True):
     round_number: int
     cycles: dict[str, dict[str, float]] = {}
     is_shared: bool = False
+    has_every_ask: bool = False
     seen: SeenStates = field(default_factory=SeenStates)
 
     async def seen_by(self, view: View) -> list[dict[str, Any]]:
@@ -78,8 +80,9 @@ class SnapshotError(Exception):
 class _Round:
     """A snapshot in progress: the replies of partitions, and what they published after their replies."""
 
-    def __init__(self, number: int, partitions: list[PartitionName]) -> None:
+    def __init__(self, number: int, partitions: list[PartitionName], every_ask: bool) -> None:
         self.number = number
+        self.every_ask = every_ask
         self.partitions = partitions
         self.states: dict[PartitionName, dict[str, Any]] = {}
         self.cycles: dict[str, dict[str, float]] = {}
@@ -256,17 +259,18 @@ class FeedActor:
 
     # ---- snapshots
 
-    async def snapshot(self) -> FeedSnapshot:
+    async def snapshot(self, *, every_ask: bool = False) -> FeedSnapshot:
         """The state of all partitions at one sequence number, not older than this call.
 
         A partition's reply follows everything that it has published. What it publishes after its reply is held back until all
-        partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot.
+        partitions have replied, so that one sequence number is exact for all. Concurrent callers share one snapshot. With
+        ``every_ask`` it names all pending asks; otherwise it may do so for another caller.
 
         Raises:
             SnapshotError: a partition does not run, or did not reply within ``SNAPSHOT_S`` and ``HELD_FACTS_MAX``; or the state
                 was not durable ``SNAPSHOT_S`` later.
         """
-        snapshot = await self._shared_snapshot()
+        snapshot = await self._shared_snapshot(every_ask)
         if self.journal is not None:
             with trio.move_on_after(SNAPSHOT_S) as deadline:
                 await self.journal.flushed()
@@ -275,12 +279,12 @@ class FeedActor:
                 raise SnapshotError(f"the state after event {snapshot.sequence} was not durable within {SNAPSHOT_S:g} s{why}")
         return snapshot
 
-    async def _shared_snapshot(self) -> FeedSnapshot:
+    async def _shared_snapshot(self, every_ask: bool) -> FeedSnapshot:
         rounds_before = self._rounds
         async with self._snapshot_turn:
             latest = self._latest
-            if latest is None or latest.round_number <= rounds_before:
-                latest = await self._take_snapshot()
+            if latest is None or latest.round_number <= rounds_before or (every_ask and not latest.has_every_ask):
+                latest = await self._take_snapshot(every_ask)
             # Kept only for callers that share it: a snapshot can be large.
             if self._snapshot_turn.statistics().tasks_waiting:
                 latest = self._latest = structs.replace(latest, is_shared=True)
@@ -288,24 +292,24 @@ class FeedActor:
                 self._latest = None
             return latest
 
-    async def _take_snapshot(self) -> FeedSnapshot:
+    async def _take_snapshot(self, every_ask: bool) -> FeedSnapshot:
         while True:
             inboxes = dict(self._partitions)
-            round_ = await self._ask(inboxes)
+            round_ = await self._ask(inboxes, every_ask)
             if round_.result is not None:
                 return round_.result
             if inboxes == self._partitions:  # else a partition was removed before its turn: try again
                 silent = [name for name in round_.partitions if name not in round_.states]
                 raise SnapshotError(f"no answer from partition {', '.join(silent)}")
 
-    async def _ask(self, inboxes: Mapping[PartitionName, Mailbox[PartitionCommand]]) -> _Round:
+    async def _ask(self, inboxes: Mapping[PartitionName, Mailbox[PartitionCommand]], every_ask: bool) -> _Round:
         self._rounds += 1
-        round_ = self._round = _Round(self._rounds, list(inboxes))
+        round_ = self._round = _Round(self._rounds, list(inboxes), every_ask)
         self._complete_round(round_)
         try:
             with trio.move_on_after(SNAPSHOT_S):
                 for inbox in inboxes.values():
-                    await inbox.put(TakeSnapshot(round_.number))
+                    await inbox.put(TakeSnapshot(round_.number, every_ask))
                 await round_.complete.wait()
         except (trio.ClosedResourceError, trio.BrokenResourceError):
             pass  # this partition does not run
@@ -324,7 +328,8 @@ class FeedActor:
     def _complete_round(self, round_: _Round) -> None:
         if len(round_.states) == len(round_.partitions):
             states = [round_.states[name] for name in round_.partitions]
-            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number, round_.cycles)
+            cycles, every_ask = round_.cycles, round_.every_ask
+            round_.result = FeedSnapshot(self.ring.sequence, states, round_.number, cycles, has_every_ask=every_ask)
             round_.complete.set()
             self._end_round(round_)
 

@@ -340,8 +340,8 @@ class PartitionActor:
             case Administer(request, done, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
                 done(self.core.name, (await self._observe(Request(request), parts)).refusal)
-            case TakeSnapshot(snapshot_id):
-                shown = await drive(partition_state(self.core, self.scheduler_core.state), pause)
+            case TakeSnapshot(snapshot_id, every_ask):
+                shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown, self.times.of_cycles()))
             case Read():
                 command.done(await self.read(command))

@@ -210,7 +210,7 @@ class Supervisor:
                 for command in commands:
                     if isinstance(command, TakeSnapshot):
                         with suppress(Exception):  # who asked is told that the partition does not answer
-                            await self._show(actor, command.snapshot_id)
+                            await self._show(actor, command)
                     elif isinstance(command, Read):
                         command.done(await actor.read(command))
                     else:
@@ -221,9 +221,9 @@ class Supervisor:
         except trio.EndOfChannel:
             actor.finished.set()
 
-    async def _show(self, actor: PartitionActor, snapshot_id: int) -> None:
-        shown = await drive(partition_state(actor.core, actor.scheduler_core.state), pause)
-        await self._publish(PartitionSnapshot(actor.core.name, snapshot_id, shown, actor.times.of_cycles()))
+    async def _show(self, actor: PartitionActor, command: TakeSnapshot) -> None:
+        shown = await drive(partition_state(actor.core, actor.scheduler_core.state, every_ask=command.every_ask), pause)
+        await self._publish(PartitionSnapshot(actor.core.name, command.snapshot_id, shown, actor.times.of_cycles()))
 
 
 def _stop(reason: str, is_damaged: bool, seconds: float) -> Stop:

@@ -191,6 +191,7 @@ async def follow(
     *,
     from_: int | str = "now",
     term: str = "",
+    pending_asks: bool = False,
     partitions: Sequence[str] = (),
     queues: Sequence[str] = (),
     applications: Sequence[str] = (),
@@ -213,6 +214,8 @@ async def follow(
         The term of the number ``from_`` (`Follower.term`). A daemon whose history does not have this number of this term, because
         it has no journal, has lost something, or goes on from a copy of its state directory, answers with its present state.
         Empty: not checked.
+    pending_asks : bool
+        Whether each `si.Snapshot` names all pending asks: ``pendingAsks`` of its partitions.
     partitions, queues, applications, kinds : sequence of str
         Which events to receive; empty means all. A queue includes all queues below it, and has to exist or to be below one
         that exists; a kind is a type (``APP``) or a detail (``APP_RUNNING``).
@@ -244,6 +247,7 @@ async def follow(
     subscribe = si.Subscribe(
         from_=from_,
         term=term,
+        pending_asks=pending_asks,
         partitions=list(partitions),
         queues=list(queues),
         applications=list(applications),

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from ykactor.core.accounting.account import told
 from ykactor.core.accounting.past import total
 from ykactor.core.config.model import QueueProperties
+from ykactor.core.inspection.pending_asks import pending_asks
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.pending_causes import PendingCause
@@ -87,8 +88,12 @@ def _queue_state(partition: PartitionCore, queue: QueueNode) -> dict[str, Any]:
     }
 
 
-def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
-    """``final_state`` with limits, headroom, shares, policies, capacities, reservations, owners, and why asks are pending."""
+def partition_state(partition: PartitionCore, state: SchedulerState, *, every_ask: bool = False) -> Pausing[dict[str, Any]]:
+    """``final_state`` with limits, headroom, shares, policies, capacities, reservations, owners, and why asks are pending.
+
+    Args:
+        every_ask: whether ``pendingAsks`` names all that are pending (``pending_asks``).
+    """
     shown, pace = (yield from final_state(partition, state)), Pace()
     headrooms: dict[QueuePath, Resource | None] = {}
     guarantees: dict[QueuePath, Resource | None] = {}
@@ -136,7 +141,8 @@ def partition_state(partition: PartitionCore, state: SchedulerState) -> Pausing[
             yield ()
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
-    return {"name": partition.name, **shown, "limits": limits, "predicates": predicates, "preemption": preemption}
+    asks = {"pendingAsks": (yield from pending_asks(state))} if every_ask else {}
+    return {"name": partition.name, **shown, **asks, "limits": limits, "predicates": predicates, "preemption": preemption}
 
 
 def _application_state(state: SchedulerState, waiting: PendingApplication, causes: PendingCauses) -> dict[str, Any]:

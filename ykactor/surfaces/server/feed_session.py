@@ -232,29 +232,32 @@ class FeedSession:
             case "now":
                 return self._bookmark(self._feed.ring.durable)
             case "snapshot":
-                return await self._snapshot()
+                return await self._snapshot(request.pending_asks)
             case int(number) if reason := self._missing(number, request.term or request.instance):
                 if request.term:
-                    return structs.replace(await self._snapshot(), reason=reason)
+                    return structs.replace(await self._snapshot(request.pending_asks), reason=reason)
                 path = "instance" if request.instance else "from"
                 raise ProtocolError("RESYNC_REQUIRED", f"{reason}: subscribe to a snapshot instead", path)
             case int(number):
-                return self._bookmark(number)
+                return self._bookmark(min(number, self._feed.ring.durable))
         raise ProtocolError("UNKNOWN_NAME", f"found {request.from_!r}, expected now, snapshot or a sequence number", "from")
 
     def _missing(self, number: int, term: str) -> str:
         """Why events cannot follow this number of this term, "" if they can. Without a term any history will do."""
         reason = self._gateway.terms.missing("event", number, term) if term else ""
         newest = self._feed.ring.durable
-        return reason or ("" if 0 <= number <= newest else f"found {number}, expected 0 to {newest}")
+        # The event to come is asked for by who takes ``from`` for the first event that is sent: it is the first one.
+        return reason or ("" if 0 <= number <= newest + 1 else f"found {number}, expected 0 to {newest}")
 
-    async def _snapshot(self) -> si.Snapshot:
+    async def _snapshot(self, every_ask: bool) -> si.Snapshot:
         view = self._view
         try:
-            snapshot = await self._feed.snapshot()
+            snapshot = await self._feed.snapshot(every_ask=every_ask)
         except SnapshotError as error:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states = snapshot.partitions if view is None else await snapshot.seen_by(view)
+        if not every_ask and snapshot.has_every_ask:
+            states = [{section: entries for section, entries in state.items() if section != "pendingAsks"} for state in states]
         partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
         term = str(self._gateway.terms.present)
         shown = si.Snapshot(sequence=snapshot.sequence, term=term, instance=term, partitions=partitions)

@@ -567,10 +567,13 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The events that a client wants to receive.
 
     Attributes:
-        from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it.
+        from_: "now" (default), "snapshot" or a sequence number, which means to start with the event after it: a follower sends
+            the number of the last event that it has. One more than the newest is answered with a ``Bookmark`` at the newest.
         term: the term of this number (``Bookmark.term``). If the history of the daemon does not have this number of this term, a
             ``Snapshot`` with the reason confirms the subscription. Empty: not known, and any history will do.
         instance: the same for clients of version 0.2; such a number is refused with ``RESYNC_REQUIRED``.
+        pending_asks: whether a ``Snapshot`` has ``pendingAsks`` in each partition: by a number in parts, each with
+            ``applicationID``, and the ``allocationKeys`` and ``creationTimes`` of up to 500 of its pending asks.
         partitions, queues, applications, kinds: which events; empty means all. A queue includes all queues below it, and has to
             exist or to be below one that exists. A kind is a type or a detail.
     """
@@ -578,6 +581,7 @@ class Subscribe(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
     from_: Int64 | str = "now"
     term: str = ""
     instance: str = ""
+    pending_asks: bool = False
     partitions: list[str] = []
     queues: list[str] = []
     applications: list[str] = []
