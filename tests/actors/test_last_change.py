@@ -7,7 +7,7 @@ is done at the same time comes in any order.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,19 +16,18 @@ import pytest
 import trio
 import trio.testing
 from faulting import Bug, watch_schedulers
+from inlinestore import InlineStore
 from lastchange import BAD, REFUSED, Model, Step, after_all, after_the_end
 from seeds import seeds
 from world import queue, tree
 
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
-from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import AddApplication, UpdateNode
 from ykactor.core.turn.phases import MakePlan
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
-from ykactor.journal.batch import Batch
 from ykactor.surfaces.cli.serve import kept_state
 from ykactor.surfaces.server import watcher
 from ykactor.surfaces.server.caller import Caller
@@ -67,25 +66,6 @@ def text_of(number: int) -> str:
 
 #: By checksum, the number of the text.
 NUMBERS = {queuefile.load(text_of(number)).checksum: number for number in (*range(TEXTS), REFUSED)}
-
-
-class InlineStore:
-    """The store of a state directory, without a thread: the virtual clock would not wait for one."""
-
-    def __init__(self, store: BlockingStore, delay_s: Callable[[], float]) -> None:
-        self._store = store
-        self._delay_s = delay_s
-
-    async def commit(self, batch: Batch) -> None:
-        await trio.sleep(self._delay_s())
-        self._store.commit(batch)
-
-    async def tidy(self) -> bool:
-        return False
-
-    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        await trio.sleep(self._delay_s())
-        return self._store.rows(prefix)
 
 
 class Life:

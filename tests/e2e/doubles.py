@@ -148,6 +148,9 @@ class FakeDaemon:
     def now_ns(self) -> int:
         return 0
 
+    def ahead_ns(self) -> int:
+        return 0
+
     def queue_paths(self, partition: str) -> list[str]:
         return ["root", "root.a", "root.p", "root.p.b"]
 

@@ -5,6 +5,7 @@ decades. With trio's ``MockClock`` the same class runs on virtual time.
 """
 
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -38,25 +39,43 @@ class Clock:
 
     Args:
         start_ns: Unix time now.
+        system_ns: the present time of the system, which may be corrected meanwhile; None: it is as the clock says.
     """
 
-    def __init__(self, start_ns: int) -> None:
+    def __init__(self, start_ns: int, system_ns: Callable[[], int] | None = None) -> None:
         self._start_us = start_ns // US_NS
         self._origin_s = trio.current_time()
+        self._system_ns = system_ns
 
     @classmethod
-    def of_the_system(cls, after_ns: int = 0) -> "Clock":
+    def of_the_system(cls, after_ns: int = 0, ahead_ns: int = 0) -> "Clock":
         """A clock that starts at the system's time and ignores later corrections of the system's time.
 
         Args:
             after_ns: it starts later than this, whatever the system's time is.
+            ahead_ns: how far it was ahead of the system's time, if it is not later than ``after_ns`` by itself: time has gone
+                on meanwhile.
         """
-        return cls(max(system_ns(), after_ns + US_NS))
+        now_ns = system_ns()
+        start_ns = now_ns if now_ns > after_ns else max(now_ns + ahead_ns, after_ns + US_NS)
+        return cls(start_ns, system_ns)
 
     def now_ns(self) -> int:
         """The current Unix time."""
         return (self._start_us + round((trio.current_time() - self._origin_s) * 1e6)) * US_NS
 
+    def corrected_ns(self) -> int:
+        """The current Unix time by the corrected clock of the system: for what others compare with theirs, and nothing else."""
+        return self.now_ns() if self._system_ns is None else self._system_ns()
+
+    def ahead_ns(self) -> int:
+        """How far this clock is ahead of the corrected one; negative if it is behind."""
+        return self.now_ns() - self.corrected_ns()
+
     def to_trio(self, at_ns: int) -> float:
         """The moment on trio's clock, for ``trio.move_on_at``."""
         return self._origin_s + (at_ns / US_NS - self._start_us) / 1e6
+
+    def corrected_to_trio(self, at_ns: int) -> float:
+        """The same for a time by the corrected clock, unless it is corrected meanwhile."""
+        return self.to_trio(at_ns + self.ahead_ns())

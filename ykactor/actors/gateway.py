@@ -75,6 +75,9 @@ class Gateway(Protocol):
     def now_ns(self) -> int:
         """The current Unix time of the daemon's clock."""
 
+    def ahead_ns(self) -> int:
+        """How far this clock is ahead of the corrected clock of the machine."""
+
     def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a queue configuration, which can take minutes; it can be applied within the block.
 

@@ -16,7 +16,10 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.times import S_NS
 
+#: A clock that is ahead by less is taken for right.
+AHEAD_NS = 60 * S_NS
 #: How long the checks are shown.
 FRESH_S = 30.0
 #: A partition that has not answered then has failed a check.
@@ -28,6 +31,8 @@ _COMPARISON_ITEMS = 5
 
 _SERVES = "Scheduling errors"
 _OWN = "Invariants"
+#: A clock that was right all the time is not mentioned.
+_AHEAD = "times are ahead of the clock of this machine by {}, because it was ahead at an earlier start"
 #: Subjects of the invariants under the names that Apache YuniKorn gives to such a check; the others have one of their own.
 _NAMES = {
     "amounts of nodes": ("Consistency of data", "on each node capacity = allocated + occupied + available"),
@@ -52,12 +57,17 @@ class HealthChecks:
     Args:
         partitions: the inboxes of the running ones.
         problems: what keeps the daemon from serving, a sentence each.
+        ahead_ns: how far the times of the daemon are ahead of the machine's clock.
     """
 
     def __init__(
-        self, partitions: Mapping[PartitionName, Mailbox[PartitionCommand]], problems: Callable[[], Sequence[str]]
+        self,
+        partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
+        problems: Callable[[], Sequence[str]],
+        ahead_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.problems = problems
+        self._ahead_ns = ahead_ns
         self._partitions = partitions
         self._turn = trio.Lock()
         self._last: list[Check] = []
@@ -70,7 +80,9 @@ class HealthChecks:
                 self._last = await self._checked()
                 self._fresh_until_s = trio.current_time() + FRESH_S
         serves = Check(_SERVES, "every partition runs, and the journal can be written", "; ".join(self.problems()))
-        return [serves, *self._last]
+        ahead_ns = self._ahead_ns()
+        clock = [] if ahead_ns < AHEAD_NS else [Check("Clock", _AHEAD.format(_days(ahead_ns)), "")]
+        return [serves, *self._last, *clock]
 
     async def _checked(self) -> list[Check]:
         found: list[Check] = []
@@ -87,6 +99,11 @@ async def _checks_of(partition: PartitionName, inbox: Mailbox[PartitionCommand])
             return []  # it was removed, or has failed, which is a problem
         return [_check(partition, subject, "; ".join(broken)) for subject, broken in found.items()]
     return [Check(_SERVES, f"{partition}: it answers", f"no answer within {ANSWER_S:g} s")]
+
+
+def _days(ns: int) -> str:
+    hours, minutes = divmod(ns // (60 * S_NS), 60)
+    return f"{hours // 24} d {hours % 24} h {minutes} min"
 
 
 def _check(partition: PartitionName, subject: str, problem: str) -> Check:

@@ -83,9 +83,13 @@ class ForeignTask(Struct, frozen=True, gc=False):
 AskID = tuple[ApplicationID, AllocationKey]
 
 
+#: The Unix time in seconds at which an ask was created.
+CREATED_TAG = "creationTime"
+
+
 def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
     """The creation time of an ask or a foreign allocation: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""
-    seconds = parse_uint64(spec.tags.get("creationTime", "")) if spec.tags else None
+    seconds = parse_uint64(spec.tags.get(CREATED_TAG, "")) if spec.tags else None
     return arrival_ns if seconds is None else seconds * S_NS
 
 

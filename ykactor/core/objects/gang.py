@@ -15,7 +15,8 @@ from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import Resource, add_to, pruned, subtract_from
 from ykactor.core.values.times import MS_NS, S_NS
 
-_CREATED_TAG = "yunikorn.apache.org/creationTime"
+#: The Unix time in seconds at which an application was created.
+APPLICATION_CREATED_TAG = "yunikorn.apache.org/creationTime"
 _INT64_MAX = 2**63 - 1
 
 ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
@@ -138,7 +139,7 @@ def timeout_ns(milliseconds: int) -> int | None:
 
 def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> int:
     """When a gang times out whose first placeholder is allocated now; counted from the application's creation (AP-61)."""
-    created_s = parse_uint64(tags.get(_CREATED_TAG, ""))
+    created_s = parse_uint64(tags.get(APPLICATION_CREATED_TAG, ""))
     if created_s is None:
         return now_ns + gang.timeout_ns
     return max(now_ns + MS_NS, created_s * S_NS + gang.timeout_ns)

@@ -16,7 +16,8 @@ import click
 import msgspec
 import trio
 
-from ykactor.actors.clock import Clock, system_ns
+from ykactor.actors.clock import Clock
+from ykactor.actors.health import AHEAD_NS
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.values.times import DAY_NS, S_NS
 from ykactor.journal.errors import JournalError
@@ -38,6 +39,7 @@ from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open
 from ykactor.surfaces.server.files import write_private
 from ykactor.surfaces.server.log_writer import LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
+from ykactor.surfaces.server.recovery import Recovered
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
 from ykactor.surfaces.server.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
@@ -49,9 +51,6 @@ if TYPE_CHECKING:
     from ykactor.surfaces.server.tls_watcher import TlsWatcher
 
 log = get_logger(__name__)
-
-#: If the clock was set back by more, the log says so.
-AHEAD_S = 60
 
 #: The descriptor of standard error, and how long the end waits for the log to be written there.
 STANDARD_ERROR = 2
@@ -279,13 +278,16 @@ async def _serve(
         raise KeyboardInterrupt
 
 
-def _clock_after(at_ns: int) -> Clock:
-    """A clock that goes on after a Unix time (DU-6)."""
-    ahead_s = (at_ns - system_ns()) / S_NS
-    if ahead_s > AHEAD_S:
-        reason = f"the journal is {ahead_s:.0f} s ahead of this machine's clock; the daemon's clock goes on from there"
+def clock_after(recovered: Recovered | None) -> Clock:
+    """A clock that goes on after what the journal has (DU-6)."""
+    if recovered is None:
+        return Clock.of_the_system()
+    clock = Clock.of_the_system(recovered.at_ns, recovered.ahead_ns)
+    if clock.ahead_ns() > AHEAD_NS:
+        ahead_s = clock.ahead_ns() // S_NS
+        reason = f"the journal is {ahead_s} s ahead of this machine's clock; the daemon's clock goes on from there"
         log_event(log, logging.WARNING, "clock_set_back", reason=reason)
-    return Clock.of_the_system(after_ns=at_ns)
+    return clock
 
 
 def make_daemon(
@@ -299,7 +301,7 @@ def make_daemon(
     if state is None:
         clock = Clock.of_the_system()
         return Daemon(config, settings, clock, access=_follow(access, clock), tls=_follow_tls(tls, clock))
-    clock = _clock_after(state.recovered.at_ns if state.recovered is not None else 0)
+    clock = clock_after(state.recovered)
     return Daemon(
         config,
         settings,

@@ -36,7 +36,7 @@ class AccessControl:
 
     Attributes:
         access: what the file says.
-        clock: by which proofs expire.
+        clock: by whose corrected time proofs expire.
         logins: of web pages.
     """
 
@@ -60,7 +60,7 @@ class AccessControl:
             NotAuthenticatedError: it is nobody. The identity may still lack the role.
         """
         credentials = self.logins.resolved(credentials)
-        proved = authenticate(self.access, credentials, self.clock.now_ns())
+        proved = authenticate(self.access, credentials, self.clock.corrected_ns())
         caller = AdmittedCaller(
             role, origin, proved.identity, proved.expires_ns, control=self, credentials=credentials, access=self.access
         )
@@ -90,7 +90,7 @@ class AccessControl:
                 caller.review()
                 await trio.lowlevel.checkpoint()  # to verify thousands of signatures takes long
             self._next_ns = min((caller.expires_ns for caller in self._callers if not caller.revoked), default=NEVER)
-            with trio.move_on_at(math.inf if self._next_ns == NEVER else self.clock.to_trio(self._next_ns)):
+            with trio.move_on_at(math.inf if self._next_ns == NEVER else self.clock.corrected_to_trio(self._next_ns)):
                 await self._due.wait()
 
 
@@ -113,7 +113,7 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
 
     def review(self) -> None:
         """Take over what the access file says now; revoked if what it has shown, or a right of it, is gone."""
-        now_ns = self.control.clock.now_ns()
+        now_ns = self.control.clock.corrected_ns()
         is_current = self.access is self.control.access and now_ns < self.expires_ns and not self._has_logged_out()
         if self.revoked or is_current:
             return
@@ -132,7 +132,7 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
         if self.credentials.bearer is None or self.credentials.login is not None:
             return None
         log_event(log, logging.INFO, "page_logged_in", identity=self.identity.name, peer=self.origin, page=page)
-        now_ns = self.control.clock.now_ns()
+        now_ns = self.control.clock.corrected_ns()
         if self.credentials.page is not None:
             self.control.logins.close(self.credentials.page.cookies)
         return self.control.logins.open(self.credentials.bearer, page, self.holder, now_ns, self.expires_ns)

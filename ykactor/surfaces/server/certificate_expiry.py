@@ -43,10 +43,10 @@ class CertificateExpiry:
         """Warn until cancelled."""
         while True:
             self._replaced = trio.Event()
-            expires_ns, now_ns = moments.unix_ns(self._files.expires), self._clock.now_ns()
+            expires_ns, now_ns = moments.unix_ns(self._files.expires), self._clock.corrected_ns()
             dues = [expires_ns - days * DAY_NS for days in DAYS]
             await self._warn(max((due for due in dues if due <= now_ns), default=0), expires_ns, now_ns)
-            next_s = min((self._clock.to_trio(due) for due in dues if due > now_ns), default=math.inf)
+            next_s = min((self._clock.corrected_to_trio(due) for due in dues if due > now_ns), default=math.inf)
             with trio.move_on_at(next_s):
                 await self._replaced.wait()
 

@@ -131,7 +131,7 @@ class Daemon:
             self._make_partition, self._rows.forget_partition, lambda name: self.feed.published(name), self.outboxes.welcome
         )
         self.partitions = self._partitions.inboxes
-        self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal))
+        self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns)
         self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
         self._journal = journal
@@ -160,6 +160,10 @@ class Daemon:
     def now_ns(self) -> int:
         """Unix time."""
         return self._clock.now_ns()
+
+    def ahead_ns(self) -> int:
+        """How far its clock is ahead of that of the machine (``Gateway.ahead_ns``)."""
+        return self._clock.ahead_ns()
 
     def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
         log_changes(partition, facts)
@@ -303,6 +307,7 @@ class Daemon:
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
         recovered = self._recovered
+        self._rows.note_clock(self._clock.ahead_ns())
         if recovered is None:
             self._reloading.begin()
             await self._partitions.start(nursery, self.config, self._supervisor)

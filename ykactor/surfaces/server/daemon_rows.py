@@ -26,7 +26,7 @@ from ykactor.wire.si.codec import Encoding
 #: Keys begin with the name of the partition; there is none with an empty name.
 CONFIG, CHANGE, REGISTRATION = b'["","config"]', b'["","file"]', b'["","registration"]'
 SWITCH, SWITCH_CHANGE = b'["","switch"]', b'["","switch change"]'
-EPOCHS = b'["","epochs"]'
+EPOCHS, CLOCK = b'["","epochs"]', b'["","clock"]'
 #: How the keys of acts begin.
 _ACT = b'["","act",'
 
@@ -42,6 +42,12 @@ class ChangeRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
     checksum: str = ""
     rm_id: str = ""
+
+
+class ClockRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far the times of the daemon were ahead of the clock of the machine at its start; negative if they were behind."""
+
+    ahead_ns: int
 
 
 class RegistrationRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,6 +147,12 @@ class DaemonRows:
         """The highest epochs of resource managers; they stay when a registration ends."""
         rows = [EpochRow(rm_id, number, served.listed()) for (rm_id, served), number in epochs.highest.items()]
         self._note(EPOCHS, EpochRows(rows))
+
+    # ---- the clock
+
+    def note_clock(self, ahead_ns: int) -> None:
+        """The daemon has started so far ahead of the clock of the machine."""
+        self._note(CLOCK, ClockRow(ahead_ns))
 
     # ---- the audit
 

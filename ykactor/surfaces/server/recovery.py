@@ -33,11 +33,13 @@ from ykactor.journal.rows import LogRow
 from ykactor.surfaces.history import events_of
 from ykactor.surfaces.server.daemon_rows import (
     CHANGE,
+    CLOCK,
     CONFIG,
     REGISTRATION,
     SWITCH,
     SWITCH_CHANGE,
     ChangeRow,
+    ClockRow,
     RegistrationRow,
     begun_acts,
     check,
@@ -82,6 +84,7 @@ class Recovered(Struct):
         messages: the newest messages to the resource manager; the last one has the number ``last_message``.
         events: the newest events; the last one has the number ``last_event``.
         at_ns: the Unix time of the last transaction.
+        ahead_ns: how far its daemon was ahead of the clock of the machine when it started.
     """
 
     config: SchedulerConfig
@@ -97,6 +100,7 @@ class Recovered(Struct):
     events: list[EventRecordLike]
     last_event: int
     at_ns: int
+    ahead_ns: int
 
 
 def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
@@ -130,6 +134,7 @@ def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserv
         events=_events(reader, on_progress),
         last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
         at_ns=0 if newest is None else newest.at_ns,
+        ahead_ns=msgspec.json.decode(own[CLOCK], type=ClockRow).ahead_ns if CLOCK in own else 0,
     )
 
 

@@ -17,6 +17,7 @@ from ykactor.actors.commands import Administer, Intake, PartitionCommand, Public
 from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
+from ykactor.actors.health import AHEAD_NS
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.receipts import Accepted
@@ -24,7 +25,8 @@ from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Administration, Reset, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing, emptied
-from ykactor.surfaces.server import claims, tags
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.server import claims, creation_times, tags
 from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
@@ -187,7 +189,8 @@ class RequestHandler:
     async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
         work = requests.addressed(work, self._gateway.partitions)
         for name in work:
-            work[name] = await self._permitted(name, await self._with_groups(name, work[name]))
+            timed = await self._by_own_clock(work[name])
+            work[name] = await self._permitted(name, await self._with_groups(name, timed))
         self._caller.confirm()  # to look up groups may take long
         pending = self._begin(request_id, work, work, accepted)
         with _giving(pending, left := list(work)):
@@ -204,6 +207,10 @@ class RequestHandler:
         if reason:
             self._audit.refused(self._caller, Act.SEND, name, reason)
         return permitted
+
+    async def _by_own_clock(self, submissions: list[Submission]) -> list[Submission]:
+        ahead_ns = self._gateway.ahead_ns()
+        return submissions if ahead_ns < AHEAD_NS else await drive(creation_times.moved(submissions, ahead_ns // S_NS), pause)
 
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions

@@ -72,5 +72,5 @@ class TlsWatcher(FileWatcher):
     def _log_applied(self) -> None:
         files = self._files
         log_event(log, logging.INFO, "tls_applied", path=files.cert, expires=moments.shown(files.expires))
-        for warning in files.warnings(moments.at(self._clock.now_ns())):
+        for warning in files.warnings(moments.at(self._clock.corrected_ns())):
             log_event(log, logging.WARNING, "tls_warning", reason=warning)
