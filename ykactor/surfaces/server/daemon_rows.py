@@ -89,6 +89,7 @@ _KINDS: dict[str | int, Any] = {
     "registration": RegistrationRow,
     "switch": SchedulerConfig,
     "switch change": ChangeRow,
+    "clock": ClockRow,
     "epochs": _EpochsByName,
     "act": Audited,
     "request": Receipt,
