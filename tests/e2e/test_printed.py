@@ -30,6 +30,8 @@ def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
     if not isinstance(command, click.Group):
         yield path
         return
+    if command.invoke_without_command and path:
+        yield path
     context = click.Context(command)
     for name in command.list_commands(context):
         found = command.get_command(context, name)
@@ -67,6 +69,8 @@ class World:
         queues.write_text(f"partitions: [{{{json.dumps(EVIL)}: 1}}]\n")
         convertible = directory / "convertible.yaml"
         convertible.write_text(CONFIG)
+        kubeconfig = directory / f"config{EVIL}"
+        kubeconfig.write_text(f"current-context: {json.dumps(EVIL)}\n")
         state = directory / "state"
         here: tuple[str | Path, ...] = ("--url", url)
         local: tuple[str | Path, ...] = ("--local-dir", evil)
@@ -113,6 +117,7 @@ class World:
             "journal export": (state,),
             "journal compact": (state,),
             "journal backup": (state, directory / f"backup{EVIL}"),
+            "journal restore": (kubeconfig, directory / "restored"),
             "replay": (state,),
             "audit": ("--state-dir", state),
             "usage": here,
@@ -122,6 +127,8 @@ class World:
             "token revoke": (f"id{EVIL}", "--access", access),
             "samples": (evil,),
             "man": (),
+            "kubernetes": ("--kubeconfig", kubeconfig),
+            "kubernetes check": (f"{EVIL}",),
             "submit": (scenario, *here, "--rm-id", RM),  # the last: it takes the place of the other one
         }
 
@@ -192,7 +199,7 @@ async def printed(world: World, command: str, *options: str) -> str:
 @pytest.mark.usefixtures("logging_restored")
 async def test_all_commands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command, in every format, also those that will be added: each needs an entry in ``World``."""
-    assert {" ".join(path) for path in COMMANDS} == {*world.arguments}
+    assert {" ".join(path) for path in COMMANDS} == {*world.arguments}, "each command needs an entry in World.arguments"
     showing = set()
     for command in world.arguments:
         if command in ("config", "convert configmap", "journal export"):  # for programs they print what is there as it is

@@ -19,6 +19,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.door_options import AddressParam
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.server.doors import TcpAddress
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
@@ -132,10 +133,10 @@ def check(found: tuple[Credentials, str]) -> None:
     except ApiError as error:
         raise click.ClickException(f"{credentials.url}: {error}") from None
     for words in lacking:
-        click.echo(f"missing: {words}")
+        say(f"missing: {words}")
     if lacking:
         raise SystemExit(exit_codes.FAILED)
-    click.echo("no permission is missing")
+    say("no permission is missing")
 
 
 def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
