@@ -350,6 +350,8 @@ async def test_a_job_has_ended_in_the_same_way_wherever_it_is_shown(directory: P
         described, _ = await run_command("app", bad, environment=environment)
         facts = dict(line.split(maxsplit=1) for line in described.splitlines() if len(line.split()) == 2)
         assert (facts["State"], facts["Ran"]) == ("Failed", "0s")
+        story, _ = await run_command("story", cancelled, environment=environment)
+        assert story.splitlines()[-1].startswith(f"now: application {cancelled} is Cancelled in root.default since ")
         _, said = await run_command("cancel", good, expect=1, environment=environment)
         assert "refused" in said
         assert await _apps(daemon.url) == expected

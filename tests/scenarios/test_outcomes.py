@@ -1,7 +1,5 @@
 """A resource manager says how an application has ended (AP-151)."""
 
-import random
-
 import pytest
 from world import World, app, ask, make_world, node, queue, release, remove, terminate, tree
 
@@ -75,48 +73,3 @@ def test_the_delay_of_completing_is_no_run_time() -> None:
     kept = world.state()["applications"]["app-1"]
     assert (kept["state"], kept["finishedTime"] // 10**9) == ("Completed", 37)
     assert durations(kept)["ranSeconds"] == 2
-
-
-def test_an_outcome_may_come_at_any_time() -> None:
-    """In every state of ordinary applications and gangs: the invariants hold after it, and an application ends once."""
-    met = set[str]().union(*map(_random_ends, range(20)))
-    assert met >= {"New", "Accepted", "Starting", "Running", "Completing", "Failing"}
-
-
-def _random_ends(seed: int) -> set[str]:
-    """The states of the live applications that have got an outcome."""
-    rng = random.Random(seed)
-    world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=10)], confirms=rng.random() < 0.5)
-    states = set[str]()
-    for number in range(80):
-        name, group = f"app-{rng.randrange(4)}", {"group": "g", "placeholder": True} if rng.random() < 0.4 else {}
-        match rng.randrange(7):
-            case 0 | 1:
-                world.send(
-                    app(
-                        name,
-                        rng.choice(("root.a", "root.b")),
-                        placeholders={"vcore": 2} if group else None,
-                        timeout_ms=20_000,
-                        style=rng.choice(("Soft", "Hard")),
-                    )
-                )
-            case 2 | 3:
-                world.send(ask(f"{name}.{number}", name, vcore=rng.randrange(1, 8), **group))
-            case 4:
-                world.send(release(None, name))
-            case 5:
-                world.administer(terminate(name))
-            case 6:
-                world.wait(world.now_ns / 10**9 + rng.choice((0, 1, 40)))
-                before = world.state()["applications"].get(name, {})
-                outcome = rng.choice(list(Outcome))
-                world.send(remove(name, outcome, "told"))
-                after = world.state()["applications"].get(name, {})
-                if "allocated" in before:  # it was live
-                    states.add(before["state"])
-                    assert (after["outcome"], after["reason"]) == (outcome, "told")
-                    assert after["state"] in ("Completed", "Failed")
-                else:
-                    assert after == before
-    return states

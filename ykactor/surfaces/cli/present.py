@@ -50,7 +50,8 @@ def _application(key: str, applications: dict[str, Any], queues: dict[str, Any])
             queue = application["queueName"] if application["state"] != "Rejected" else ""
             with_queue = held_queue(queue, queues) if "allocated" in application else ""
             held = _held(application) + (f", held with queue {with_queue}" if with_queue else "")
-            yield f"now: application {name} is {application['state']} in {queue or 'no queue'}{held}{_ended(application)}"
+            state = application.get("outcome", application["state"])
+            yield f"now: application {name} is {state} in {queue or 'no queue'}{held}{_ended(application)}"
         for entry in application.get("replacing", ()):
             if key in (name, entry["allocationKey"], entry["placeholder"]):
                 yield (
