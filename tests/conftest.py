@@ -9,9 +9,13 @@ import pytest
 from hypothesis import settings
 from seeds import IS_NIGHT
 
+from ykactor.surfaces.server.descriptors import raise_limit
+
 settings.load_profile("night" if IS_NIGHT else "day")
 # The files that tests write are such as a daemon accepts (SE-36), whatever those of this user are.
 os.umask(0o022)
+# Daemons in this process share out its descriptors, of which one of their own takes as many.
+raise_limit()
 
 
 def pytest_collection_finish() -> None:

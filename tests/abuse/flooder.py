@@ -35,8 +35,8 @@ def wrong_subscriptions(number: int) -> Iterator[object]:
 
 
 def registrations(number: int) -> Iterator[object]:
-    """Of another resource manager than the one that has the daemon."""
-    return itertools.repeat({"type": "RegisterResourceManagerRequest", "rmID": "rm-2"})
+    """Of another resource manager than the one that has the daemon; it ends the session."""
+    yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-2"}
 
 
 def requests(number: int) -> Iterator[object]:
@@ -89,19 +89,23 @@ KINDS = {
 def flood(kind: str, port: int, number: int, authority: str | None = None) -> None:
     """Send without end."""
     path, messages = KINDS[kind]
-    connection = socket.create_connection(("127.0.0.1", port))
-    if authority is not None:
-        connection = tls_context(authority).wrap_socket(connection, server_hostname="localhost")
-    with connection:
-        connection.sendall(handshake(path))
-        made = (frame(msgspec.json.encode(message)) for message in messages(number))
-        print("begins", flush=True)
-        batch = b""
-        for data in made:
-            batch += data
-            if len(batch) >= _BATCH:
-                _send(connection, batch)
-                batch = b""
+    print("begins", flush=True)
+    while True:  # one connection after the other, of messages that end
+        connection = socket.create_connection(("127.0.0.1", port))
+        if authority is not None:
+            connection = tls_context(authority).wrap_socket(connection, server_hostname="localhost")
+        with connection:
+            connection.sendall(handshake(path))
+            batch = b""
+            for message in messages(number):
+                batch += frame(msgspec.json.encode(message))
+                if len(batch) >= _BATCH:
+                    _send(connection, batch)
+                    batch = b""
+            connection.sendall(batch)
+            with suppress(ConnectionResetError):
+                while connection.recv(2**20):
+                    pass
 
 
 def _send(connection: socket.socket, data: bytes) -> None:

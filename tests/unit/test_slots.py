@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from ykactor.access.limits import Limits
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.surfaces.http.admission import ConnectionSlots
 from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.server.descriptors import RESERVE
 from ykactor.surfaces.server.slots import Slot, Slots
 from ykactor.surfaces.server.websocket import _session_slots
 
@@ -34,6 +36,14 @@ HOLDERS = {
     "a network of IPv6": (FROM("[fe80::1]:1"), FROM("[fe80::2%eth0]:1"), FROM("[fe80:1::]:1")),
     "a user of a Unix socket": (FROM("unix uid 7"), FROM("unix uid 7"), FROM("unix uid 77")),
 }
+
+
+@pytest.fixture(autouse=True)
+def descriptors_max(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many descriptors the process may have, whatever this one may."""
+    found = [65_536]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (found[0], found[0]))
+    return found
 
 
 def greedy(slots: Slots, holder: str) -> int:
@@ -90,6 +100,21 @@ def test_no_history_breaks_the_rule(seed: int) -> None:
         slot.release()
     assert not slots._held
     assert not slots._count
+
+
+@pytest.mark.parametrize("most", [64, 65, 100, 1024, 4096, 10_303, 10_304, 65_536, resource.RLIM_INFINITY])
+def test_few_descriptors_are_shared(descriptors_max: list[int], most: int) -> None:
+    """SE-91: where there are few, each kind has fewer in proportion, but 16; all together leave those of the daemon itself."""
+    descriptors_max[0] = most
+    counts = []
+    for make, wanted in KINDS.values():
+        slots = make()
+        while not slots.refusal(f"identity {slots._count}"):
+            slots.take(f"identity {slots._count}")
+        counts.append(slots._count)
+        assert min(wanted, 16) <= slots._count <= wanted
+        assert slots._count == wanted or most < 10_304
+    assert most == resource.RLIM_INFINITY or sum(counts) <= max(most - RESERVE, 16 * len(KINDS))
 
 
 def test_who_has_shown_nothing_makes_room() -> None:

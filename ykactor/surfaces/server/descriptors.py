@@ -12,8 +12,8 @@ LIMIT_MAX = 65_536
 #: A daemon without any connection has fewer open; with less than these, the reserve and so many for sessions it does not start.
 OWN_MAX = 32
 SESSIONS_MIN = 16
-#: All that the default limits allow.
-_CONNECTIONS_MAX = 10_240
+#: All that the default limits allow, and what there is of each kind in any case.
+_CONNECTIONS_MAX, _EACH_MIN = 10_240, 16
 
 
 class TooFewDescriptorsError(Exception):
@@ -24,7 +24,7 @@ def fitting(count: int) -> int:
     """How many of ``count`` connections of a kind there may be: less where descriptors are few, so that no kind takes all."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     left = _CONNECTIONS_MAX if limit == resource.RLIM_INFINITY else max(0, limit - RESERVE)
-    return count if left >= _CONNECTIONS_MAX else min(count, max(1, count * left // _CONNECTIONS_MAX))
+    return count if left >= _CONNECTIONS_MAX else min(count, max(_EACH_MIN, count * left // _CONNECTIONS_MAX))
 
 
 def is_reserved(descriptor: int) -> bool:
