@@ -215,3 +215,15 @@ def test_more_types_than_are_allowed() -> None:
     limits = IdentityLimits().held("ci")
     run_turn(*restored, 2 * S_NS, Input([ask("t1", "app-1", t1=1), ask("t2", "app-1", gpu=1)], limits), facts.extend)
     assert refused_by(facts) == [("app-1", "t2")]
+
+
+def test_fewer_types_are_allowed_than_there_are() -> None:
+    """A lowered limit takes nothing away; what has gone does not come back, also within one input."""
+    partition = Partition()
+    types = ("gpu", "fpga", "disk")
+    partition.take(S_NS, Input([app("app-1"), *(ask(name, "app-1", **{name: 1}) for name in types)]))
+    limits = HeldLimits("ci", 9, 9, 9, 9, resource_types=1)
+    again = [ask("fpga", "app-1", fpga=2), release("gpu"), ask("again", "app-1", gpu=1), ask("more", "app-1", disk=1)]
+    result, facts = partition.take(2 * S_NS, Input(again, limits))
+    assert refused_by(facts) == [("app-1", "again")]
+    assert result.exceeded == ["limit resourceTypes = 1 of identity ci: found 2, no room for 1 more, such as 'gpu'"]

@@ -10,6 +10,9 @@ from ykactor.core.values.resources import Resource
 COMMON_TYPES = frozenset(("vcore", "memory"))
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class ResourceTypes:
     """Counts the types of tasks, of placeholders to come, of nodes, and of the quotas of dynamic queues.
 
@@ -57,5 +60,6 @@ class ResourceTypes:
 
     def new(self, names: Iterable[str]) -> frozenset[str]:
         """The types among these names that would count in addition."""
-        known = (self.counts, COMMON_TYPES, self.configured)
-        return frozenset(name for name in names if not any(name in some for some in known))
+        counts, configured = self.counts, self.configured
+        found = [name for name in names if name not in counts and name not in COMMON_TYPES and name not in configured]
+        return frozenset(found) if found else _NONE
