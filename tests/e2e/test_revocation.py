@@ -341,9 +341,10 @@ async def test_what_is_not_permitted_is_told(caplog: pytest.LogCaptureFixture) -
     rights = {**IDENTITIES, "rm": "roles: [rm], rmIDs: [rm-1], configure: true", "reader": "roles: [reader], queues: [root.a]"}
     caplog.set_level(logging.WARNING)
     async with controlled(access(rights)) as (daemon, control):
-        async with line_to(daemon, "/v1/rm", SECRETS["rm"]) as rm:
-            for config in "", "text":
+        for config in "", "text":
+            async with line_to(daemon, "/v1/rm", SECRETS["rm"]) as rm:
                 assert (await rm.ask({**REGISTER, "rmID": "rm-2", "config": config}))["code"] == "NOT_PERMITTED"
+        async with line_to(daemon, "/v1/rm", SECRETS["rm"]) as rm:
             assert (await rm.ask({"type": "ScheduleRequest", "id": "1"}))["code"] == "NOT_REGISTERED"
         async with line_to(daemon, "/v1/feed", SECRETS["reader"]) as follower:
             for queue in "root.b", "root.a", "nowhere":

@@ -144,7 +144,8 @@ class ResourceManagerSession:
                 if request is not None:
                     self._audit.not_permitted(self._caller, request, error)
                 await self.peer.send(error_response(error, request.id if request is not None else ""))
-                if isinstance(request, si.RegisterResourceManagerRequest):
+                is_revoked = bool(self._caller.revoked)  # then it is closed for that reason already
+                if isinstance(request, si.RegisterResourceManagerRequest) and not is_revoked:
                     await self.peer.close(CLOSED_REFUSED, "the registration was refused")
                     return None
 
