@@ -44,6 +44,11 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
 
     @property
+    def is_unknown(self) -> bool:
+        """True if the request may have had its effect all the same."""
+        return self.status == 0 or self.status >= 500
+
+    @property
     def may_pass(self) -> bool:
         """True if the same request may succeed later: the server is away, starting, or has too much to do."""
         return self.status in (0, 401, 403, 429) or self.status >= 500

@@ -149,20 +149,22 @@ class Effects:
     # ---- urgent
 
     async def _bind(self, bind: Bind) -> None:
+        """Bind a pod. After an attempt without an answer it may be bound, so it is tried until the server says what holds."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": bind.ref.name, "namespace": bind.ref.namespace, "uid": bind.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
-        ended = BindEnded(bind.key, BindOutcome.DONE, bind.node)
-        for attempt in range(ATTEMPTS_MAX):
+        ended, attempt, may_be_bound = BindEnded(bind.key, BindOutcome.DONE, bind.node), 0, False
+        while True:
             self._pace.take()
             try:
                 await self._api.request("POST", f"{_pod(bind.ref)}/binding", body)
             except ApiError as error:
-                ended = self._bind_failed(bind, error)
-                if ended.outcome is BindOutcome.FAILED and error.may_pass and attempt + 1 < ATTEMPTS_MAX:
+                ended, attempt = self._bind_failed(bind, error), attempt + 1
+                may_be_bound |= error.is_unknown
+                if ended.outcome is BindOutcome.FAILED and (may_be_bound or (error.may_pass and attempt < ATTEMPTS_MAX)):
                     await trio.sleep(max(error.retry_after_s, self._pause_s(attempt)))
                     continue
             break

@@ -209,7 +209,10 @@ def end_bind(book: Book, ended: BindEnded) -> None:
         case BindOutcome.TAKEN if ended.node == record.node:
             record.is_bound = True  # by an earlier attempt
         case BindOutcome.FAILED:
-            book.hand_back(record)
+            if record.told is None:  # its node has gone meanwhile
+                book.unplace(record)
+            else:
+                book.hand_back(record)
             book.complain(record, "FailedScheduling", f"binding failed: {ended.reason}")
         case BindOutcome.GATED | BindOutcome.TAKEN | BindOutcome.GONE:
             record.is_gated = True  # until the watch says what became of it

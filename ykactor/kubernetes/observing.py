@@ -271,5 +271,6 @@ def _lose_node(book: Book, record: NodeRecord) -> None:
         book.out.nodes.append(nodes.removed(name))
     for pod in book.pods_on(name):
         pod.told, pod.termination = None, ""
-        book.unplace(pod)
+        if not (pod.is_binding or pod.is_bound):  # else it is there, or may be, also when the node comes back
+            book.unplace(pod)
         book.touch([pod.key])

@@ -1,0 +1,139 @@
+"""Random histories of pods, nodes, gangs, rivals, faults, restarts and takeovers, with the real core as the daemon."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from seeds import seeds
+from whole import Whole
+
+GROUPS = '[{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]'
+
+
+def plain(whole: Whole) -> None:
+    whole.create(whole.name("p"), cpu=whole.rng.choice(("500m", "1", "2", "3")))
+
+
+def with_port(whole: Whole) -> None:
+    whole.create(whole.name("port"), cpu="500m", ports=[{"hostPort": whole.rng.choice((80, 81))}])
+
+
+def pinned(whole: Whole) -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": [whole.rng.choice(("n1", "n2", "n3"))]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    whole.create(
+        whole.name("ds"), cpu="500m", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    )
+
+
+def gated(whole: Whole) -> None:
+    whole.create(whole.name("gate"), schedulingGates=[{"name": "wait"}])
+
+
+def gang(whole: Whole) -> None:
+    """Three pods that start together."""
+    name = whole.name("gang")
+    style = whole.rng.choice(("Soft", "Hard"))
+    annotations = {
+        "yunikorn.apache.org/app-id": name,
+        "yunikorn.apache.org/task-groups": GROUPS,
+        "yunikorn.apache.org/task-group-name": "g",
+        "yunikorn.apache.org/schedulingPolicyParameters": f"placeholderTimeoutInSeconds=120 gangSchedulingStyle={style}",
+    }
+    for number in range(3):
+        whole.create(f"{name}-{number}", annotations=annotations)
+
+
+def pod_group(whole: Whole) -> None:
+    """Two pods that Kubernetes itself calls a gang, of which one may be missing."""
+    name = whole.name("pg")
+    whole.store.create("podgroups", "team", {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
+    for number in range(whole.rng.choice((1, 2, 2, 3))):
+        whole.create(f"{name}-{number}", schedulingGroup={"podGroupName": name})
+
+
+def rival(whole: Whole) -> None:
+    """Somebody else binds a pod that waits, where there is room."""
+    waiting = [pod for pod in whole.store.all("pods", "team") if not pod["spec"].get("nodeName")]
+    waiting = [pod for pod in waiting if not pod["spec"].get("schedulingGates") and not pod["metadata"].get("deletionTimestamp")]
+    if waiting and not whole.waiting:
+        used = Counter[str]()
+        for pod in whole.pods():
+            used[pod.spec.node_name] += 4000
+        free = [body["metadata"]["name"] for body in whole.store.all("nodes", "") if not used[body["metadata"]["name"]]]
+        if free:
+            pod = whole.rng.choice(waiting)["metadata"]
+            whole.store.bind("team", pod["name"], {"metadata": {"uid": pod["uid"]}, "target": {"name": whole.rng.choice(free)}})
+
+
+def delete(whole: Whole) -> None:
+    pods = whole.store.all("pods", "team")
+    if pods:
+        whole.store.delete("pods", whole.rng.choice(pods), {})
+
+
+def open_gates(whole: Whole) -> None:
+    for pod in whole.store.all("pods", "team"):
+        if pod["spec"].get("schedulingGates"):
+            whole.store.patch("pods", pod, {"spec": {"schedulingGates": None}}, strategic=True)
+            return
+
+
+def node(whole: Whole) -> None:
+    name = whole.rng.choice(("n1", "n2", "n3"))
+    found = whole.store.objects.get("nodes", {}).get(("", name))
+    if found is None:
+        whole.add_node(name)
+    elif whole.rng.random() < 0.3:
+        whole.store.remove("nodes", found)
+    else:
+        is_closed = found.get("spec", {}).get("unschedulable", False)
+        whole.store.patch("nodes", found, {"spec": {"unschedulable": not is_closed}}, strategic=True)
+
+
+USERS: list[tuple[int, Callable[[Whole], None]]] = [
+    (8, plain), (3, with_port), (2, pinned), (1, gated), (1, gang), (1, pod_group), (3, delete), (1, open_gates), (2, node),
+]  # fmt: skip
+
+
+def step(whole: Whole, rng: random.Random) -> None:
+    """Anything may happen next, and things on their way arrive in parts."""
+    match rng.randint(0, 20):
+        case 0 | 1 | 2 | 3 | 4:
+            weights, acts = zip(*USERS, strict=True)
+            rng.choices(acts, weights)[0](whole)
+        case 5 | 6 | 7 | 8:
+            whole.watch(rng.choice((1, 1, 3, 10)))
+        case 9 | 10 | 11:
+            whole.listen(rng.choice((1, 3, 10)))
+        case 12 | 13 | 14 | 15:
+            whole.carry_out(faulty=True)
+        case 16 | 17:
+            whole.report()
+        case 18:
+            whole.kubelets()
+        case 19:
+            whole.pass_time(rng.choice((0.1, 1, 5, 40)))
+        case 20 if rng.random() < 0.2:
+            whole.start_adapter()
+        case 20 if rng.random() < 0.1:
+            whole.start_daemon()
+            whole.register()
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_histories(seed: int) -> None:
+    """Nothing impossible ever happens; when all has arrived, both sides know the same, and what fits runs."""
+    whole = Whole(seed)
+    for name in ("n1", "n2", "n3"):
+        whole.add_node(name)
+    for _ in range(250):
+        step(whole, whole.rng)
+        whole.check_always()
+    whole.settle()
+    whole.check_always()
+    whole.check_quiet()
+    assert whole.outcomes["bound"] > 3

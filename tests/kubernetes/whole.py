@@ -1,0 +1,331 @@
+"""The state with the real core and a fake store, without tasks: everything may be late, lost, repeated, or restarted.
+
+What is on its way is in queues that a random generator delivers in parts: events of watches, messages of the daemon, and effects.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+from cluster import TREE
+from fakestore import Body, Refused, Store
+from world import S_NS
+
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSchedulingStates
+from ykactor.core.planner.plan import Budget
+from ykactor.kubernetes import model
+from ykactor.kubernetes.constraints import constraints_of, refusal
+from ykactor.kubernetes.messages import (
+    Bind,
+    BindEnded,
+    BindOutcome,
+    Changed,
+    CreatePlaceholder,
+    DeletePod,
+    Effect,
+    FailPod,
+    Gone,
+    Heard,
+    Kind,
+    Listed,
+    Ref,
+    Stimulus,
+    Tell,
+)
+from ykactor.kubernetes.pods import requests_of
+from ykactor.kubernetes.state import State
+from ykactor.sim.direct import DirectPartition
+from ykactor.wire import queuefile
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.responses import responses
+
+TYPES: dict[Kind, type[model.Object]] = {
+    Kind.NAMESPACES: model.Namespace,
+    Kind.CONFIG_MAPS: model.ConfigMap,
+    Kind.PRIORITY_CLASSES: model.PriorityClass,
+    Kind.BUDGETS: model.PodDisruptionBudget,
+    Kind.POD_GROUPS: model.PodGroup,
+    Kind.NODES: model.Node,
+    Kind.PODS: model.Pod,
+}
+
+
+class Whole:
+    """A cluster whose parts run one step at a time.
+
+    Attributes:
+        store: the API server.
+        now_s: of everybody.
+        binds: how often each pod was bound, by uid.
+        outcomes: what has happened how often.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.store = Store()
+        self.now_s = 0.0
+        self.binds: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.waiting: list[Effect] = []
+        self.results: list[Stimulus] = []
+        self._messages: list[si.Response] = []
+        self._number = 0
+        #: Pods of which the answer to a bind was lost.
+        self._unanswered: set[str] = set()
+        self.store.create("namespaces", "", {"metadata": {"name": "team"}})
+        self.start_daemon()
+        self.start_adapter()
+
+    # ---- the parts
+
+    def start_daemon(self) -> None:
+        """A daemon that knows nothing."""
+        (config,) = queuefile.load(TREE).partitions
+        self._messages.clear()
+        self._direct = DirectPartition(
+            config, Budget(256, 40_000), self._publish, now_ns=self._now_ns, confirms=False, reserves=False, wakes=True
+        )
+
+    def start_adapter(self) -> None:
+        """A process that takes over: it lists everything, and what the one before had begun is lost."""
+        self.state = State("ykactor")
+        self.waiting.clear()
+        self.results.clear()
+        self._version = self.store.version
+        self._handle(*(Listed(kind, self._objects(kind)) for kind in Kind))
+        self.register()
+
+    def register(self) -> None:
+        """A fresh registration."""
+        self._messages.clear()
+        self._direct.intake(self._now_ns, [Reset(), SetPredicateService(True), WantSchedulingStates(True)])
+        self._messages.clear()
+        self._handle(Heard(si.RegisterResourceManagerResponse()))
+
+    def _objects(self, kind: Kind) -> list[model.Object]:
+        return [_decoded(kind, body) for body in self.store.all(kind, "")]
+
+    @property
+    def _now_ns(self) -> int:
+        return round(self.now_s * S_NS)
+
+    def _publish(self, facts: list[Fact]) -> None:
+        self._messages += responses(facts, "default")
+
+    def _handle(self, *stimuli: Stimulus) -> None:
+        for effect in self.state.handle(stimuli, self.now_s):
+            if isinstance(effect, Tell):
+                self._tell(effect.request)
+            elif isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod):
+                self.waiting.append(effect)
+
+    def _tell(self, request: si.WorkRequest) -> None:
+        if isinstance(request, si.SetQueueQuotas):
+            self._direct.administer(self._now_ns, requests.quotas(request)[1])
+        elif not isinstance(request, si.UpdateConfigurationRequest):
+            for submissions in requests.submissions(request).values():
+                self._direct.intake(self._now_ns, submissions)
+
+    # ---- one step each
+
+    def watch(self, most: int) -> None:
+        """The watches deliver some events."""
+        changes = [change for change in self.store.log if change.version > self._version][:most]
+        stimuli: list[Stimulus] = []
+        for change in changes:
+            self._version = change.version
+            meta = change.object["metadata"]
+            if change.resource not in set(Kind):
+                continue
+            kind = Kind(change.resource)
+            if change.type == "DELETED":
+                stimuli.append(Gone(kind, Ref(meta.get("namespace", ""), meta["name"]), meta.get("uid", "")))
+            else:
+                stimuli.append(Changed(kind, _decoded(kind, change.object)))
+        if stimuli:
+            self._handle(*stimuli)
+
+    def listen(self, most: int) -> None:
+        """The daemon's messages arrive, some of them."""
+        heard, self._messages = self._messages[:most], self._messages[most:]
+        if heard:
+            self._handle(*map(Heard, heard))
+
+    def carry_out(self, *, faulty: bool) -> None:
+        """One of the waiting effects is carried out, or fails, or its answer is lost."""
+        if not self.waiting:
+            return
+        effect = self.waiting.pop(self.rng.randrange(len(self.waiting)) if faulty else 0)
+        match effect:
+            case Bind():
+                self._bind(effect, fault=self.rng.random() if faulty else 1.0)
+            case DeletePod(ref, uid):
+                self._try(lambda: self.store.delete("pods", self._pod(ref), {"preconditions": {"uid": uid}}))
+            case CreatePlaceholder(_, ref, body):
+                self._try(lambda: self.store.create("pods", ref.namespace, json.loads(json.dumps(body))))
+            case FailPod(ref, uid):
+                patch = {"metadata": {"uid": uid}, "status": {"phase": "Failed"}}
+                self._try(lambda: self.store.patch("pods", self._pod(ref), patch, strategic=True))
+
+    def report(self) -> None:
+        """The results of effects arrive."""
+        results, self.results = self.results, []
+        if results:
+            self._handle(*results)
+
+    def _bind(self, bind: Bind, *, fault: float) -> None:
+        """A bind is refused because the server has too much to do, or has its effect; it is tried again if its answer is lost."""
+        if fault < 0.1 and bind.uid in self._unanswered:
+            self.waiting.append(bind)
+            return
+        if fault < 0.1:
+            self.results.append(BindEnded(bind.key, BindOutcome.FAILED, reason="429"))
+            return
+        ended = self._bound(bind)
+        if fault < 0.2:
+            self._unanswered.add(bind.uid)
+            self.waiting.append(bind)
+        else:
+            self.results.append(ended)
+
+    def _bound(self, bind: Bind) -> BindEnded:
+        body = {"metadata": {"name": bind.ref.name, "uid": bind.uid}, "target": {"name": bind.node}}
+        try:
+            self.store.bind(bind.ref.namespace, bind.ref.name, body)
+        except Refused as refused:
+            text = refused.body["message"]
+            self.outcomes["conflict"] += 1
+            if "already assigned" in text:
+                return BindEnded(bind.key, BindOutcome.TAKEN, text.split('"')[-2])
+            return BindEnded(bind.key, BindOutcome.GATED if "schedulingGates" in text else BindOutcome.GONE)
+        self.binds[bind.uid] += 1
+        self.outcomes["bound"] += 1
+        return BindEnded(bind.key, BindOutcome.DONE)
+
+    def _try(self, act: Any) -> None:
+        try:
+            act()
+        except Refused:
+            self.outcomes["refused"] += 1
+
+    def _pod(self, ref: Ref) -> Body:
+        return self.store.get("pods", ref.namespace, ref.name)
+
+    def kubelets(self) -> None:
+        """What is bound runs, some of it ends; what is deleted is gone."""
+        nodes = {body["metadata"]["name"] for body in self.store.all("nodes", "")}
+        for pod in self.store.all("pods", ""):
+            node = pod["spec"].get("nodeName")
+            if not node:
+                continue
+            if pod["metadata"].get("deletionTimestamp") or node not in nodes:
+                self.store.remove("pods", pod)
+            elif pod["status"]["phase"] == "Pending":
+                self._phase(pod, "Running")
+            elif pod["status"]["phase"] == "Running" and self.rng.random() < 0.05 and not _holds_room(pod):
+                self._phase(pod, "Succeeded")
+
+    def _phase(self, pod: Body, phase: str) -> None:
+        after = copy.deepcopy(pod)
+        after["status"]["phase"] = phase
+        self.store._keep("pods", after, "MODIFIED", pod)
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes by for everybody."""
+        self.now_s += seconds
+        self._direct.intake(self._now_ns, [])
+        self._handle()
+
+    # ---- users
+
+    def name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}{self._number}"
+
+    def create(self, name: str, *, annotations: dict[str, str] | None = None, cpu: str = "1", **spec: Any) -> None:
+        meta = {"name": name, "annotations": annotations or {}, "labels": spec.pop("labels", {})}
+        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}, "ports": spec.pop("ports", [])}]
+        body = {"metadata": meta, "spec": {"schedulerName": "ykactor", "containers": containers, **spec}}
+        self.store.create("pods", "team", body)
+
+    def add_node(self, name: str, cpu: str = "4") -> None:
+        status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
+        labels = {"kubernetes.io/hostname": name}
+        self._try(lambda: self.store.create("nodes", "", {"metadata": {"name": name, "labels": labels}, "status": status}))
+
+    # ---- in the end
+
+    def settle(self) -> None:
+        """Everything arrives, nothing fails, and time goes by, until nothing happens any more."""
+        quiet = 0
+        while quiet < 8:  # nodes are left out for up to 10 minutes (AP-144)
+            before = self.store.version
+            self.watch(10**6)
+            self.listen(10**6)
+            while self.waiting or self.results:
+                self.carry_out(faulty=False)
+                self.report()
+            for pod in self.store.all("pods", ""):
+                if pod["spec"].get("nodeName") and pod["metadata"].get("deletionTimestamp"):
+                    self.store.remove("pods", pod)
+            self.pass_time(100)
+            quiet = quiet + 1 if before == self.store.version and not self._messages else 0
+
+    def pods(self) -> list[model.Pod]:
+        return [_decoded(Kind.PODS, body) for body in self.store.all("pods", "")]  # type: ignore[misc]
+
+    def check_quiet(self) -> None:
+        """The daemon knows what the API server knows, and what fits runs."""
+        alive = [pod for pod in self.pods() if pod.status.phase not in ("Succeeded", "Failed")]
+        nodes = {body["metadata"]["name"]: _decoded(Kind.NODES, body) for body in self.store.all("nodes", "")}
+        keys = {record.pod.metadata.uid: key for key, record in self.state.book.pods.items()}
+        there = {keys[pod.metadata.uid]: pod.spec.node_name for pod in alive if pod.spec.node_name in nodes}
+        registry = self._direct.core.registry
+        known = {key: name for name, node in registry.nodes.items() for key in _keys_on(node)}
+        assert known == there
+        used = Counter({name: node.allocated.get("vcore", 0) for name, node in registry.nodes.items()})
+        for pod in alive:
+            if pod.spec.node_name or pod.spec.scheduling_gates or _is_of_gang(pod) or pod.metadata.deletion_timestamp:
+                continue
+            for name, node in nodes.items():
+                assert isinstance(node, model.Node)
+                ports = [each for other in alive if other.spec.node_name == name for each in constraints_of(other).ports]
+                has_room = used[name] + requests_of(pod)["vcore"] <= 4000 and not node.spec.unschedulable
+                assert not (has_room and not refusal(constraints_of(pod), node, ports)), f"{pod.metadata.name} fits on {name}"
+
+    def check_always(self) -> None:
+        """What never happens: a pod bound twice, a node too full through us, two pods with one port."""
+        assert max(self.binds.values(), default=0) <= 1
+        used, ports = Counter[str](), Counter[tuple[str, Any]]()
+        for pod in self.pods():
+            if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+                used[pod.spec.node_name] += requests_of(pod)["vcore"]
+                ports.update((pod.spec.node_name, port) for port in constraints_of(pod).ports)
+        assert max(used.values(), default=0) <= 4000, used
+        assert max(ports.values(), default=0) <= 1, ports
+
+
+def _decoded(kind: Kind, body: Body) -> model.Object:
+    return msgspec.convert(body, TYPES[kind])
+
+
+def _holds_room(pod: Body) -> bool:
+    return "yunikorn.apache.org/placeholder" in pod["metadata"].get("annotations", {})
+
+
+def _is_of_gang(pod: model.Pod) -> bool:
+    return "yunikorn.apache.org/task-groups" in pod.metadata.annotations or pod.spec.scheduling_group is not None or (
+        "yunikorn.apache.org/placeholder" in pod.metadata.annotations
+    )
+
+
+def _keys_on(node: Any) -> list[str]:
+    """The pods on a node as the daemon knows them, without rooms for the members of PodGroups."""
+    return [*(key for _, key in node.allocations if not key.endswith("-room")), *node.foreign]
