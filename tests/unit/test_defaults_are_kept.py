@@ -57,6 +57,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Audited": {"before": "", "after": "", "refusal": "", "times": 1},
     "ChargedTo": {"group": ""},
     "ConfigurationChanged": {"changes": ()},
+    "ForeignRow": {"created_ns": 0},
     "NodeRejected": {"code": RejectionCode.UNKNOWN},
     "PartitionRow": {"states_wanted": False},
     "PredicateAnswered": {"uses": None},
