@@ -17,6 +17,7 @@ _EXIT_STATUS = {
     exit_codes.FAILED: "Failed: invalid content, no connection, a refusal, an unknown name, or output that nobody reads.",
     exit_codes.USAGE: "A wrong command line, or a file that is missing or cannot be read or written.",
     exit_codes.SOFTWARE: "An error in the daemon itself.",
+    exit_codes.TEMPORARY: "The daemon cannot start at the moment, and may later.",
     exit_codes.INTERRUPTED: "Ended by Ctrl-C.",
 }
 _ENVIRONMENT = {
