@@ -1,5 +1,6 @@
 """What the page shows, in a real browser beside a daemon as it ships: what the REST API answers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,39 @@ async def test_preemptions_say_why(page: Page, file: Path) -> None:
         await page.click(ROWS.format("preemptions") + "[0]")
         told = await page.run("document.getElementById('details').innerText")
         assert told.count("preempts t") == int(victims)
+
+
+GUARDED = """
+partitions:
+  - name: default
+    preemption: {quotapreemptionenabled: true}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            properties: {quota.preemption.delay: 100ms}
+            resources: {guaranteed: {vcore: 4}, max: {vcore: 8}}
+            queues: [{name: b, resources: {max: {vcore: 8}}}]
+"""
+
+
+async def test_a_queue_above_its_max_says_why(page: Page, file: Path) -> None:
+    """PE-98: among the preemptions when it should have given back, and beside the queue as long as it lasts."""
+    reason = "2 vcore above its maximum; nothing is taken because vcore of root.a is at its guarantee"
+    async with shown(page, file, "preemptions", GUARDED) as world:
+        await world.rm.request(application("app-1", "root.a.b"))
+        await world.rm.request(asks(*(f"t{number}" for number in range(4))))
+        await next_allocated(world.rm, 4)
+        lowered = GUARDED.replace("b, resources: {max: {vcore: 8}}", "b, resources: {max: {vcore: 2}}")
+        await world.rm.request(si.UpdateConfigurationRequest(config=lowered))
+        await page.until(f"{CELLS.format('preemptions')}.length === 1")
+        ((_, what, queue, _, _, why),) = await world.cells("preemptions")
+        assert (what, queue, why) == ("root.a.b", "root.a.b", reason)
+        await page.click("document.getElementById('tab-queues')")
+        await page.until(f"{CELLS.format('queues')}.length === 3")
+        await page.click(ROWS.format("queues") + "[2]")
+        await page.until(f"document.getElementById('details').innerText.includes({json.dumps(reason)})")
 
 
 async def test_wait_times(page: Page, file: Path) -> None:
