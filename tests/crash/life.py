@@ -21,7 +21,7 @@ from poweroff import EARLIER_BOOT, fail
 from process import DaemonProcess, Fault
 
 from ykactor.client import operate
-from ykactor.journal.maintenance import verify
+from ykactor.journal.maintenance import backup, restore, verify
 from ykactor.journal.witness import Seen
 from ykactor.wire.si import messages as si
 
@@ -29,6 +29,8 @@ from ykactor.wire.si import messages as si
 RESTORED = "restored"
 #: How often a copy is kept, and how many are.
 COPIED, COPIES_MAX = 0.3, 3
+#: How many of them are backups.
+BACKED_UP = 0.4
 #: When the daemon is killed, and how often compared with other moments.
 PHASES = {
     "start": 2,
@@ -95,7 +97,7 @@ class World:
         self._check()
         if phase == RESTORED and self._copies:
             self._go_back()
-        elif self._directory.exists() and self._rng.random() < self._copied:
+        elif (self._directory / "journal.db").exists() and self._rng.random() < self._copied:
             self._copy()
 
     def _draw_fault(self, phase: str) -> Fault:
@@ -220,10 +222,15 @@ class World:
         self.counts["events"] = len(kept.events)
 
     def _copy(self) -> None:
-        """Keep a copy of the state directory of a daemon that does not run."""
+        """Keep a copy of the state directory of a daemon that does not run: of all files, or a backup that is restored."""
         target = self._directory.with_name(f"copy-{self.counts['copied']}")
         self.counts["copied"] += 1
-        shutil.copytree(self._directory, target)
+        if self._rng.random() < BACKED_UP:
+            file = target.with_suffix(".db")
+            backup(self._directory, file)
+            restore(file, target)
+        else:
+            shutil.copytree(self._directory, target)
         self._copies = [*self._copies, target][-COPIES_MAX:]
 
     def _go_back(self) -> None:
