@@ -309,3 +309,23 @@ async def test_a_file_that_comes_while_a_partition_is_stopped_is_applied_later(
         await trio.sleep(SETTLED_S)
         assert not life.daemon.health.problems()
         assert NUMBERS[life.daemon.config.checksum] == 1
+
+
+async def test_a_file_that_comes_before_the_start_of_a_stopped_partition_is_applied_later(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EV-27: the same if it was changed while no daemon ran, and the partition fails when the next one starts."""
+    life, fails = Life(tmp_path, 0, monkeypatch), [Bug("no plan")] * 6
+
+    def fail(_: object, arguments: tuple[object, ...]) -> None:
+        if fails and isinstance(arguments[0], MakePlan):
+            raise fails.pop()
+
+    async with life.living():
+        await trio.sleep(SETTLED_S)
+    life.write(1)
+    watch_schedulers(monkeypatch, before=fail)
+    async with life.living():
+        assert NUMBERS[life.daemon.config.checksum] == 0
+        await trio.sleep(SETTLED_S)
+        assert NUMBERS[life.daemon.config.checksum] == 1

@@ -283,7 +283,8 @@ class Daemon:
                         watcher.audit = self.audit
                         await inner.start(watcher.run, stopping, name=f"{watcher.name} watcher")
                 if self._file_config is not None:
-                    await self._queue_file.follow(inner, notifier, self._status, self._file_config.text, stopping)
+                    known = self._file_config.text if self._reloading.has_read(self._file_config) else ""
+                    await self._queue_file.follow(inner, notifier, self._status, known, stopping)
                 settle_memory()
                 notifier.ready(self._status())
                 log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)

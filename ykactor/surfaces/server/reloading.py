@@ -127,7 +127,7 @@ class Reloading:
             ProtocolError, trio.ClosedResourceError: as ``reading`` and ``ReadConfig.apply``.
         """
         async with self.reading(text, "", Source(name)) as read:
-            if not is_asked and self._has_read(read.config):
+            if not is_asked and self.has_read(read.config):
                 log_event(log, logging.INFO, "config_unchanged", source=name, checksum=read.config.checksum)
                 return self.config.checksum
             before, self._file = self._file, read.config.checksum
@@ -138,7 +138,7 @@ class Reloading:
                     self._file = before  # it will be read again
                 raise
 
-    def _has_read(self, config: SchedulerConfig) -> bool:
+    def has_read(self, config: SchedulerConfig) -> bool:
         """True if this text of the queue file was read last."""
         return config.checksum == self._file
 
@@ -187,20 +187,25 @@ class Reloading:
 
     async def resume_file(self, config: SchedulerConfig, name: str) -> None:
         """Put the queue file into force if it was changed while no daemon ran; one that is refused is logged and reported."""
-        if not self._has_read(config):
+        before = self._file
+        if not self.has_read(config):
             self._file = config.checksum
-            await self._try(config, name, ChangeRow(self._file))
+            if await self._try(config, name, ChangeRow(self._file)) == "UNAVAILABLE":
+                self._file = before  # it will be read again
 
     async def catch_up(self) -> None:
         """Put the configuration in force into force in partitions that have failed to apply it (DU-17)."""
         if self._partitions.are_behind(self.config):
             await self._try(self.config, "journal", self._change)
 
-    async def _try(self, config: SchedulerConfig, source: str, change: ChangeRow) -> None:
+    async def _try(self, config: SchedulerConfig, source: str, change: ChangeRow) -> str:
+        """Returns the code of the refusal, which was logged and reported; "" if there was none."""
         try:
             await self._switch_to(config, source, change)
         except ProtocolError as error:
             await self._report(error, source)
+            return error.code
+        return ""
 
     async def _run_switch(self, switch: _Switch, *, task_status: trio.TaskStatus[None]) -> None:
         async with self._switching:
