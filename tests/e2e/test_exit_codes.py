@@ -139,7 +139,7 @@ def test_serve_refuses_a_fifo(run_here, tmp_path):
     ("rows", "content", "expected"),
     [
         ({}, b"mine", "journal.db: found damage: file is not a database"),
-        ({CONFIG: b"{}"}, None, "the state cannot be read: Object missing required field"),
+        ({CONFIG: b"{}"}, None, 'the state cannot be read: row ["","config"]: Object missing required field'),
         ({b'["default","quark"]': b"{}"}, None, 'the state cannot be read: row ["default","quark"]'),
     ],
 )
