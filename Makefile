@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run lock test tests browser test-compiled test-lowest test-nightly crash jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
+.PHONY: run lock test tests browser test-compiled test-lowest test-nightly crash test-kube jobs abuse soak lint style types bench bench-check bench-ranges bench-plots clean
 
 # In words that also an old Python understands.
 PYTHON_VERSION = import sys; found = sys.version_info[:2]; \
@@ -66,6 +66,11 @@ crash: $(VENV)/.ready
 jobs: $(VENV)/.ready
 	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile: about three minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/jobs 1000 60 $(or $(SEED),0)
+
+# Beside a real API server, if YK_KUBE_APISERVER and YK_ETCD name one (tests/kubernetes/README.md).
+test-kube: $(VENV)/.ready
+	@echo "Kills adapter, daemon and API server 120 times, and looks for pods that run twice or not at all: about ten minutes on two cores."
+	PYTHONPATH=tests $(BIN)/python tests/kubernetes 60 $(or $(SEED),0)
 
 abuse: $(VENV)/.ready
 	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about ten minutes on two cores."

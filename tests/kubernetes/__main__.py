@@ -1,4 +1,7 @@
-"""``python tests/kubernetes KILLS [SEED]``: kills of everything, with one adapter and with two replicas."""
+"""``python tests/kubernetes KILLS [SEED]``: kills of everything, with one adapter and with two replicas.
+
+With ``YK_KUBE_APISERVER`` and ``YK_ETCD`` beside a real API server, else beside the fake one.
+"""
 
 import sys
 import tempfile
@@ -9,11 +12,14 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from campaign import run
+from campaign import FakeServing, RealServing, run
+from realserver import missing
 
 if __name__ == "__main__":
+    print(missing() or "beside a real API server", flush=True)
     kills, seed = int(sys.argv[1]), int((*sys.argv[2:], "0")[0])
     for has_lease in (True, False):
         with tempfile.TemporaryDirectory() as directory:
-            campaign = partial(run, Path(directory), seed, kills, has_lease=has_lease, say=partial(print, flush=True))
+            serving = (FakeServing if missing() else RealServing)(Path(directory))
+            campaign = partial(run, serving, Path(directory), seed, kills, has_lease=has_lease, say=partial(print, flush=True))
             print(trio.run(campaign))

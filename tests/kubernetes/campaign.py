@@ -9,14 +9,15 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 import trustme
 from cluster import TREE, Cluster
 from daemon import RunningDaemon, clean_environment, real_daemon, state_of
 from fakeserver import FakeServer
-from kubelets import ENDS
+from kubelets import ENDS, Kubelets
+from realserver import PollingKubelets, RealServer
 
 T = TypeVar("T")
 
@@ -46,23 +47,116 @@ class Held(Generic[T]):
         await self._closed.wait()
 
 
+class Serving(Protocol):
+    """An API server that can be killed and started again with its objects.
+
+    Attributes:
+        server: what has its objects.
+        kubelets: the nodes.
+    """
+
+    server: Any
+    kubelets: Any
+
+    async def begin(self, nursery: trio.Nursery) -> str:
+        """Start it for the first time; returns a kubeconfig."""
+
+    async def restart(self, rng: random.Random) -> None:
+        """Kill it and start it again."""
+
+
+class FakeServing:
+    """The fake one, over TLS."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(directory / "ca.pem"))
+        self._tls = server_context(authority)
+        self.server = FakeServer()
+        self.kubelets = Kubelets(self.server)
+        self._port = 0
+
+    async def begin(self, nursery: trio.Nursery) -> str:
+        self._nursery = nursery
+        self.server.store.create("namespaces", "", {"metadata": {"name": "ykactor"}})
+        config = {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}
+        self.server.store.create("configmaps", "ykactor", config)
+        await self._start()
+        nursery.start_soon(self.kubelets.run)
+        return kubeconfig(f"https://localhost:{self._port}", "ca.pem", "yk")
+
+    async def _start(self) -> None:
+        self._held = Held[FakeServer]()
+        await self._held.open(self._nursery, self.server.running(self._port, self._tls))
+        self._port = int(self.server.url.rpartition(":")[2])
+
+    async def restart(self, rng: random.Random) -> None:
+        """It drops its connections, and may have forgotten versions."""
+        await self._held.close()
+        if rng.random() < 0.5:
+            self.server.store.compact()
+        await trio.sleep(0.1)
+        await self._start()
+
+
+class RealServing:
+    """A real API server, with the role of the manifests, and kubelets that poll."""
+
+    def __init__(self, directory: Path) -> None:
+        self.server = RealServer(directory)
+        self.kubelets = PollingKubelets(self.server)
+
+    async def begin(self, nursery: trio.Nursery) -> str:
+        await nursery.start(self._hold)
+        self.server.install()
+        nursery.start_soon(self._look)
+        return kubeconfig(self.server.url, "certs/apiserver.crt", "yk-token")
+
+    async def _hold(self, task_status: trio.TaskStatus[None]) -> None:
+        with self.server.running():
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def _look(self) -> None:
+        while True:
+            self.kubelets.look()
+            await trio.sleep(0.2)
+
+    async def restart(self, rng: random.Random) -> None:
+        """Now and then its store too."""
+        self.server.kill("apiserver")
+        if rng.random() < 0.3:
+            self.server.kill("etcd")
+            self.server.start("etcd")
+        self.server.start("apiserver")
+        self.server.wait_ready()
+
+
+def kubeconfig(url: str, authority: str, token: str) -> str:
+    return f"""
+current-context: c
+clusters: [{{name: k, cluster: {{server: "{url}", certificate-authority: {authority}}}}}]
+users: [{{name: u, user: {{token: {token}}}}}]
+contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
+"""
+
+
 class Campaign:
     """A cluster of real processes.
 
     Args:
         directory: for certificates and the state of the daemon.
+        serving: the API server.
         has_lease: there are two replicas.
     """
 
-    def __init__(self, directory: Path, seed: int, *, has_lease: bool = False) -> None:
+    def __init__(self, directory: Path, serving: Serving, seed: int, *, has_lease: bool = False) -> None:
         self.rng = random.Random(seed)
         self._directory = directory
         self._identities = ["one", "two"] if has_lease else ["one"]
         self._has_lease = has_lease
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(str(directory / "ca.pem"))
-        self._server_tls = server_context(authority)
-        self.server = FakeServer()
+        self._serving = serving
+        self.server = serving.server
         self.cluster = Cluster(self.server, "")
         self.adapters: dict[str, trio.Process] = {}
         self.kills = 0
@@ -71,15 +165,13 @@ class Campaign:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Campaign]:
         """Everything runs within the block."""
-        self.cluster.create("namespaces", {"metadata": {"name": "team"}})
-        self.cluster.create("configmaps", {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}, "ykactor")
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            await self.start_server()
+            (self._directory / "kubeconfig").write_text(await self._serving.begin(nursery))
+            self.cluster.create("namespaces", {"metadata": {"name": "team"}})
             await self.start_daemon()
             for identity in self._identities:
                 await self.start_adapter(identity)
-            nursery.start_soon(self.cluster.kubelets.run)
             try:
                 yield self
             finally:
@@ -90,19 +182,6 @@ class Campaign:
                 nursery.cancel_scope.cancel()
 
     # ---- the parts
-
-    async def start_server(self, port: int = 0) -> None:
-        self._serving = Held[FakeServer]()
-        await self._serving.open(self._nursery, self.server.running(port, self._server_tls))
-        self._port = int(self.server.url.rpartition(":")[2])
-        (self._directory / "kubeconfig").write_text(
-            f"""
-current-context: c
-clusters: [{{name: k, cluster: {{server: "https://localhost:{self._port}", certificate-authority: ca.pem}}}}]
-users: [{{name: u, user: {{token: yk}}}}]
-contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
-"""
-        )
 
     async def start_daemon(self, ws: str = "127.0.0.1:0") -> None:
         state = self._directory / "state"
@@ -126,7 +205,7 @@ contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
     # ---- what happens
 
     async def kill(self, victim: str) -> None:
-        """Kill it with SIGKILL and start it again; a server drops its connections, and may have forgotten versions."""
+        """Kill it with SIGKILL and start it again."""
         self.kills += 1
         if victim == "adapter":
             identity = self.rng.choice(self._identities)
@@ -137,11 +216,7 @@ contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
             await self._daemon.close()
             await self.start_daemon(self.daemon.url.removeprefix("ws://"))
         else:
-            await self._serving.close()
-            if self.rng.random() < 0.5:
-                self.server.store.compact()
-            await trio.sleep(0.1)
-            await self.start_server(self._port)
+            await self._serving.restart(self.rng)
 
     def act(self) -> None:
         """Users do something."""
@@ -150,7 +225,7 @@ contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
         if rng.random() < 0.6 or len(pods) < 10:
             self._number += 1
             annotations = {ENDS: "yes"} if rng.random() < 0.3 else {}
-            self.cluster.pod(f"p{self._number}", cpu=rng.choice(("500m", "1", "2")), annotations=annotations)
+            self.cluster.pod(f"p{self._number}", annotations=annotations)  # of one size: none reserves a node that others fit on
         else:
             store.delete("pods", rng.choice(pods), {})
             self.server.changed()
@@ -181,9 +256,10 @@ contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
         fitting = [body["metadata"]["name"] for body in waiting if any(cpu_of(body) <= room for room in free)]
         return found + [f"{name} fits and waits" for name in fitting]
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Pods have started, and none twice."""
-        started = [uid for uid, _ in self.cluster.kubelets.started]
+        await trio.sleep(0.5)  # kubelets that poll
+        started = [uid for uid, _ in self._serving.kubelets.started]
         assert len(started) == len(set(started)) > 0
 
 
@@ -207,9 +283,11 @@ def server_context(authority: trustme.CA) -> Any:
     return context
 
 
-async def run(directory: Path, seed: int, kills: int, *, has_lease: bool, say: Callable[[str], object] = lambda _: None) -> str:
+async def run(
+    serving: Serving, directory: Path, seed: int, kills: int, *, has_lease: bool, say: Callable[[str], object] = lambda _: None
+) -> str:
     """Play a campaign; returns figures."""
-    async with Campaign(directory, seed, has_lease=has_lease).running() as campaign:
+    async with Campaign(directory, serving, seed, has_lease=has_lease).running() as campaign:
         for number in range(6):
             campaign.cluster.node(f"n{number}")
         for turn in range(kills):
@@ -220,8 +298,8 @@ async def run(directory: Path, seed: int, kills: int, *, has_lease: bool, say: C
             await campaign.kill(victim)
             if turn % 3 == 2:
                 await campaign.quiet()
-                campaign.check()
+                await campaign.check()
             say(f"{turn + 1}: {victim}")
         await campaign.quiet()
-        campaign.check()
-        return f"{campaign.kills} kills, {len(campaign.cluster.kubelets.started)} pods have run, each once"
+        await campaign.check()
+        return f"{campaign.kills} kills, {len(serving.kubelets.started)} pods have run, each once"

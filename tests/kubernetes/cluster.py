@@ -29,13 +29,15 @@ partitions:
 
 class Cluster:
     """Attributes:
-    server, kubelets: the API server and the nodes.
+    server: the API server.
+    kubelets: the nodes.
     said: the sentences of the adapters.
     """
 
+    kubelets: Kubelets
+
     def __init__(self, server: FakeServer, daemon_url: str) -> None:
         self.server = server
-        self.kubelets = Kubelets(server)
         self.daemon_url = daemon_url
         self.said: list[str] = []
 
@@ -51,7 +53,7 @@ class Cluster:
 
     def pod(self, name: str, cpu: str = "1", namespace: str = "team", **more: Any) -> dict[str, Any]:
         meta = {"name": name, "annotations": more.pop("annotations", {}), "labels": more.pop("labels", {})}
-        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+        containers = [{"name": "c", "image": "example", "resources": {"requests": {"cpu": cpu}}}]
         body = {"metadata": meta, "spec": {"schedulerName": "ykactor", "containers": containers, **more}}
         return self.create("pods", body, namespace)
 
@@ -96,6 +98,7 @@ class Cluster:
 async def running_cluster(daemon_url: str) -> AsyncIterator[Cluster]:
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
         cluster = Cluster(server, daemon_url)
+        cluster.kubelets = Kubelets(server)
         cluster.create("namespaces", {"metadata": {"name": "team"}})
         cluster.create("configmaps", {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}, "ykactor")
         nursery.start_soon(cluster.kubelets.run)
