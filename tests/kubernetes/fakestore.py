@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Body = dict[str, Any]
-
-
-class Refused(Exception):
-    """An answer that is an error."""
-
-    def __init__(self, status: int, reason: str, message: str, **details: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason,
-            "details": details,
-            "code": status,
-        }
+from fakeadmission import Body, Refused, check_change, check_new, drop_unknown, fill_in, invalid, merged, set_condition
 
 
 class Change(NamedTuple):
@@ -43,13 +25,14 @@ class Store:
     Attributes:
         version: the newest.
         compacted: older versions than this are gone.
-        ignores_uid: binds as a server of 1.20 does.
+        kubernetes: how the server behaves, 1.36 or 1.20.
     """
 
-    def __init__(self, *, ignores_uid: bool = False) -> None:
+    def __init__(self, kubernetes: str = "1.36") -> None:
         self.version = 1000
         self.compacted = 0
-        self.ignores_uid = ignores_uid
+        self._lists_since = 0
+        self.kubernetes = kubernetes
         self.objects: dict[str, dict[tuple[str, str], Body]] = {}
         self.log: list[Change] = []
         self._uids = (f"{number:08x}-0000-4000-8000-000000000000" for number in itertools.count(1))
@@ -66,29 +49,54 @@ class Store:
         found = self.objects.get(resource, {})
         return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
 
+    def at(self, resource: str, namespace: str, version: int) -> list[Body]:
+        """All objects as they were at a version. Raises 410 for one that is gone."""
+        if version < self._lists_since:
+            raise Refused(410, "Expired", "The resourceVersion for the provided list is too old.")
+        found = dict(self.objects.get(resource, {}))
+        for change in reversed(self.log):
+            if change.version > version and change.resource == resource:
+                meta = change.object["metadata"]
+                key = meta.get("namespace", ""), meta["name"]
+                if change.before is None:
+                    found.pop(key, None)
+                else:
+                    found[key] = change.before
+        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
+
     def since(self, version: int) -> list[Change]:
         """The changes after a version. Raises 410 for one that is gone."""
         if version < self.compacted:
             raise Refused(410, "Expired", f"too old resource version: {version} ({self.compacted})")
         return [change for change in self.log if change.version > version]
 
-    def compact(self) -> None:
-        """Forget the changes so far."""
-        self.compacted = self.version
-        self.log.clear()
+    def compact(self, *, is_cached: bool = False) -> None:
+        """Forget the changes so far.
+
+        Args:
+            is_cached: until its next start, the server has them in its cache, where lists of 1.20 do not look.
+        """
+        if not is_cached or self.kubernetes == "1.20":
+            self._lists_since = self.version
+        if not is_cached:
+            self.compacted = self.version
+            self.log.clear()
 
     # ---- writing
 
     def create(self, resource: str, namespace: str, body: Body) -> Body:
         meta = body.setdefault("metadata", {})
+        drop_unknown(resource, body, self.kubernetes)
+        check_new(resource, namespace, body, self.kubernetes)
         name = meta.get("name") or f"{meta.get('generateName', 'x')}{self.version}"
         if (namespace, name) in self.objects.get(resource, {}):
             raise Refused(409, "AlreadyExists", f'{resource} "{name}" already exists', name=name, kind=resource)
         meta.update(name=name, uid=next(self._uids), creationTimestamp="2000-01-01T00:00:00Z")
         if namespace:
             meta["namespace"] = namespace
-        if resource == "pods":
-            _default_pod(body)
+        fill_in(resource, body, self.kubernetes, self.objects)
+        if resource == "pods" and body["spec"].get("nodeName"):
+            self._label(body, body["spec"]["nodeName"])
         return self._keep(resource, body, "ADDED", None)
 
     def replace(self, resource: str, found: Body, body: Body) -> Body:
@@ -99,26 +107,38 @@ class Store:
         meta = {**found["metadata"], **{k: v for k, v in body.get("metadata", {}).items() if k in ("labels", "annotations")}}
         return self._keep(resource, {**found, **body, "metadata": meta}, "MODIFIED", found)
 
-    def patch(self, resource: str, found: Body, patch: Body, *, strategic: bool) -> Body:
-        """Patch an object; a wrong uid is 422, an old version 409."""
+    def patch(self, resource: str, found: Body, patch: Body, *, strategic: bool, subresource: str = "") -> Body:
+        """Patch an object; a wrong uid is 422, an old version 409, and the status does not change the rest."""
         meta = patch.get("metadata", {})
         if meta.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
-            name = found["metadata"]["name"]
-            raise Refused(422, "Invalid", f'{resource} "{name}" is invalid: metadata.uid: Invalid value: field is immutable')
+            text = f'metadata.uid: Invalid value: "{meta["uid"]}": field is immutable'
+            raise invalid(found.get("kind", "Pod"), found["metadata"]["name"], text)
         if meta.get("resourceVersion", found["metadata"]["resourceVersion"]) != found["metadata"]["resourceVersion"]:
             raise _conflict(resource, found, _MODIFIED)
-        merged = _merged(copy.deepcopy(found), patch, strategic=strategic)
-        merged["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        return found if merged == found else self._keep(resource, merged, "MODIFIED", found)
+        ignored = patch.keys() - {"metadata", "status"} if subresource == "status" else set()
+        patch = {name: value for name, value in patch.items() if name not in ignored}
+        after = merged(copy.deepcopy(found), patch, strategic=strategic)
+        after["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        drop_unknown(resource, after, self.kubernetes)
+        if resource == "pods":
+            check_change(found, after, subresource)
+        writes_anyway = self.kubernetes == "1.20" and subresource == "status" and "spec" in ignored  # who wrote is new there
+        return found if after == found and not writes_anyway else self._keep(resource, after, "MODIFIED", found)
 
-    def bind(self, namespace: str, name: str, binding: Body) -> None:
-        """Bind a pod, with the three kinds of conflict that a real server has."""
+    def bind(self, namespace: str, name: str, binding: Body, *, labels: bool = True) -> None:
+        """Bind a pod, with the three kinds of conflict that a real server has.
+
+        Args:
+            labels: the pod gets the zone of its node as a label.
+        """
         target = binding.get("target", {}).get("name")
         if not target:
             raise Refused(500, "", "target.name: Required value")
+        if binding["metadata"].get("name") != name:
+            raise Refused(400, "BadRequest", "name in URL does not match name in Binding object")
         pod = self.get("pods", namespace, name)
         meta, uid = pod["metadata"], binding.get("metadata", {}).get("uid")
-        if uid and uid != meta["uid"] and not self.ignores_uid:
+        if uid and uid != meta["uid"] and self.kubernetes != "1.20":
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
             raise _conflict("pods", pod, f"StorageError: invalid object, Code: 4, AdditionalErrorMsg: {text}")
         if meta.get("deletionTimestamp"):
@@ -129,31 +149,37 @@ class Store:
             raise _conflict("pods/binding", pod, f"pod {name} has non-empty .spec.schedulingGates")
         bound = copy.deepcopy(pod)
         bound["spec"]["nodeName"] = target
-        _set_condition(bound, {"type": "PodScheduled", "status": "True"})
-        zone = self.objects.get("nodes", {}).get(("", target), {}).get("metadata", {}).get("labels", {}).get(_ZONE)
-        if zone and not self.ignores_uid:  # since 1.35
-            bound["metadata"].setdefault("labels", {})[_ZONE] = zone
+        set_condition(bound, {"type": "PodScheduled", "status": "True"})
+        for part in ("annotations", "labels") if self.kubernetes != "1.20" else ("annotations",):
+            if binding["metadata"].get(part):
+                bound["metadata"][part] = {**bound["metadata"].get(part, {}), **binding["metadata"][part]}
+        if labels:
+            self._label(bound, target)
         self._keep("pods", bound, "MODIFIED", pod)
 
+    def _label(self, pod: Body, node: str) -> None:
+        """A pod has the zone of its node as a label, in newer versions."""
+        zone = self.objects.get("nodes", {}).get(("", node), {}).get("metadata", {}).get("labels", {}).get(_ZONE)
+        if zone and self.kubernetes != "1.20":
+            pod["metadata"].setdefault("labels", {})[_ZONE] = zone
+
     def delete(self, resource: str, found: Body, options: Body) -> Body:
-        """Delete an object: a pod that runs has its grace first, and a waiting one is modified before it goes."""
+        """Delete an object: a pod that runs has its grace first, a waiting one is modified before it goes, finalizers keep it."""
+        meta = found["metadata"]
         wanted = options.get("preconditions", {}).get("uid")
-        if wanted and wanted != found["metadata"]["uid"]:
-            raise _conflict(resource, found, f"Precondition failed: UID in precondition: {wanted}")
-        if resource != "pods":
+        if wanted and wanted != meta["uid"]:
+            text = f"the UID in the precondition ({wanted}) does not match the UID in record ({meta['uid']})"
+            raise _conflict("Pod", found, f"{text}. The object might have been deleted and then recreated")
+        if resource != "pods" and not meta.get("finalizers"):
             return self.remove(resource, found)
-        grace = options.get("gracePeriodSeconds", found["spec"].get("terminationGracePeriodSeconds", 30))
-        is_running = bool(found["spec"].get("nodeName")) and found["status"].get("phase") not in ("Succeeded", "Failed")
+        grace = _grace(found, options) if resource == "pods" else 0
         deleting = found
-        if not found["metadata"].get("deletionTimestamp"):
+        goes_at_once = not (grace or meta.get("finalizers"))
+        if grace != meta.get("deletionGracePeriodSeconds"):
             deleting = copy.deepcopy(found)
-            deleting["metadata"].update(
-                deletionTimestamp="2000-01-01T00:00:00Z", deletionGracePeriodSeconds=grace if is_running else 0
-            )
+            deleting["metadata"].update(deletionTimestamp="2000-01-01T00:00:00Z", deletionGracePeriodSeconds=grace)
             deleting = self._keep(resource, deleting, "MODIFIED", found)
-        if (is_running and grace) or deleting["metadata"].get("finalizers"):
-            return deleting
-        return self.remove(resource, deleting)
+        return self.remove(resource, deleting) if goes_at_once else deleting
 
     def remove(self, resource: str, found: Body) -> Body:
         """The object is gone."""
@@ -165,14 +191,14 @@ class Store:
         return found
 
     def _keep(self, resource: str, body: Body, change: str, before: Body | None) -> Body:
+        meta = body["metadata"]
+        had_finalizers = before is not None and before["metadata"].get("finalizers")
+        if before and had_finalizers and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
+            return self.remove(resource, before)
         self.version += 1
-        meta = {**body["metadata"], "resourceVersion": str(self.version)}
-        kept = {**body, "metadata": meta}
+        kept = {**body, "metadata": {**meta, "resourceVersion": str(self.version)}}
         self.objects.setdefault(resource, {})[meta.get("namespace", ""), meta["name"]] = kept
         self.log.append(Change(self.version, resource, change, kept, before))
-        had_finalizers = before is not None and before["metadata"].get("finalizers")
-        if had_finalizers and meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            self.remove(resource, kept)
         return kept
 
 
@@ -180,41 +206,12 @@ _MODIFIED = "the object has been modified; please apply your changes to the late
 _ZONE = "topology.kubernetes.io/zone"
 
 
-def _default_pod(body: Body) -> None:
-    spec = body.setdefault("spec", {})
-    for name, value in (
-        ("restartPolicy", "Always"),
-        ("terminationGracePeriodSeconds", 30),
-        ("schedulerName", "default-scheduler"),
-        ("priority", 0),
-        ("preemptionPolicy", "PreemptLowerPriority"),
-    ):
-        spec.setdefault(name, value)
-    body["status"] = {"phase": "Pending", **body.get("status", {})}
-    if spec.get("schedulingGates"):
-        _set_condition(body, {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"})
-
-
-def _set_condition(body: Body, condition: Body) -> None:
-    conditions = body["status"].setdefault("conditions", [])
-    body["status"]["conditions"] = [each for each in conditions if each["type"] != condition["type"]] + [condition]
-
-
-def _merged(old: Any, patch: Any, *, strategic: bool) -> Any:
-    """A merge patch; a strategic one merges conditions by their type."""
-    if not isinstance(old, dict) or not isinstance(patch, dict):
-        return patch
-    for name, value in patch.items():
-        if value is None:
-            old.pop(name, None)
-        elif name == "conditions" and strategic:
-            by_type = {each["type"]: each for each in old.get(name, [])}
-            for each in value:
-                by_type[each["type"]] = {**by_type.get(each["type"], {}), **each}
-            old[name] = list(by_type.values())
-        else:
-            old[name] = _merged(old.get(name), value, strategic=strategic)
-    return old
+def _grace(pod: Body, options: Body) -> int:
+    """The seconds that a pod gets to end: never more than it was given before, and none if it does not run."""
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return 0
+    seconds = int(options.get("gracePeriodSeconds", pod["spec"].get("terminationGracePeriodSeconds", 30)))
+    return min(seconds, pod["metadata"].get("deletionGracePeriodSeconds", seconds))
 
 
 def _conflict(kind: str, found: Body, text: str) -> Refused:

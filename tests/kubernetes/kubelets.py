@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from fakeadmission import Body
 from fakeserver import FakeServer
-from fakestore import Body
 
 #: Pods with this annotation end by themselves as soon as they run.
 ENDS = "test/ends"

@@ -66,7 +66,8 @@ def rival(whole: Whole) -> None:
         free = [body["metadata"]["name"] for body in whole.store.all("nodes", "") if not used[body["metadata"]["name"]]]
         if free:
             pod = whole.rng.choice(waiting)["metadata"]
-            whole.store.bind("team", pod["name"], {"metadata": {"uid": pod["uid"]}, "target": {"name": whole.rng.choice(free)}})
+            meta = {"name": pod["name"], "uid": pod["uid"]}
+            whole.store.bind("team", pod["name"], {"metadata": meta, "target": {"name": whole.rng.choice(free)}})
 
 
 def delete(whole: Whole) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 from cluster import TREE
-from fakestore import Body, Refused, Store
+from fakeadmission import Body, Refused
+from fakestore import Store
 from world import S_NS
 
 from ykactor.core.messages.facts import Fact

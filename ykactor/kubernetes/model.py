@@ -137,10 +137,14 @@ class ClaimSource(Part, frozen=True):
     claim_name: str = ""
 
 
+class EphemeralSource(Part, frozen=True):
+    """A claim that lives as long as its pod; the adapter reads nothing of it."""
+
+
 class Volume(Part, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: Raw | None = None
+    ephemeral: EphemeralSource | None = None
 
 
 class LocalReference(Part, frozen=True):

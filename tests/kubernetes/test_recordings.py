@@ -1,0 +1,88 @@
+"""The fake API server answers the same as real ones did in recorded dialogues."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from fakeadmission import busy
+from fakeroles import Role, nothing
+from fakeserver import FakeServer
+from fakestore import Store
+from recordings import Replay, Step, load
+from trio.testing import MockClock
+
+RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "kubernetes"
+#: What the adapter never does, and the fake does not do either; by a part of the title.
+NOT_SERVED = {
+    "groups and their versions": "the adapter asks for one group",
+    "JSON patch (test)": "the adapter sends merge patches, and the fake knows no other ones",
+    "429: eviction": "the adapter evicts nobody",
+    "metadata only": "the adapter reads whole objects",
+    "watch of events": "the adapter watches none",
+    "the continue of that answer": "the adapter lists again from the beginning",
+    "resize larger than the node": "a server refuses it, so nothing comes to the adapter",
+    "SIGTERM": "the fake is stopped in the campaigns of kills",
+    "a list meanwhile": "the same",
+    "a watch while the server starts": "the same",
+    "a list after its end": "the same",
+}
+TOKENS = {"admin": "admin", "yk": "yk", "alice": "alice", "badtoken": "bad", None: ""}
+
+
+class Scene:
+    """Does to the fake server what was done to the real one beside requests."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self._server = server
+        self._roles: list[dict[str, object]] = []
+
+    def before(self, step: Step) -> bool:
+        """True if that was all there is to do."""
+        kind = step["path"].rpartition("/")[2]
+        if kind in ("clusterroles", "roles"):
+            self._roles.append({"kind": "Role" if kind == "roles" else "ClusterRole", **step["body"]})
+            self._server.users["yk"] = Role.of(self._roles, "ykactor")
+        elif kind.endswith("rolebindings"):
+            pass
+        elif step["user"] == "etcd":
+            self._server.store.compact(is_cached=True)
+        else:
+            return self._fault(step["title"])
+        return True
+
+    def _fault(self, title: str) -> bool:
+        server = self._server
+        if title == "a list after its end":  # a server that has just started knows nothing that was compacted
+            server.store.compact()
+        elif "SIGKILL" in title:
+            server.cut_watches()
+        elif title.startswith("429: the server"):
+            server.faults = self._refuse
+        return False
+
+    async def _refuse(self, *_: object) -> None:
+        raise busy()
+
+
+async def replay(steps: list[Step], kubernetes: str) -> Replay:
+    async with FakeServer(Store(kubernetes)).running() as server:
+        server.users["alice"] = nothing
+        played = Replay(server.url, TOKENS, lambda step: step["matters"] and is_served(step), Scene(server).before)
+        await played.play(steps)
+        return played
+
+
+def is_served(step: Step) -> bool:
+    return not any(part in step["title"] for part in NOT_SERVED)
+
+
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded dialogues are not beside this checkout")
+@pytest.mark.parametrize("kubernetes", ["1.36", "1.20"])
+def test_the_fake_answers_as_a_real_server(kubernetes: str) -> None:
+    """Status, reason, and what the adapter reads, of all steps that matter but those that are left out by name."""
+    steps = load(RECORDINGS / f"dialogue-{kubernetes}.jsonl")
+    played = trio.run(replay, steps, kubernetes, clock=MockClock(rate=30))
+    assert not played.differences, "\n".join(f"{title}: {text}" for title, text in played.differences.items())
+    left_out = {part for part in NOT_SERVED for step in steps if step["matters"] and part in step["title"]}
+    assert left_out == NOT_SERVED.keys()
+    assert played.compared == sum(step["matters"] and is_served(step) for step in steps) > 130
