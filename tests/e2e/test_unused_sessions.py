@@ -108,7 +108,7 @@ class World:
         memory = InputMemory(lambda: 2**20)
         session: Any = {
             Role.RM: lambda: ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit),
-            Role.READER: lambda: FeedSession(peer, daemon, "instance", self._formats[JSON.name, False], caller, daemon.audit),
+            Role.READER: lambda: FeedSession(peer, daemon, self._formats[JSON.name, False], caller, daemon.audit),
             Role.OPERATOR: lambda: OperatorSession(peer, daemon, self._configs, caller, daemon.audit),
         }[DOORS[path]]()
         self._nursery.start_soon(partial(_serve, session))

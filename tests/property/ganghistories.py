@@ -125,9 +125,10 @@ class ResourceManager:
         """A known key has another size, allows no preemption (AP-116), or is ending already (AP-145)."""
         name, key = self.rng.choice(self._keys or [("g1", "none")])
         size = self.rng.choice((1, 2, 3, 4))
-        if size == 4:
+        ends = size == 4 and key[-1] in "05"
+        if ends:
             self.told.append((name, key, "STOPPED_BY_RM"))  # nobody has to ask for its release
-        flags = {"preempt_self": size % 2 == 1, "releasing": size == 4, "on": NODES[0] if size == 4 else None}
+        flags = {"preempt_self": size % 2 == 1, "releasing": ends, "on": NODES[0] if ends else None}
         return ask(key, name, group="x", placeholder=key.startswith("p"), vcore=size, **flags)  # type: ignore[arg-type]
 
     def _release(self) -> Submission:
