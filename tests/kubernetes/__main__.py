@@ -12,7 +12,7 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from campaign import FakeServing, RealServing, run
+from kubecampaign import FakeServing, RealServing, run
 from realserver import missing
 
 if __name__ == "__main__":

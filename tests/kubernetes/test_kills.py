@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from campaign import FakeServing, run
+from kubecampaign import FakeServing, run
 
 
 @pytest.mark.parametrize("has_lease", [False, True], ids=["alone", "two replicas"])
