@@ -1,5 +1,7 @@
 """A browser that logs in with a token once: what its cookie opens, for which page, and what ends it."""
 
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +20,8 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_st
 from ykactor.client import connect
 from ykactor.surfaces.server.websocket import REVOKED
 
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+OTHER = 12345
 ACCESS = """
 identities:
   - {name: viewer, roles: [reader]}
@@ -103,6 +107,24 @@ async def test_no_other_page_can_use_it(tmp_path: Path) -> None:
             assert (await ask(daemon, "/ws/v1/partitions", Cookie=cookie, Sec_Fetch_Site=site)).status in (401, 403)
         assert (await ask(daemon, "/ws/v1/logout", "POST", Cookie=cookie)).status == 401
         assert (await ask(daemon, "/ws/v1/session", Cookie=cookie)).status == 200
+
+
+@ROOT_ONLY
+async def test_no_other_user_can_use_it(tmp_path: Path) -> None:
+    """SE-99: a server of another user on another port gets the cookie from the browser, and can name any page itself."""
+    async with guarded(tmp_path) as (daemon, tokens):
+        cookie, _ = await logged_in(daemon, tokens["ops"])
+        request = f"GET /ws/v1/session HTTP/1.0\r\nOrigin: {daemon.http}\r\nCookie: {cookie}\r\n\r\n".encode()
+        for uid, status in ((0, b"200"), (OTHER, b"401")):
+            os.seteuid(uid)
+            try:
+                client = socket.socket()
+            finally:
+                os.seteuid(0)
+            async with trio.SocketStream(trio.socket.from_stdlib_socket(client)) as stream:
+                await stream.socket.connect(("127.0.0.1", urlsplit(daemon.http).port))
+                await stream.send_all(request)
+                assert (await stream.receive_some()).split()[1] == status
 
 
 async def test_only_a_page_of_the_daemon_logs_in(tmp_path: Path) -> None:

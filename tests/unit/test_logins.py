@@ -1,6 +1,7 @@
 """The logins of web pages: how many there are, how long each lasts, and of which requests its cookie counts."""
 
 import pytest
+from msgspec import structs
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError, PageRequest
 from ykactor.core.values.times import NEVER, S_NS
@@ -70,6 +71,21 @@ def test_a_cookie_counts_for_its_page_only(origin: str | None, fetch_site: str |
     else:
         with pytest.raises(NotAuthenticatedError, match="came from another page"):
             logins.resolved(shown(cookies, origin, fetch_site, is_read=is_read))
+
+
+@pytest.mark.parametrize(
+    ("user", "sender", "is_let_in"), [(1000, 1000, True), (1000, 1001, False), (1000, None, False), (None, 1001, True)]
+)
+def test_a_cookie_counts_for_its_user_only(user: int | None, sender: int | None, is_let_in: bool) -> None:
+    """SE-99: a server of another user on another port gets the cookie from the browser, and can name any page itself."""
+    logins = Logins(Ends())
+    cookie = logins.open("t", PAGE, "a", 0, NEVER, user)
+    credentials = structs.replace(shown(f"{cookie.name}={cookie.value}"), sender=sender)
+    if is_let_in:
+        assert logins.resolved(credentials).bearer == "t"
+    else:
+        with pytest.raises(NotAuthenticatedError, match="user 1000 came from another user"):
+            logins.resolved(credentials)
 
 
 def test_a_login_ends() -> None:

@@ -17,12 +17,14 @@ class Login(Struct, eq=False, kw_only=True):
     Attributes:
         page: the origin of the page, such as ``https://host:9080``; of no other one the cookie counts.
         expires_ns: the Unix time from which the cookie stands for nothing.
+        sender: the user of this machine whose browser has logged in, as in ``Credentials``; of no other one the cookie counts.
         is_over: the page has logged out, or another login has taken its slot.
     """
 
     bearer: str
     page: str
     expires_ns: int
+    sender: int | None = None
     is_over: bool = False
 
     def __repr__(self) -> str:
@@ -64,6 +66,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
         page: what a browser shows by its cookie; None: it has none.
         login: the one for which the cookie stands; the bearer is that of the login.
         uid: of the process at the other end of a Unix socket.
+        sender: the user of this machine at the other end of any connection, which alone proves nothing; None: it is not known.
         certificate: the names of the client certificate, verified, each with its type (``URI:``, ``DNS:``, ``email:``, ``CN:``).
         certificate_expires_ns: the Unix time from which that certificate is not valid any more.
     """
@@ -72,6 +75,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     page: PageRequest | None = None
     login: Login | None = None
     uid: int | None = None
+    sender: int | None = None
     certificate: tuple[str, ...] = ()
     certificate_expires_ns: int = NEVER
 

@@ -129,13 +129,14 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
 
     def log_in(self, page: str) -> Cookie | None:
         """Open a login for a page in place of the one that it has, if it has shown a bearer and not just a cookie."""
-        if self.credentials.bearer is None or self.credentials.login is not None:
+        shown = self.credentials
+        if shown.bearer is None or shown.login is not None:
             return None
         log_event(log, logging.INFO, "page_logged_in", identity=self.identity.name, peer=self.origin, page=page)
         now_ns = self.control.clock.corrected_ns()
-        if self.credentials.page is not None:
-            self.control.logins.close(self.credentials.page.cookies)
-        return self.control.logins.open(self.credentials.bearer, page, self.holder, now_ns, self.expires_ns)
+        if shown.page is not None:
+            self.control.logins.close(shown.page.cookies)
+        return self.control.logins.open(shown.bearer, page, self.holder, now_ns, self.expires_ns, shown.sender)
 
     def log_out(self) -> Cookie | None:
         """End the login of the cookie, and all sessions that were opened by it."""

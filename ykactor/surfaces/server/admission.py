@@ -52,7 +52,7 @@ class Admission:
             return self._without_proof(role, door, origin, target)
         uid = origin.uid if door.kind is DoorKind.UNIX else None
         try:
-            return self._admit(role, structs.replace(shown, uid=uid), origin.text)
+            return self._admit(role, structs.replace(shown, uid=uid, sender=origin.uid), origin.text)
         except NotAuthenticatedError as error:
             self.refused_nobody(role, origin, target, str(error))
             raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None

@@ -51,17 +51,18 @@ class Logins:
         self._open: dict[str, tuple[Login, Slot]] = {}
         self._slots = Slots("logins", lambda: LOGINS_MAX)
 
-    def open(self, bearer: str, page: str, holder: str, now_ns: int, expires_ns: int) -> Cookie:
+    def open(self, bearer: str, page: str, holder: str, now_ns: int, expires_ns: int, sender: int | None = None) -> Cookie:
         """Log a page in, if need be in place of the oldest login of the same holder.
 
         Args:
             holder: whose login it is.
             expires_ns: when the bearer is none any more.
+            sender: as in ``Credentials``.
         """
         for digest in [digest for digest, (login, _) in self._open.items() if login.expires_ns <= now_ns]:
             self._end(digest)
         self._slots.make_room(holder)
-        login = Login(bearer=bearer, page=page, expires_ns=min(expires_ns, now_ns + LIFE_S * S_NS))
+        login = Login(bearer=bearer, page=page, expires_ns=min(expires_ns, now_ns + LIFE_S * S_NS), sender=sender)
         value = secrets.token_urlsafe(_ID_BYTES)
         digest = _digest(value)
         self._open[digest] = login, self._slots.take(holder, partial(self._end, digest))
@@ -76,7 +77,7 @@ class Logins:
         """The credentials with what their cookie stands for; a bearer in the request itself counts alone.
 
         Raises:
-            NotAuthenticatedError: the request is of another page than the login.
+            NotAuthenticatedError: the request is of another page than the login, or of another user of this machine.
         """
         page = credentials.page
         if page is None or credentials.bearer is not None:
@@ -86,6 +87,8 @@ class Logins:
             return credentials
         if not page.is_of(login.page):
             raise NotAuthenticatedError(f"a cookie of the page {login.page} came from another page")
+        if login.sender not in (None, credentials.sender):
+            raise NotAuthenticatedError(f"a cookie of the user {login.sender} came from another user")
         return structs.replace(credentials, bearer=login.bearer, login=login)
 
     def _value(self, cookies: str) -> str:
