@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -106,13 +107,28 @@ async def test_bodies_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     """SE-96: of different large ones; many who read the same one need it once, and small ones are sent in any case."""
     monkeypatch.setattr(sending, "BYTES_MAX", 8 * FREE_BYTES)
     ours, large, others = Sending(), [bytes(4 * FREE_BYTES + 1)], [bytes(4 * FREE_BYTES)]
-    with ours.kept(large):
-        assert not ours.has_room(others)
-        assert ours.has_room([bytes(FREE_BYTES)])
-        assert ours.has_room(large)
-        with ours.kept(large), ours.kept([bytes(FREE_BYTES)]):
+    with ours.kept("a", large):
+        assert not ours.has_room("b", others)
+        assert ours.has_room("b", [bytes(FREE_BYTES)])
+        assert ours.has_room("b", large)
+        with ours.kept("a", large), ours.kept("a", [bytes(FREE_BYTES)]):
             assert len(ours._bodies) == 1
-        assert not ours.has_room(others)
-    assert ours.has_room(others)
+        assert not ours.has_room("b", others)
+    assert ours.has_room("b", others)
     assert not ours._bodies
-    assert ours.has_room([large[0], large[0]])
+    assert ours.has_room("b", [large[0], large[0]])
+
+
+async def test_nobody_takes_the_memory_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SE-96: of what different bodies may have, one reader has a quarter of what others leave, and one body in any case."""
+    monkeypatch.setattr(sending, "BYTES_MAX", 16 * FREE_BYTES)
+    ours, body = Sending(), FREE_BYTES + 1
+    with ExitStack() as held:
+        for holder in ("crowd", "a", "b"):
+            taken = 0
+            while ours.has_room(holder, parts := [bytes(body)]):
+                held.enter_context(ours.kept(holder, parts))
+                taken += 1
+            assert taken == {"crowd": 3, "a": 3, "b": 2}[holder]
+        assert ours.has_room("c", [bytes(4 * FREE_BYTES)])
+        assert not ours.has_room("crowd", [bytes(body)])

@@ -120,6 +120,11 @@ class RequestAdmission:
         self._slots = slots
         self._slot = slot
 
+    @property
+    def holder(self) -> str:
+        """Whose slot the connection has."""
+        return self._slot.holder
+
     def failed(self, errors: BaseException) -> None:
         """Tell the log that a request met an error of the daemon, not as often as a client likes."""
         self._failed_log.log(peer=self._origin.text, reason=raised_at(errors))

@@ -65,7 +65,7 @@ class InParts(Response):
         """Send it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sent = pieces(self._parts) or [b""]
-        with sending_of(scope).kept(self._parts):
+        with sending_of(scope).kept(holder_of(scope), self._parts):
             for number, piece in enumerate(sent, 1):
                 await send({"type": "http.response.body", "body": piece, "more_body": number < len(sent)})
 
@@ -74,6 +74,12 @@ def sending_of(scope: Scope) -> Sending:
     """What sends large answers on the connection of a request."""
     sending: Sending = scope["state"]["sending"]
     return sending
+
+
+def holder_of(scope: Scope) -> str:
+    """Whose slot the connection of a request has."""
+    holder: str = scope["state"]["admission"].holder
+    return holder
 
 
 def pieces(parts: Iterable[bytes]) -> list[bytes | memoryview]:
@@ -142,7 +148,7 @@ async def reply(request: Request, page: Page, media_type: str = JSON, headers: d
         encoding = PLAIN
         if accepts_gzip(request):
             parts, encoding = await page.zipped(), ZIPPED
-    if not sending_of(request.scope).has_room(parts):
+    if not sending_of(request.scope).has_room(holder_of(request.scope), parts):
         raise RefusedError(503, "many large answers are being sent, ask again in a few seconds", {"Retry-After": "5"})
     shown = {**cors(allowed_methods(request)), **(headers or {})}
     return InParts(parts, page.status, encoded(("Content-Type", media_type), *shown.items(), *encoding))

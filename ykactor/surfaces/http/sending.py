@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.load import Load
@@ -16,12 +16,22 @@ BUSY_SHARE, IDLE_SHARE = 0.02, 0.1
 BURST_S = 1.0
 #: So much of an answer needs no turn.
 FREE_BYTES = 2**16
-#: Different large bodies that are being sent have no more bytes together: each is in memory until the last has taken it.
+#: Different large bodies that are being sent have no more bytes together: each is in memory until the last has taken it. Of what
+#: others leave of it, a holder (``slots``) has a quarter, or one body.
 BYTES_MAX = 2**28
+_HOLDER_SHARE = 4
 #: What is expected to be taken, in CPU seconds for a byte, until it was measured.
 _COST_S = 0.5e-9
 #: How much the last measurement counts.
 _WEIGHT = 0.1
+
+
+class _Body(NamedTuple):
+    """A large body that is being sent: how many times, its bytes, and who was the first to read it."""
+
+    count: int
+    length: int
+    holder: str
 
 
 class Sending:
@@ -31,8 +41,8 @@ class Sending:
         self.turns = Turns(BURST_S)
         self._load = Load()
         self._cost_s = _COST_S
-        #: How many send a body, by its identity, and its bytes.
-        self._bodies: dict[int, tuple[int, int]] = {}
+        #: By the identity of their parts.
+        self._bodies: dict[int, _Body] = {}
 
     async def send(self, holder: str, length: int, sending: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Send a part of so many bytes when it is the turn of who reads it."""
@@ -45,25 +55,29 @@ class Sending:
             self.turns.take((effort.seconds - expected_s) / share)
         self._cost_s += _WEIGHT * (effort.seconds / length - self._cost_s)
 
-    def has_room(self, parts: Sequence[bytes]) -> bool:
+    def has_room(self, holder: str, parts: Sequence[bytes]) -> bool:
         """True if a body may be sent too: small ones may, and those that somebody else is being sent."""
         length = sum(map(len, parts))
-        return length <= FREE_BYTES or id(parts) in self._bodies or self._bytes() + length <= max(BYTES_MAX, length)
-
-    def _bytes(self) -> int:
-        return sum(length for _, length in self._bodies.values())
+        if length <= FREE_BYTES or id(parts) in self._bodies:
+            return True
+        held = sum(body.length for body in self._bodies.values() if body.holder == holder)
+        others = sum(body.length for body in self._bodies.values()) - held
+        if not held:
+            return others + length <= max(BYTES_MAX, length)
+        return held + length <= (BYTES_MAX - others) // _HOLDER_SHARE
 
     @contextmanager
-    def kept(self, parts: Sequence[bytes]) -> Iterator[None]:
+    def kept(self, holder: str, parts: Sequence[bytes]) -> Iterator[None]:
         """A body is being sent within this block."""
         key, length = id(parts), sum(map(len, parts))
         if length <= FREE_BYTES:
             yield
             return
-        self._bodies[key] = self._bodies.get(key, (0, 0))[0] + 1, length
+        body = self._bodies.get(key, _Body(0, length, holder))
+        self._bodies[key] = body._replace(count=body.count + 1)
         try:
             yield
         finally:
-            count, _ = self._bodies.pop(key)
-            if count > 1:
-                self._bodies[key] = count - 1, length
+            body = self._bodies.pop(key)
+            if body.count > 1:
+                self._bodies[key] = body._replace(count=body.count - 1)
