@@ -92,6 +92,28 @@ async def test_an_installation_is_open_to_no_local_account(tmp_path: Path) -> No
             assert await status_of(daemon.http, path) == 401
 
 
+@pytest.fixture
+def hiding_proc() -> tuple[str, ...]:
+    """A command that runs another one with what the unit shows of /proc."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.read(UNITS / "ykactor.service")
+    mount = f"mount -t proc -o subset={unit['Service']['ProcSubset']} proc /proc"
+    wrapper = ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh")
+    if subprocess.run([*wrapper, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("needs a user who may mount /proc")
+    return wrapper
+
+
+@pytest.mark.parametrize("durability", ["full", "normal", "off"])
+async def test_it_starts_with_what_it_sees_of_proc(tmp_path: Path, hiding_proc: tuple[str, ...], durability: str) -> None:
+    """DU-3: which boot it is is hidden; with the durability of the unit nothing is lost in any case, else that is said."""
+    losses = []
+    for _ in range(2):
+        async with real_daemon("--state-dir", tmp_path, "--durability", durability, wrapper=hiding_proc) as daemon:
+            losses.append(any(line["event"] == "journal_loss" for line in daemon.lines))
+    assert losses == [False, durability != "full"]
+
+
 def test_memory_tasks_and_addresses_are_limited() -> None:
     """The service cannot take the machine, and other machines reach neither it nor the sockets of systemd."""
     for name in ("ykactor.service", *SOCKETS):

@@ -20,8 +20,9 @@ Durability = Literal["full", "normal", "off"]
 
 _NAME = "witness"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-#: Instead of a boot: all that was committed is on the disk.
-_ON_DISK = "-"
+#: Instead of a boot: all that was committed is on the disk; or the system does not say which boot it is (``ProcSubset=pid`` of
+#: systemd hides it), so that every later one may be another.
+_ON_DISK, _HIDDEN = "-", "?"
 
 
 class Seen(Struct, frozen=True):
@@ -31,7 +32,8 @@ class Seen(Struct, frozen=True):
         is_missing: whether there is no witness: the journal is new, or a backup.
         number: the newest transaction; 0 if the file is missing or damaged.
         term: in which it was committed; None if that is not known.
-        boot: of the system whose memory may still hold some of what was committed; "-" if all is on the disk, "" if unknown.
+        boot: of the system whose memory may still hold some of what was committed; "-" if all is on the disk, "?" if the
+            system does not say which boot it is, "" if the file does not.
     """
 
     path: Path
@@ -68,7 +70,7 @@ class Seen(Struct, frozen=True):
             return unknown_after(number)
         if number and not self.boot:
             return f"it is not known whether transactions after {number} were committed: {self.path} is damaged"
-        if self.boot not in ("", _ON_DISK, _boot_id()):
+        if self.boot not in ("", _ON_DISK) and not (self.boot == _boot_id() != _HIDDEN):
             return f"transactions after {number} may be lost: not all was on the disk when the system ended"
         return ""
 
@@ -133,4 +135,7 @@ def _crc(text: bytes) -> bytes:
 
 
 def _boot_id() -> str:
-    return _BOOT_ID.read_text().strip()
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return _HIDDEN
