@@ -27,9 +27,9 @@ _WEIGHT = 0.1
 
 
 class _Body(NamedTuple):
-    """A large body that is being sent: how many times, its bytes, and who was the first to read it."""
+    """A large body that is being sent: how many times at once, its bytes, and who was the first to read it."""
 
-    count: int
+    readers: int
     length: int
     holder: str
 
@@ -74,10 +74,10 @@ class Sending:
             yield
             return
         body = self._bodies.get(key, _Body(0, length, holder))
-        self._bodies[key] = body._replace(count=body.count + 1)
+        self._bodies[key] = body._replace(readers=body.readers + 1)
         try:
             yield
         finally:
             body = self._bodies.pop(key)
-            if body.count > 1:
-                self._bodies[key] = body._replace(count=body.count - 1)
+            if body.readers > 1:
+                self._bodies[key] = body._replace(readers=body.readers - 1)
