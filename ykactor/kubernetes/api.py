@@ -37,7 +37,7 @@ class ApiError(Exception):
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(f"{status or 'no answer'} {reason}: {message}")
+        super().__init__(f"{status} {reason}: {message}" if status else f"no answer ({reason}): {message}")
         self.status = status
         self.reason = reason
         self.message = message

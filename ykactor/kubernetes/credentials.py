@@ -71,7 +71,10 @@ def of_kubeconfig(path: Path, context: str = "") -> Credentials:
         raise CredentialsError(f"{path}: {error}") from None
     if not isinstance(config, dict):
         raise CredentialsError(f"{path}: found no mapping, expected a kubeconfig")
-    chosen = _named(path, config, "contexts", context or str(config.get("current-context", "")), "context")
+    context = context or str(config.get("current-context") or "")
+    if not context:
+        raise CredentialsError(f"{path}: found no current-context, expected a kubeconfig that has one, or --context NAME")
+    chosen = _named(path, config, "contexts", context, "context")
     cluster = _named(path, config, "clusters", str(chosen.get("cluster", "")), "cluster")
     user = _named(path, config, "users", str(chosen.get("user", "")), "user")
     url = str(cluster.get("server", "")).rstrip("/")

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,15 +46,27 @@ class ProbeAddress(AddressParam):
         return found
 
 
+_API_SERVER = (
+    click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="How to reach the API server: a token or a client certificate.  [default: the service account of this pod]",
+    ),
+    click.option("--context", default="", metavar="NAME", help="A context of the kubeconfig.  [default: its current one]"),
+    click.option("--namespace", default="", metavar="NS", help="Of its Lease and ConfigMaps.  [default: its own, else ykactor]"),
+)
+
+
+def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options about the API server, the same for the adapter and its commands."""
+    for option in reversed(_API_SERVER):
+        command = option(command)
+    return command
+
+
 @click.group(invoke_without_command=True)
 @daemon_options
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="How to reach the API server: a token or a client certificate.  [default: the service account of this pod]",
-)
-@click.option("--context", default="", help="A context of the kubeconfig.  [default: its current one]")
-@click.option("--namespace", default="", metavar="NS", help="Of its Lease and ConfigMaps.  [default: its own, else ykactor]")
+@_api_server_options
 @click.option("--scheduler-name", default="ykactor", show_default=True, metavar="NAME", help="Of the pods that it runs.")
 @click.option("--rm-id", default="kubernetes", show_default=True, metavar="ID", help="Its id as a resource manager.")
 @click.option("--identity", default=socket.gethostname, metavar="POD", help="The name of this replica.  [default: of this host]")
@@ -88,11 +101,11 @@ def command(
 
     It watches pods and nodes, tells the daemon, and binds what the daemon has placed. Several replicas take turns by a Lease.
     """
-    credentials = _credentials(kubeconfig, others["context"])
-    namespace = namespace or credentials.namespace or "ykactor"
-    if context.invoked_subcommand is not None:
-        context.obj = credentials, namespace
+    if context.invoked_subcommand is not None:  # what was given before its name holds for it too
+        api_server = {"kubeconfig": kubeconfig, "context": others["context"], "namespace": namespace}
+        context.default_map = {context.invoked_subcommand: api_server}
         return
+    credentials = _credentials(kubeconfig, others["context"])
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.leader import LeaseName
 
@@ -102,8 +115,8 @@ def command(
         login=daemon.login(),
         rm_id=rm_id,
         scheduler_name=scheduler_name,
-        namespace=namespace,
-        lease=None if no_lease else LeaseName(namespace, LEASE, identity),
+        namespace=_own_namespace(namespace, credentials),
+        lease=None if no_lease else LeaseName(_own_namespace(namespace, credentials), LEASE, identity),
         qps=qps,
         identity=identity,
         now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
@@ -116,17 +129,16 @@ def command(
 
 
 @command.command()
-@click.pass_obj
-def check(found: tuple[Credentials, str]) -> None:
+@_api_server_options
+def check(*, kubeconfig: Path | None, context: str, namespace: str) -> None:
     """Say which permissions are missing on the API server; exit code 1 if any is."""
+    credentials = _credentials(kubeconfig, context)
     from ykactor.kubernetes.api import Api, ApiError
     from ykactor.kubernetes.permissions import missing
 
-    credentials, namespace = found
-
     async def ask() -> list[str]:
         async with Api.open(credentials) as api:
-            return await missing(api, namespace)
+            return await missing(api, _own_namespace(namespace, credentials))
 
     try:
         lacking = trio.run(ask)
@@ -137,6 +149,11 @@ def check(found: tuple[Credentials, str]) -> None:
     if lacking:
         raise SystemExit(exit_codes.FAILED)
     say("no permission is missing")
+
+
+def _own_namespace(given: str, credentials: Credentials) -> str:
+    """The namespace of the Lease and the ConfigMaps."""
+    return given or credentials.namespace or "ykactor"
 
 
 def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
