@@ -12,6 +12,7 @@ import subprocess
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
+import click
 import pytest
 import trio
 from daemon import COMMAND, LIMIT_S, clean_environment
@@ -84,6 +85,32 @@ def test_the_readme_has_the_table():
 def test_every_command_is_listed_here():
     """A new command has to say which files it reads and writes."""
     assert set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES | STATE == set(COMMANDS)
+
+
+def commands_below(group, ctx, path=()):
+    """The path of each command, also of groups and of what is below them."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        yield *path, name
+        if isinstance(command, click.Group):
+            yield from commands_below(command, ctx, (*path, name))
+
+
+def test_the_help_of_a_command_needs_nothing(run_here, monkeypatch, tmp_path):
+    """``--help`` of every command and of all below it is printed where there is no daemon, no file and no cluster."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for path in commands_below(main, click.Context(main)):
+        code, output, errors = run_here(*path, "--help")
+        assert (code, errors) == (exit_codes.OK, ""), path
+        assert output.startswith(f"Usage: ykactor {' '.join(path)} "), path
+
+
+def test_a_file_problem_in_a_nursery(run_here, tmp_path):
+    """A directory that a task of the command cannot make: code 2 and one line that names it, as outside of a nursery."""
+    (tmp_path / "file").write_text("")
+    code, _, errors = run_here("local", "--local-dir", tmp_path / "file" / "jobs")
+    assert (code, errors.splitlines()[-1]) == (exit_codes.USAGE, f"Error: {tmp_path}/file/jobs: Not a directory")
+    assert "Traceback" not in errors
 
 
 def filled(arguments, tmp_path):

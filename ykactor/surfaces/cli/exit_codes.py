@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import click
 
@@ -83,5 +83,10 @@ def _file_problems() -> Iterator[None]:
         raise
     except OSError as error:
         raise FileProblem.of(error) from None
+    except ExceptionGroup as errors:  # the nursery in which the file was opened
+        problems, others = errors.split(lambda error: isinstance(error, OSError) and error.filename is not None)
+        if problems is None or others is not None:
+            raise
+        raise FileProblem.of(cast("OSError", first_of(problems))) from None
     except click.FileError as error:  # click's code for it is FAILED
         raise FileProblem(error.format_message()) from None
