@@ -107,6 +107,21 @@ async def test_a_resource_manager_is_released() -> None:
         ]
 
 
+async def test_the_command_releases_as_an_operator() -> None:
+    """SE-71: ``rm release`` of who has both roles is the act of an operator, for the session that it ends and for the audit."""
+    async with (
+        real_daemon() as daemon,
+        follow(daemon.url, kinds=["AUDIT"]) as feed,
+        connect(daemon.url, rm_id="rm-1") as rm,
+    ):
+        await run_command("rm", "release", "rm-1", "--url", daemon.url)
+        with pytest.raises(Disconnected, match="4006 an operator has ended the registration"):
+            async for _ in rm:
+                pass
+        expected = [("REGISTER", "rm-1", "nothing -> registered, connected"), ("RELEASE", "rm-1", "registered -> nothing")]
+        assert await told(feed, 2) == expected
+
+
 REFUSALS = [
     (drain("n9"), "REFUSED: nodes: failed to find node n9 in partition default"),
     (drain(action="DECOMISSION"), r"NOT_PERMITTED: nodes\[0\].action: found 'DECOMISSION', an operator may only DRAIN_NODE or"),

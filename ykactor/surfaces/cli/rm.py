@@ -1,7 +1,5 @@
 """``ykactor rm``: what an operator does about the resource manager, beside it."""
 
-from functools import partial
-
 import click
 import trio
 
@@ -28,16 +26,15 @@ def command() -> None:
 def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     """End the registration of the resource manager RM_ID, so that another one may register.
 
-    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. A caller that may not be RM_ID, or
-    knows no epoch with which it could be, does this as an operator.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. A caller that is no operator does
+    this as RM_ID itself, if it may register as RM_ID and no higher epoch has.
     """
-    act = partial(_release_as_operator, rm_id, daemon, forget_epoch=True) if forget_epoch else partial(_release, rm_id, daemon)
     try:
-        trio.run(act)
+        trio.run(_release, rm_id, daemon, forget_epoch)
     except* RequestRefused as refusals:
         (refusal,) = refusals.exceptions
         assert isinstance(refusal, RequestRefused)
-        raise _not_registered(rm_id, refusal, daemon) from None
+        raise _not_released(rm_id, refusal, daemon) from None
     except* Disconnected as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
@@ -47,33 +44,34 @@ def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     say(f"{rm_id} is deregistered{forgotten}; another resource manager may register")
 
 
-def _not_registered(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
-    """Why ``rm_id`` cannot be deregistered: nobody is registered, or another one."""
+def _not_released(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
+    """Why the registration of ``rm_id`` is not ended: nobody is registered, another one is, or the caller may not end it."""
     match refusal.code:
+        case "REFUSED":
+            return click.ClickException(refusal.message)
         case "RESYNC_REQUIRED":
-            return click.ClickException(f"{rm_id} is not registered, nor is any other resource manager: there is nothing to do")
+            return click.ClickException(f"{rm_id} is not registered, found no resource manager")
         case "ALREADY_REGISTERED":
-            holder = refusal.message.removeprefix(f"found {rm_id}: ")
-            return click.ClickException(f"{rm_id} is not the resource manager that is registered: {holder}")
+            return click.ClickException(f"{rm_id} is not registered: {refusal.message.removeprefix(f'found {rm_id}: ')}")
         case _:
             return daemon.problem(refusal)
 
 
-async def _release(rm_id: str, daemon: Destination) -> None:
-    login = daemon.login()
+async def _release(rm_id: str, daemon: Destination, forget_epoch: bool) -> None:
+    """As an operator, so that the session of the resource manager is told who has ended it; else as the resource manager."""
     try:
-        async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **login) as rm:
-            await rm.request(si.DeregisterResourceManagerRequest())
-    except RequestRefused as as_itself:
-        if as_itself.code not in ("NOT_PERMITTED", "STALE_EPOCH"):
+        async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
+            await operator.request(si.ReleaseResourceManager(rm_id=rm_id, forget_epoch=forget_epoch))
+    except RequestRefused as as_operator:
+        if as_operator.code != "NOT_PERMITTED" or forget_epoch:
             raise
         try:
-            await _release_as_operator(rm_id, daemon)
-        except RequestRefused as as_operator:
-            raise (as_itself if as_operator.code == as_itself.code else as_operator) from None
+            await _deregister(rm_id, daemon)
+        except RequestRefused as as_itself:
+            raise (as_operator if as_itself.code == "STALE_EPOCH" else as_itself) from None
 
 
-async def _release_as_operator(rm_id: str, daemon: Destination, *, forget_epoch: bool = False) -> None:
-    """End the registration as an operator."""
-    async with operate(daemon.url, **daemon.login()) as operator:
-        await operator.request(si.ReleaseResourceManager(rm_id=rm_id, forget_epoch=forget_epoch))
+async def _deregister(rm_id: str, daemon: Destination) -> None:
+    """Resume the session of the resource manager, and end its registration."""
+    async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **daemon.login()) as rm:
+        await rm.request(si.DeregisterResourceManagerRequest())
