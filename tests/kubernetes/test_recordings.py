@@ -1,5 +1,6 @@
 """The fake API server answers the same as real ones did in recorded dialogues."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from fakeserver import FakeServer
 from fakestore import Store
 from recordings import Replay, Step, load
 from trio.testing import MockClock
+from whole import TYPES
+
+from ykactor.kubernetes.messages import Kind, Unreadable
+from ykactor.kubernetes.model import Status
+from ykactor.kubernetes.reading import Reader
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "kubernetes"
 #: What the adapter never does, and the fake does not do either; by a part of the title.
@@ -86,3 +92,23 @@ def test_the_fake_answers_as_a_real_server(kubernetes: str) -> None:
     left_out = {part for part in NOT_SERVED for step in steps if step["matters"] and part in step["title"]}
     assert left_out == NOT_SERVED.keys()
     assert played.compared == sum(step["matters"] and is_served(step) for step in steps) > 130
+
+
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded dialogues are not beside this checkout")
+@pytest.mark.parametrize("kubernetes", ["1.36", "1.20"])
+def test_all_that_real_servers_sent_can_be_read(kubernetes: str) -> None:
+    """Pages and events of watches, bookmarks among them."""
+    count = 0
+    for step in load(RECORDINGS / f"dialogue-{kubernetes}.jsonl"):
+        kind = step["path"].partition("?")[0].rpartition("/")[2]
+        if kind not in set(Kind) or step.get("trimmed") or "Accept" in step["headers"]:
+            continue
+        reader = Reader(Kind(kind), TYPES[Kind(kind)])
+        for event in step.get("events", ()):
+            found = reader.event(json.dumps(event).encode())
+            assert isinstance(found, Status) or (found.version and not isinstance(found.stimulus, Unreadable)), found
+            count += 1
+        if isinstance(step.get("response"), dict) and "items" in step["response"]:
+            assert not reader.page(json.dumps(step["response"]).encode()).unreadable
+            count += 1
+    assert count > 200

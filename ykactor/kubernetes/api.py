@@ -11,6 +11,7 @@ import msgspec
 
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.model import Status
+from ykactor.kubernetes.reading import ReadError, T, read
 
 #: Connections at the same time; watches have their own.
 CONNECTIONS_MAX = 32
@@ -88,6 +89,17 @@ class Api:
             raise _error(answer.status_code, answer.headers, answer.content)
         return answer.content
 
+    async def read(self, path: str, kind: type[T], method: str = "GET", body: Any = None) -> T:
+        """Send a request, and return its answer as this type.
+
+        Raises:
+            ApiError: also for an answer that cannot be read, which may come from something between here and the server.
+        """
+        try:
+            return read(await self.request(method, path, body), kind)
+        except ReadError as error:
+            raise ApiError(0, "Unreadable", str(error)) from None
+
     @asynccontextmanager
     async def watch(self, path: str, silence_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Watch: yields the lines of the stream, which ends as the server ends it.
@@ -141,8 +153,8 @@ def _no_answer(error: Exception) -> ApiError:
 def _error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error that an answer tells; its body may be plain text."""
     try:
-        found = msgspec.json.decode(body, type=Status)
-    except (msgspec.DecodeError, RecursionError):
+        found = read(body, Status)
+    except ReadError:
         found = Status(message=body[:500].decode(errors="replace").strip())
     seconds = headers.get("retry-after", "")
     wait_s = float(seconds) if seconds.isascii() and seconds.isdigit() else 0.0

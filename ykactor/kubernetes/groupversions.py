@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import trio
 from msgspec import Struct
 
@@ -43,10 +42,10 @@ async def find_groups(api: Api) -> str:
 
 
 async def _find(api: Api) -> str:
-    group = msgspec.json.decode(await api.request("GET", _GROUP), type=_Group)
+    group = await api.read(_GROUP, _Group)
     for version in sorted((each.version for each in group.versions), key=_age):
         path = f"{_GROUP}/{version}"
-        found = msgspec.json.decode(await api.request("GET", path), type=_Resources)
+        found = await api.read(path, _Resources)
         if any(each.name == "podgroups" for each in found.resources):
             return path
     return ""

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import trio
 from msgspec import Struct
 
@@ -140,12 +139,11 @@ class Leader:
 
     async def _read(self) -> Lease | None:
         try:
-            body = await self._api.request("GET", f"{self._name.path}/{self._name.name}")
+            return await self._api.read(f"{self._name.path}/{self._name.name}", Lease)
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
-        return msgspec.json.decode(body, type=Lease)
 
     async def _write(self, held: _Held, lease: Lease | None, identity: str | None = None) -> bool:
         """Write the Lease over what was read; False if it has changed meanwhile."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
+
+#: A larger number would make the daemon refuse all that is told together with it.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Part(Struct, rename="camel", frozen=True, gc=False):
@@ -158,7 +162,7 @@ class SchedulingGroup(Part, frozen=True):
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
-    priority: int = 0
+    priority: Int32 = 0
     priority_class_name: str = ""
     preemption_policy: str = ""
     host_network: bool = False
@@ -258,7 +262,7 @@ class PodDisruptionBudget(Object, frozen=True):
 
 
 class GangPolicy(Part, frozen=True):
-    min_count: int = 1
+    min_count: Annotated[int, Meta(ge=1)] = 1
 
 
 class GroupPolicy(Part, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import trio
 from msgspec import Struct
 
@@ -74,12 +73,12 @@ async def _may(api: Api, attributes: dict[str, str]) -> bool:
         if attempt:
             await trio.sleep(PAUSE_S)
         try:
-            answer = await api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+            review = await api.read("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", _Review, "POST", body)
         except ApiError as error:
             if error.status == 403 and attempt + 1 < ATTEMPTS:
                 continue
             raise
-        if msgspec.json.decode(answer, type=_Review).status.allowed:
+        if review.status.allowed:
             return True
     return False
 

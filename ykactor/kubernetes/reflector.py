@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-import msgspec
 import trio
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
-from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
-from ykactor.kubernetes.model import Object, ObjectMeta, Page, Status, WatchEvent
+from ykactor.kubernetes.messages import Kind, Listed, Stimulus, Unreadable
+from ykactor.kubernetes.model import Object, Status
+from ykactor.kubernetes.reading import Reader, ReadError
 
 #: Objects in one page of a list.
 PAGE_SIZE = 500
@@ -69,8 +69,7 @@ class Reflector:
         self._tell = tell
         self._say = say
         self._rng = rng
-        self._events = msgspec.json.Decoder(WatchEvent)
-        self._objects = msgspec.json.Decoder(source.type)
+        self._reader = Reader(source.kind, source.type)
         self._version = ""
         self.alive_s: float | None = None
         self.lists = 0
@@ -86,6 +85,10 @@ class Reflector:
                 await self._watch()
             except _Missed:
                 self._version = ""
+            except ReadError as error:
+                self._version = ""
+                self._say(f"{self.kind}: an answer cannot be read: {error}")
+                await trio.sleep(self._pause_s())
             except ApiError as error:
                 if error.status == 404 and self._source.is_optional:
                     self._none_there()
@@ -123,39 +126,30 @@ class Reflector:
                 if error.status == _GONE and continues:
                     raise _Missed from None  # the pages do not belong together any more
                 raise
-            page = msgspec.json.decode(body, type=Page)
-            for item in page.items:
-                self._read(item, objects, unreadable)
-            continues = page.metadata.continue_
+            page = self._reader.page(body)
+            objects += page.objects
+            unreadable += page.unreadable
+            continues = page.continues
             if not continues:
                 break
         self.lists += 1
-        self._version = page.metadata.resource_version
+        self._version = page.version
         self._show_life()
         self._tell(Listed(self._source.kind, objects, [each.ref for each in unreadable]))
         for each in unreadable:
-            self._tell(each)
+            self._skip(each)
+
+    def _skip(self, unreadable: Unreadable) -> None:
+        """An object cannot be read: told by an Event about it, if it has a name."""
+        if unreadable.ref.name:
+            self._tell(unreadable)
+        else:
+            self._say(f"{self.kind}: an object cannot be read and is skipped: {unreadable.reason}")
 
     def _none_there(self) -> None:
         if self.alive_s is None:
             self._tell(Listed(self._source.kind, [], []))
         self._show_life()
-
-    def _read(self, item: Raw, objects: list[Object], unreadable: list[Unreadable]) -> None:
-        try:
-            objects.append(self._objects.decode(item))
-        except (msgspec.DecodeError, RecursionError) as error:
-            found = self._unreadable(item, error)
-            if found is not None:
-                unreadable.append(found)
-
-    def _unreadable(self, item: Raw, error: Exception) -> Unreadable | None:
-        try:
-            meta = msgspec.json.decode(item, type=_Named).metadata
-        except (msgspec.DecodeError, RecursionError):
-            self._say(f"{self._source.kind}: an object cannot be read and is skipped: {error}")
-            return None
-        return Unreadable(self._source.kind, Ref(meta.namespace, meta.name), meta.uid, str(error))
 
     # ---- watches
 
@@ -163,7 +157,7 @@ class Reflector:
         """Watch from the last version until the server ends the stream.
 
         Raises:
-            ApiError, _Missed
+            ApiError, ReadError, _Missed
         """
         seconds = round(WATCH_S * self._rng.uniform(0.8, 1.2))
         query = {**self._source.query, "watch": "1", "resourceVersion": self._version, "allowWatchBookmarks": "true"}
@@ -174,37 +168,19 @@ class Reflector:
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
-        try:
-            event = self._events.decode(line)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise ApiError(0, "Unreadable", f"{self._source.kind}: a watch event: {error}") from None
-        if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=Status)
-            if status.code == _GONE:
+        found = self._reader.event(line)
+        if isinstance(found, Status):
+            if found.code == _GONE:
                 raise _Missed
-            raise ApiError(status.code or 500, status.reason, status.message)
+            raise ApiError(found.code or 500, found.reason, found.message)
         self._show_life()
-        kind = self._source.kind
-        try:
-            found = self._objects.decode(event.object)
-        except (msgspec.DecodeError, RecursionError) as error:
-            unreadable = self._unreadable(event.object, error)
-            if unreadable is not None:
-                self._tell(unreadable)
-            return
-        self._version = found.metadata.resource_version or self._version
-        if event.type == "DELETED":
-            self._tell(Gone(kind, Ref(found.metadata.namespace, found.metadata.name), found.metadata.uid))
-        elif event.type != "BOOKMARK":
-            self._tell(Changed(kind, found))
+        self._version = found.version or self._version
+        if isinstance(found.stimulus, Unreadable):
+            self._skip(found.stimulus)
+        elif found.stimulus is not None:
+            self._tell(found.stimulus)
 
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
         self._attempts = 0
         self._forbidden_since_s = None
-
-
-class _Named(Struct):
-    """What is read of an object that cannot be read as a whole."""
-
-    metadata: ObjectMeta

@@ -1,0 +1,152 @@
+"""Wrong objects: each is told of in an Event or a line of the log, and harms nothing else."""
+
+import random
+import ssl
+from typing import Any
+
+import pytest
+import trio
+from badinput import SAMPLES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
+from fakeadmission import Refused
+from fakeserver import FakeServer
+from seeds import seeds
+
+from ykactor.kubernetes import model
+from ykactor.kubernetes.api import Api
+from ykactor.kubernetes.credentials import Credentials
+from ykactor.kubernetes.messages import Kind, Listed, Stimulus
+from ykactor.kubernetes.reading import Reader
+from ykactor.kubernetes.reflector import Reflector, Source
+
+USER = "yunikorn.apache.org/user.info"
+APP = "yunikorn.apache.org/app-id"
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+
+#: A kind, a wrong object, and a word that people read.
+WRONG: list[tuple[Kind, Body, str]] = [
+    (Kind.PODS, pod("bad", containers=None), "containers"),
+    (Kind.PODS, pod("bad", containers="c"), "containers"),
+    (Kind.PODS, pod("bad", containers=asking({"cpu": "12x"})), "cpu"),
+    (Kind.PODS, pod("bad", containers=asking({"cpu": "-1"})), "negative"),
+    (Kind.PODS, pod("bad", containers=asking({"memory": "1e30"})), "2**63"),
+    (Kind.PODS, pod("bad", containers=asking({"cpu": 1})), "requests"),
+    (Kind.PODS, pod("bad", containers=asking(["cpu"])), "requests"),
+    (Kind.PODS, pod("bad", initContainers=asking({"cpu": "many"})), "cpu"),
+    (Kind.PODS, pod("bad", overhead={"cpu": "x"}), "cpu"),
+    (Kind.PODS, pod("bad", labels=["a"]), "labels"),
+    (Kind.PODS, pod("bad", tolerations={"key": "a"}), "tolerations"),
+    (Kind.PODS, pod("bad", priority="high"), "priority"),
+    (Kind.PODS, pod("bad", priority=2**70), "priority"),
+    (Kind.PODS, pod("bad", nodeName=5), "nodeName"),
+    (Kind.PODS, pod("bad", schedulingGates=[{"name": None}]), "schedulingGates"),
+    (Kind.PODS, pod("bad", status={"containerStatuses": "c"}), "containerStatuses"),
+    (Kind.PODS, pod("bad", status={"conditions": [5]}), "conditions"),
+    (Kind.PODS, pod("bad", annotations={USER: "me"}), "user.info"),
+    (Kind.PODS, pod("bad", annotations={USER: "{}"}), "no user"),
+    (Kind.PODS, pod("bad", annotations={USER: '["me"]'}), "user.info"),
+    (Kind.PODS, pod("bad", annotations={APP: "a"}, labels={APP: "b"}), "application"),
+    (Kind.PODS, pod("bad", labels={"queue": "root.a", "yunikorn.apache.org/queue": "root.b"}), "queue"),
+    (Kind.PODS, pod("bad", annotations=gang("no JSON")), "task-groups"),
+    (Kind.PODS, pod("bad", annotations=gang([])), "at least one"),
+    (Kind.PODS, pod("bad", annotations=gang([group(), group()])), "name of its own"),
+    (Kind.PODS, pod("bad", annotations=gang([group(minMember=0)])), "minMember"),
+    (Kind.PODS, pod("bad", annotations=gang([group(minMember="two")])), "minMember"),
+    (Kind.PODS, pod("bad", annotations=gang([group(minMember=10**6)])), "members"),
+    (Kind.PODS, pod("bad", annotations=gang([group(minResource={"cpu": "x"})])), "minResource"),
+    (Kind.PODS, pod("bad", annotations=gang([group(name="UPPER")])), "lower-case"),
+    (Kind.PODS, pod("bad", annotations=gang([group()], "placeholderTimeoutInSeconds=soon")), "seconds"),
+    (Kind.PODS, pod("bad", annotations=gang([group()], "gangSchedulingStyle=Loose")), "Soft or Hard"),
+    (Kind.PODS, pod("bad", annotations=gang([group(name="h")])), "does not define"),
+    (Kind.PODS, pod("bad", annotations=gang([group(minResource={"cpu": "500m"})])), "larger"),
+    (Kind.PODS, pod("bad", resourceClaims=[{"name": "gpu"}]), "resource claims"),
+    (Kind.PODS, pod("bad", affinity={"nodeAffinity": PREFERRED}), "preferred"),
+    (Kind.NODES, node("n2", status={"allocatable": {"cpu": "lots"}}), "cpu"),
+    (Kind.NODES, node("n2", status={"allocatable": {"cpu": "-4"}}), "negative"),
+    (Kind.NODES, node("n2", status={"allocatable": None}), "allocatable"),
+    (Kind.NODES, node("n2", spec={"taints": "none"}), "taints"),
+    (Kind.NODES, node("n2", spec={"unschedulable": "yes"}), "unschedulable"),
+    (Kind.NODES, {"metadata": {"uid": "n2"}}, "no name"),
+    (Kind.NAMESPACES, namespace(namespace__quota="4 cpu"), "namespace.quota"),
+    (Kind.NAMESPACES, namespace(namespace__quota='{"cpu": "0"}'), "above 0"),
+    (Kind.NAMESPACES, namespace(namespace__guaranteed='["cpu"]'), "namespace.guaranteed"),
+    (Kind.NAMESPACES, namespace(namespace__maxApps="many"), "maxApps"),
+    (Kind.NAMESPACES, namespace(namespace__max__cpu="x"), "namespace.max"),
+    (Kind.NAMESPACES, namespace(parentqueue=["root"]), "annotations"),
+    (Kind.CONFIG_MAPS, settings(data=["queues.yaml"]), "data"),
+    (Kind.CONFIG_MAPS, settings(data={"log.level": "DEBUG"}), "log.level"),
+    (Kind.CONFIG_MAPS, settings(data={"kubernetes.qps": "-1"}), "kubernetes.qps"),
+    (Kind.CONFIG_MAPS, settings(data={"service.placeholderRunAsUser": "root"}), "RunAsUser"),
+    (Kind.CONFIG_MAPS, settings(binaryData={"queues.yaml.gz": "%%%"}), "queues.yaml.gz"),
+    (Kind.CONFIG_MAPS, settings(binaryData={"queues.yaml.gz": "aGFsbG8="}), "gzip"),
+    (Kind.POD_GROUPS, other("pg", spec={"schedulingPolicy": {"gang": {"minCount": "two"}}}), "minCount"),
+    (Kind.POD_GROUPS, other("pg", spec={"schedulingPolicy": {"gang": {"minCount": 0}}}), "minCount"),
+    (Kind.POD_GROUPS, other("pg", spec={"schedulingPolicy": []}), "schedulingPolicy"),
+    (Kind.BUDGETS, other("b", status={"disruptionsAllowed": "none"}), "disruptionsAllowed"),
+    (Kind.BUDGETS, other("b", spec={"selector": ["a"]}), "selector"),
+    (Kind.PRIORITY_CLASSES, {"metadata": {"name": "high", "annotations": 5}}, "annotations"),
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "word"), WRONG, ids=[f"{number}-{word}" for number, (*_, word) in enumerate(WRONG)])
+def test_a_wrong_object_is_told_of_and_harms_nothing(kind: Kind, body: Body, word: str) -> None:
+    """Pods before and after it are bound."""
+    reading = Reading()
+    reading.show(Kind.PODS, pod("before"))
+    reading.effects.clear()
+    reading.show(kind, body)
+    assert any(word in note for note in reading.notes()), reading.notes()
+    reading.show(Kind.PODS, pod("after"))
+    assert reading.place("team.before-before00")
+    assert reading.place("team.after-after000")
+    assert not reading.released
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_no_object_ends_anything(seed: int) -> None:
+    """250 random ones each: nothing raises, what the daemon is told it can read, and a right pod is bound in the end."""
+    rng, reading = random.Random(seed), Reading()
+    for _ in range(250):
+        kind = rng.choice(list(Kind) + [Kind.PODS] * 6)
+        reading.show(kind, mutated(rng, SAMPLES[kind]), rng.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED", "BOOKMARK")))
+    for kind in (Kind.NAMESPACES, Kind.NODES):
+        reading.show(kind, SAMPLES[kind])
+    reading.handle(Listed(Kind.PODS, []))
+    assert not reading.state.book.pods
+    reading.show(Kind.PODS, pod("after"))
+    assert reading.place("team.after-after000")
+
+
+def test_a_pod_may_have_an_ephemeral_volume() -> None:
+    """It is read, and not supported."""
+    reading = Reading()
+    volume: dict[str, Any] = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    reading.show(Kind.PODS, pod("p", volumes=[volume]))
+    assert not any("cannot be read" in note for note in reading.notes())
+
+
+def test_a_bookmark_has_null_where_other_objects_have_lists() -> None:
+    """It only says up to which version the watch has come."""
+    line = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}, "spec": {"containers": null}}}'
+    assert Reader(Kind.PODS, model.Pod).event(line) == (None, "7")
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    """A proxy may answer instead of the server, with 200 and a page of its own; the watch begins all the same."""
+    told, said = list[Stimulus](), list[str]()
+    strange = [Refused(200, "", "", text="<html>please wait</html>")]
+
+    async def answer_strangely(*_: object) -> None:
+        if strange:
+            raise strange.pop()
+
+    async with FakeServer().running() as server, trio.open_nursery() as nursery:
+        server.faults = answer_strangely
+        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+            source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+            nursery.start_soon(Reflector(api, source, told.append, said.append, random.Random(0)).run)
+            with trio.fail_after(20):
+                while not told:  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert told == [Listed(Kind.NODES, [], [])]
+    assert "cannot be read" in said[0]
