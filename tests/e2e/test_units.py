@@ -109,7 +109,9 @@ async def test_it_starts_with_what_it_sees_of_proc(tmp_path: Path, hiding_proc: 
     """DU-3: which boot it is is hidden; with the durability of the unit nothing is lost in any case, else that is said."""
     losses = []
     for _ in range(2):
-        async with real_daemon("--state-dir", tmp_path, "--durability", durability, wrapper=hiding_proc) as daemon:
+        kept = ("--state-dir", tmp_path, "--durability", durability)
+        async with real_daemon(*kept, wrapper=hiding_proc, http="127.0.0.1:0") as daemon:
+            assert await status_of(daemon.http, "/ws/v1/metrics") == 200
             losses.append(any(line["event"] == "journal_loss" for line in daemon.lines))
     assert losses == [False, durability != "full"]
 

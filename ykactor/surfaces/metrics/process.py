@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
+import time
+from functools import cache
 from pathlib import Path
 
+from ykactor.actors.clock import system_ns
+from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics.exposition import Exposition
 
-_PROC = Path("/proc")
-_SELF = _PROC / "self"
+_SELF = Path("/proc/self")
 #: What other programs show where there is no limit.
 _UNLIMITED = 2**64 - 1
 
@@ -34,7 +37,7 @@ def add_process(to: Exposition) -> None:
     to.gauge("process_max_fds", "Limit of file descriptors.").add(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _boot_s() -> int:
-    """The Unix time of the start of the system."""
-    lines = (_PROC / "stat").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("btime"))
+@cache
+def _boot_s() -> float:
+    """The Unix time of the start of the system, always the same. ``/proc/stat``, which has it, ``ProcSubset=pid`` hides."""
+    return system_ns() / S_NS - time.clock_gettime(time.CLOCK_BOOTTIME)
