@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, load_pem_private_key
 
 from ykactor.actors.clock import Clock
+from ykactor.surfaces.server.ownership import UnsafeFileError
 from ykactor.surfaces.server.tls_files import TlsFileError, TlsFiles
 from ykactor.surfaces.server.tls_watcher import TlsWatcher
 
@@ -48,6 +50,19 @@ def test_the_certificate_of_the_daemon_comes_first(authority: Authority) -> None
     """SE-31: behind that of its authority it is not found."""
     authority.cert.write_bytes(authority.ca.read_bytes() + authority.cert.read_bytes())
     assert "found a key of another certificate" in refusal(authority)
+
+
+def test_others_may_not_write_the_authorities(authority: Authority) -> None:
+    """SE-36: they decide who is let in; nothing changes later, and the end of it is seen."""
+    files = TlsFiles(authority.cert, authority.key, authority.ca)
+    authority.ca.chmod(0o664)
+    for load in (files.load, partial(TlsFiles, authority.cert, authority.key, authority.ca)):
+        with pytest.raises(UnsafeFileError, match="found the mode 0664, by which others could let anybody in"):
+            load()
+    refused = files.read()
+    authority.ca.chmod(0o644)
+    assert files.read() != refused
+    TlsFiles(authority.cert, authority.key)
 
 
 def test_a_key_with_a_passphrase(authority: Authority) -> None:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from ykactor.access.moments import Moment
 from ykactor.surfaces.server.found_files import Found, directories_of, found_at, together
+from ykactor.surfaces.server.ownership import check_ownership
 
 _OPTIONS = ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
 
@@ -52,9 +53,9 @@ class TlsFiles:
     def load(self) -> None:
         """Read the files again; nothing else changes if they are wrong, also if they do not fit together. Blocks.
 
-        Raises: TlsFileError; OSError if a file cannot be read.
+        Raises: TlsFileError; OSError if a file cannot be read, or others may write that of the authorities.
         """
-        self._found = {path: found_at(path) for path in (self.cert, self.key, self.client_ca) if path is not None}
+        self._found = {path: self._found_at(path) for path in (self.cert, self.key, self.client_ca) if path is not None}
         certificate = _certificates(self.cert, self._content(self.cert))[0]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -93,7 +94,16 @@ class TlsFiles:
 
     def read(self) -> bytes:
         """What they have now, to be compared with ``content``; no error. Blocks."""
-        return together((path, found_at(path)) for path in self._found)
+        return together((path, self._found_at(path)) for path in self._found)
+
+    def _found_at(self, path: Path) -> Found:
+        """What is there now. The authorities decide who is let in, so nobody else may be able to write them (SE-36)."""
+        if path == self.client_ca:
+            try:
+                check_ownership(path, {0, os.geteuid()})
+            except OSError as error:
+                return error
+        return found_at(path)
 
     def directories(self) -> set[Path]:
         """Where these files are, and where links lead."""
