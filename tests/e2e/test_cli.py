@@ -410,7 +410,7 @@ def last_line(errors):
         (["submit", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["submit", "{tmp}/small.yaml", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
         (["story", "t1", "--url", "ws://127.0.0.1:1"], 1, "ws://127.0.0.1:1: " + START),
-        (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "0.0 is not in the range x>0"),
+        (["submit", "{tmp}/small.yaml", "--speed", "0"], 2, "found '0', expected a number above 0"),
         (["simulate", "{tmp}/none.yaml"], 2, "none.yaml' does not exist"),
         (["simulate", "{tmp}/empty.yaml"], 1, "empty.yaml:1:1: found nothing, expected a mapping"),
         (["simulate", "{tmp}/small.yaml", "--decisions", "{tmp}/none/out"], 2, "none/out': No such file or directory"),

@@ -17,11 +17,12 @@ from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.jobs.asking import job_of, present_key
 from ykactor.surfaces.cli.journal_status import print_journal_status
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
-PRIORITY = click.IntRange(-(2**31), 2**31 - 1)
+PRIORITY = WholeNumber(-(2**31), 2**31 - 1)
 #: Names that are looked at together.
 _NAMES_MAX = 1000
 _HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are those of applications"

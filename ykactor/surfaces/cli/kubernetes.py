@@ -20,6 +20,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.door_options import AddressParam
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.server.doors import TcpAddress
@@ -73,7 +74,7 @@ def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--no-lease", is_flag=True, help="Lead always: there is no other replica.")
 @click.option(
     "--qps",
-    type=click.IntRange(min=1, max=100_000),
+    type=WholeNumber(min=1, max=100_000),
     default=200,
     show_default=True,
     help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",

@@ -20,6 +20,7 @@ from ykactor.sim.reproduce import reproduce
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say_lines
 from ykactor.surfaces.history import readable
 from ykactor.wire.causes import UnreadableCauseError, decode_cause
@@ -47,7 +48,7 @@ class Outcome(Struct, rename="camel"):
 
 @click.command()
 @click.argument("source", metavar="DIR|POST-MORTEM", type=click.Path(exists=True, path_type=Path))
-@click.option("--until", type=click.IntRange(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
+@click.option("--until", type=WholeNumber(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
 @click.option("--partition", metavar="NAME", help="Only the turns of this partition.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."

@@ -33,6 +33,7 @@ from ykactor.surfaces.cli.door_options import (
 )
 from ykactor.surfaces.cli.obstacles import door_problem, lacking, prepare_descriptors, prepare_state_dir, state_problem
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
@@ -99,12 +100,12 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 )
 @click.option(
     "--keep-mib",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=1024,
     show_default=True,
     help="How much history to keep, compressed, in MiB; the state itself is always kept.",
 )
-@click.option("--keep-days", type=click.IntRange(min=1), default=30, show_default=True, help="For how many days to keep history.")
+@click.option("--keep-days", type=WholeNumber(min=1), default=30, show_default=True, help="For how many days to keep history.")
 @click.option(
     "--ws",
     "addresses",

@@ -18,6 +18,7 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.cleanup import Created
 from ykactor.surfaces.cli.journal_status import print_journal_status
+from ykactor.surfaces.cli.ranges import Number
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.queuefile.load import ConfigError
@@ -44,7 +45,7 @@ HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 @daemon_options
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=10.0,
     show_default=True,
     help="Seconds of the scenario that pass in one second.",

@@ -17,6 +17,7 @@ from ykactor.local.model import Task
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
 
@@ -57,7 +58,7 @@ _TASKS = (
 @click.command()
 @click.argument("job", metavar="[JOB[.INDEX]]", required=False)
 @directory_option
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
+@click.option("--limit", type=WholeNumber(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="The format.")
 def command(job: str | None, directory: Path, limit: int, output: str) -> None:
     """List the newest jobs of this machine, or the tasks of JOB, or one of them.

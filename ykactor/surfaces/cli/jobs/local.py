@@ -20,6 +20,7 @@ from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
+from ykactor.surfaces.cli.ranges import Number
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.server.descriptors import raise_limit
@@ -45,7 +46,7 @@ from ykactor.surfaces.server.descriptors import raise_limit
 )
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

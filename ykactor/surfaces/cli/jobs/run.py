@@ -19,6 +19,7 @@ from ykactor.local.model import Job
 from ykactor.surfaces.cli.acts import PRIORITY
 from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.jobs.output import Output, copy_until
+from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 
 #: Limits of a job: what the kernel takes, and what the local resource manager keeps.
@@ -68,7 +69,7 @@ class _Duration(click.ParamType[float]):
     "--vcore", type=Amount("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
 )
 @click.option("--memory", type=Amount("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory.")
-@click.option("--gpu", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices.")
+@click.option("--gpu", type=WholeNumber(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices.")
 @click.option(
     "--resource", "others", type=Amount(), multiple=True, metavar="NAME=QUANTITY", help="Of another resource. Repeatable."
 )
@@ -76,7 +77,7 @@ class _Duration(click.ParamType[float]):
 @click.option("--array", type=_Array(), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has.")
 @click.option(
     "--gang",
-    type=click.IntRange(1, GANG_MAX),
+    type=WholeNumber(1, GANG_MAX),
     metavar="N",
     help="N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy fifo or stateaware.",
 )
@@ -85,7 +86,7 @@ class _Duration(click.ParamType[float]):
 )
 @click.option(
     "--retries",
-    type=click.IntRange(0, RETRIES_MAX),
+    type=WholeNumber(0, RETRIES_MAX),
     default=0,
     metavar="N",
     help="How often a task that has failed, was preempted or lost is started again.",
