@@ -4,6 +4,7 @@ import os
 import secrets
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,20 +16,38 @@ from daemon import COMMAND, LIMIT_S, clean_environment
 from ykactor.local import control
 from ykactor.local.model import Job, State
 
+#: Starts ``ykactor local`` as another user, who may not be able to read the interpreter: what it needs is imported before.
+_AS_USER = """
+import encodings.idna, os, sys
+from ykactor.surfaces.cli.jobs.local import command
+user = int(sys.argv.pop(1))
+os.setgroups([]), os.setgid(user), os.setuid(user)
+command(sys.argv[2:])
+"""
+
 
 class LocalManager:
-    """A state directory, and the process that has it."""
+    """A state directory, and the process that has it.
 
-    def __init__(self, directory: Path, url: str, *options: str) -> None:
+    Args:
+        user: the number of the user of the process; None: ours.
+    """
+
+    def __init__(self, directory: Path, url: str, *options: str, user: int | None = None) -> None:
         self.directory = directory
-        self._command = [*COMMAND, "local", "--url", url, "--local-dir", str(directory), "--grace", "0.5", *options]
+        command = COMMAND if user is None else (sys.executable, "-c", _AS_USER, str(user))
+        self._command = [*command, "local", "--url", url, "--local-dir", str(directory), "--grace", "0.5", *options]
         self.process: trio.Process
 
-    async def start(self) -> None:
-        """Returns when it answers."""
+    async def open(self) -> None:
+        """Start it, without waiting for anything."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self.process = await trio.lowlevel.open_process(self._command, stdout=log, stderr=log, env=clean_environment())
+
+    async def start(self) -> None:
+        """Returns when it answers."""
+        await self.open()
         with trio.fail_after(LIMIT_S):
             while not await self._answers():
                 assert self.process.returncode is None, self.log()
@@ -43,6 +62,19 @@ class LocalManager:
 
     def log(self) -> str:
         return (self.directory / "log").read_text()
+
+    async def has_said(self, text: str, times: int = 1) -> None:
+        """Wait until its log has a text so often."""
+        with trio.fail_after(LIMIT_S):
+            while self.log().count(text) < times:
+                assert self.process.returncode is None, self.log()
+                await trio.sleep(0.02)
+
+    async def ends(self) -> str:
+        """Wait until it has ended by itself, with exit code 1; what it has said."""
+        with trio.fail_after(LIMIT_S):
+            assert await self.process.wait() == 1, self.log()
+        return self.log()
 
     async def kill(self, number: int = signal.SIGKILL) -> int:
         """Returns the exit code."""

@@ -21,12 +21,13 @@ from doubles import accept_all, running_daemon
 from msgspec import structs
 
 import ykactor.client
-from ykactor.client import Disconnected, RequestRefused, connect, follow
+from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_registered
 from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
 from ykactor.surfaces.cli.urls import Destination
+from ykactor.surfaces.server import websocket
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -141,6 +142,34 @@ async def test_resume_brings_what_was_missed(before, after):
             assert (await rm.__anext__()).sequence == 4
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert (await rm.__anext__()).sequence == 7
+
+
+async def test_the_term_is_told_before_the_registration():
+    """EV-55: it is that of the registration; who does not want this daemon leaves its registration as it was."""
+    told = []
+
+    def refuse(term):
+        raise LookupError(term)
+
+    async with running_daemon() as daemon:
+        async with connect(daemon.url, rm_id="rm-1", before_registering=told.append) as rm:
+            assert told == [rm.term]
+            with pytest.raises(LookupError, match=rm.term):
+                async with connect(daemon.url, rm_id="rm-1", before_registering=refuse):
+                    raise AssertionError
+            with pytest.RaisesGroup(LookupError):
+                async with keep_registered(daemon.url, rm_id="rm-1", before_registering=refuse):
+                    await trio.sleep_forever()
+            await rm.request(si.NodeRequest(nodes=[NODE]))  # it was not replaced
+
+
+async def test_a_daemon_that_does_not_tell_its_term(monkeypatch):
+    """One of version 0.2, or one behind a proxy that drops the header, is served all the same."""
+    monkeypatch.setattr(websocket, "TERM_HEADER", b"x-dropped")
+    told = []
+    async with running_daemon() as daemon, connect(daemon.url, rm_id="rm-1", before_registering=told.append) as rm:
+        assert told == [""]
+        await rm.request(si.NodeRequest(nodes=[NODE]))
 
 
 async def test_replaced_session_is_told_so():

@@ -109,10 +109,11 @@ async def test_the_log_says_why(name: str, caplog: pytest.LogCaptureFixture) -> 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", IDENTITIES)
 async def test_who_comes_in_where(name: str, way: str, path: str) -> None:
-    """SE-62: by every way of proof only where the identity has the role of the path."""
+    """SE-62: by every way of proof only where the identity has the role of the path. EV-55: nobody else is told the term."""
     async with running_daemon(admit=injected(control_of(), credentials(name, way))) as daemon:
         found = await response(daemon, path=path)
     assert status_of(found) == (101 if DOORS[path] in ROLES[name] else 403)
+    assert ("\r\nykactor-term: " in found.lower()) is (DOORS[path] in ROLES[name])
     if DOORS[path] not in ROLES[name]:
         assert found.endswith(f"{name} does not have the role {DOORS[path]}, which {path} needs\n")
 

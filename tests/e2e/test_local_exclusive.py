@@ -1,13 +1,17 @@
-"""One local resource manager of a machine for each daemon, whatever its directory, its user, and the way to write the address."""
+"""One local resource manager of a machine for each daemon, whatever its directory, its user, and the address that it uses."""
 
 import os
 import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trio
-from daemon import real_daemon, run_command
-from localjobs import local_manager
+import trio.testing
+from daemon import LIMIT_S, RunningDaemon, new_token, real_daemon, run_command
+from localjobs import LocalManager, local_manager
 
 from ykactor.local.exclusive import InUse, daemon_of, only_for
 from ykactor.local.machine import user_name
@@ -40,6 +44,118 @@ async def test_a_killed_one_leaves_nothing_behind(tmp_path: Path) -> None:
         assert await local.states(job) == [State.COMPLETED]
 
 
+ACCESS = """
+identities:
+  - name: first
+    roles: [rm, reader]
+    rmIDs: [local-{host}]
+    users: [root]
+    proofs: [{{user: root}}]
+  - name: second
+    roles: [rm]
+    rmIDs: [local-{host}]
+"""
+
+
+@pytest.fixture
+def directory_of_nobody() -> Iterator[Path]:
+    """Where another user may get."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+async def test_a_daemon_with_two_addresses_is_one(tmp_path: Path, directory_of_nobody: Path) -> None:
+    """The first uses the Unix socket, the second is of another user, and uses TCP with a token of an access file."""
+    access = tmp_path / "access.yaml"
+    access.write_text(ACCESS.format(host=os.uname().nodename))
+    (token := directory_of_nobody / "token").write_text(new_token("second", access))
+    os.chown(token, NOBODY, NOBODY)
+    token.chmod(0o600)
+    ws = ("--ws", f"unix:{tmp_path}/ws", "--ws", "127.0.0.1:0")
+    async with real_daemon("--access", access, ws=ws) as daemon:
+        unix, tcp = daemon.url.split(", ")
+        second = LocalManager(directory_of_nobody, tcp, "--token-file", str(token), user=NOBODY)
+        async with local_manager(tmp_path / "first", unix) as first, killed(second):
+            job = await first.submit("sleep 2")
+            await first.has_state(job, State.RUNNING)
+            await second.open()
+            assert await _sorted_out(first, second) == (first, second), first.log()
+            said = await second.ends()
+            assert f"{tcp}: found process {first.process.pid} of {user_name(0)} as the local resource manager" in said
+            assert (said.count("Error"), said.count("registered")) == (1, 0)
+            assert await first.states(job) == [State.COMPLETED]
+            assert (first.log().count("registered"), first.log().count("no connection")) == (1, 0)
+            await first.kill()
+            await second.open()
+            await second.has_said("registered")
+
+
+@asynccontextmanager
+async def killed(manager: LocalManager) -> AsyncIterator[None]:
+    """It is opened within the block, and killed at its end."""
+    try:
+        yield
+    finally:
+        with trio.CancelScope(shield=True):
+            await manager.kill()
+
+
+@asynccontextmanager
+async def at_both(directory: Path, port: int, *options: str | Path) -> AsyncIterator[RunningDaemon]:
+    """A daemon with a Unix socket and a TCP port."""
+    async with real_daemon(*options, ws=("--ws", f"unix:{directory}/ws", "--ws", f"127.0.0.1:{port}")) as daemon:
+        yield daemon
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_daemon_that_comes_later_and_restarts(tmp_path: Path, is_kept: bool) -> None:
+    """Of two that wait for it, one stays; it also has the place at the next start of the daemon, with and without a journal."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    state = ("--state-dir", tmp_path / "state") if is_kept else ()
+    urls = f"unix:{tmp_path}/ws", f"ws://127.0.0.1:{port}"
+    async with local_manager(tmp_path / "a", urls[0]) as a, local_manager(tmp_path / "b", urls[1]) as b:
+        async with at_both(tmp_path, port, *state):
+            stays, ends = await _sorted_out(a, b)
+            assert f"found process {stays.process.pid} of " in await ends.ends()
+            assert "registered" not in ends.log()
+            await stays.has_said("registered")
+        async with at_both(tmp_path, port, *state):
+            await stays.has_said("resumed" if is_kept else "registered", times=1 if is_kept else 2)
+            await ends.open()
+            assert (await ends.ends()).count(f"found process {stays.process.pid} of ") == 2
+
+
+async def test_two_that_are_there_when_a_daemon_restarts_do_not_fight(tmp_path: Path) -> None:
+    """One came by the other address while the daemon was away: the daemon is served by one of them, and the other one ends."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with local_manager(tmp_path / "a", f"unix:{tmp_path}/ws") as a:
+        async with at_both(tmp_path, port):
+            await a.has_said("registered")
+        async with local_manager(tmp_path / "b", f"ws://127.0.0.1:{port}") as b, at_both(tmp_path, port):
+            stays, ends = await _sorted_out(a, b)
+            assert f"found process {stays.process.pid} of " in await ends.ends()
+            await stays.has_said("registered", times=2 if stays is a else 1)
+            assert "another" not in stays.log()
+
+
+async def _sorted_out(a: LocalManager, b: LocalManager) -> tuple[LocalManager, LocalManager]:
+    """Which one stays, and which one has ended, when one has."""
+    async with trio.open_nursery() as nursery:
+        nursery.cancel_scope.relative_deadline = LIMIT_S
+
+        async def watch(manager: LocalManager) -> None:
+            await manager.process.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch, a)
+        nursery.start_soon(watch, b)
+    return (a, b) if a.process.returncode is None else (b, a)
+
+
 async def test_other_daemons_are_free(tmp_path: Path) -> None:
     """The lock is of a daemon, not of the machine."""
     async with only_for(f"unix:{tmp_path}/one"), only_for(f"unix:{tmp_path}/two"):
@@ -48,6 +164,26 @@ async def test_other_daemons_are_free(tmp_path: Path) -> None:
                 raise AssertionError
     async with only_for(f"unix:{tmp_path}/one"):
         pass
+
+
+async def test_the_place_at_a_term(tmp_path: Path) -> None:
+    """Addresses that lead to one daemon are one place; a new term is taken before the old one is left; "" is no term."""
+    async with only_for(f"unix:{tmp_path}/one") as take_one, only_for(f"unix:{tmp_path}/two") as take_two:
+        for term in ("", "1-a", "1-a"):
+            take_one(term)
+        take_two("")
+        with pytest.raises(InUse, match=f"two: found process {os.getpid()} of "):
+            take_two("1-a")
+        take_two("1-b")
+        with pytest.raises(InUse, match="one: found process"):
+            take_one("1-b")
+        with pytest.raises(InUse, match="two: found process"):
+            take_two("1-a")
+        take_one("2-a")
+        await trio.testing.wait_all_tasks_blocked()
+        take_two("1-a")
+        await trio.testing.wait_all_tasks_blocked()
+        take_one("1-b")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -14,7 +14,7 @@ from ykactor.client.login import Login
 from ykactor.client.streams import host_of, listening_on, open_stream
 from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
+from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
 
 #: Called when the daemon cannot write its journal, and when it can again.
 OnJournal = Callable[[si.JournalStatus], object]
@@ -199,6 +199,11 @@ def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | 
 
 def _unexplained(status: int) -> str:
     return f"the server replied {status} without a reason: is this the address of serve --ws?"
+
+
+def term_of(connection: WebSocketConnection) -> str:
+    """The term of the daemon at the other end, as the handshake tells it; "" if the daemon, or a proxy, does not tell it."""
+    return dict(connection.handshake_headers).get(TERM_HEADER, b"").decode(errors="replace")
 
 
 class MessageStream:

@@ -15,7 +15,7 @@ from ykactor.client.backoff import LASTING_S, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
-from ykactor.client.resource_manager import ResourceManager, connect, handed_back, predicate_answers
+from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
@@ -245,6 +245,7 @@ async def keep_registered(
     config: Callable[[], str] = _no_config,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
+    before_registering: BeforeRegistering | None = None,
     **login: Unpack[LoginOptions],
 ) -> AsyncIterator[KeptSession]:
     """Register as a resource manager and stay registered. The daemon may come later, be away, or begin with nothing.
@@ -260,6 +261,8 @@ async def keep_registered(
         For the random pauses between attempts to connect.
     on_connection : callable
         Called with a sentence when it is registered, has resumed, and when there is no connection.
+    before_registering : callable, optional
+        As of `connect`, at each connection. What it raises ends the session, and is raised in an exception group.
     token, tls, insecure
         How to show who this is: see `LoginOptions`.
 
@@ -296,6 +299,7 @@ async def keep_registered(
         epoch=epoch,
         version=version,
         build_info=build_info,
+        before_registering=before_registering,
         **login,
     )
     failure: Exception | None = None

@@ -11,7 +11,7 @@ import trio
 from msgspec import UNSET, structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection
+from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection, term_of
 from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.rejections import SentRequest, attribute
@@ -20,6 +20,9 @@ from ykactor.wire.si.codec import Encoding
 
 #: The number of requests of `ResourceManager.send_all` that have no answer yet.
 IN_FLIGHT_MAX = 64
+
+#: Called with the term of the daemon, before anything is registered.
+BeforeRegistering = Callable[[str], object]
 
 R = TypeVar("R", bound=si.Request)
 
@@ -288,6 +291,7 @@ async def connect(
     version: str = "",
     build_info: Mapping[str, str] | None = None,
     on_journal: OnJournal | None = None,
+    before_registering: BeforeRegistering | None = None,
     **login: Unpack[LoginOptions],
 ) -> AsyncIterator[ResourceManager]:
     """Register as a resource manager.
@@ -324,6 +328,9 @@ async def connect(
     on_journal : callable, optional
         Called with each `si.JournalStatus` when it arrives, also while this registration waits for the journal of the daemon.
         Without it, iteration yields them.
+    before_registering : callable, optional
+        Called with the term of the daemon when the connection is open; what it raises ends the connection, and nothing is
+        registered. The term is "" if the daemon does not tell it, as one of version 0.2.
     token, tls, insecure
         How to show who this is: see `LoginOptions`.
 
@@ -342,6 +349,8 @@ async def connect(
     """
     chosen = encoding_named(encoding)
     async with open_connection(url, "/v1/rm", login=Login(**login), subprotocols=[chosen.name]) as connection:
+        if before_registering is not None:
+            before_registering(term_of(connection))
         session = ResourceManager(connection, chosen, resume_from if isinstance(resume_from, int) else 0, on_journal)
         registered = await session.request(
             si.RegisterResourceManagerRequest(

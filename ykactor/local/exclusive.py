@@ -1,7 +1,9 @@
 """Locks that end with their process: one local resource manager for a directory, and one of this machine for a daemon.
 
 The lock for a daemon depends neither on the directory nor on the user: a second local resource manager would take the place of
-the first, and the machine would be promised twice. It is an abstract Unix socket, which the kernel removes with its process.
+the first, and the machine would be promised twice. It is an abstract Unix socket, which the kernel removes with its process. A
+daemon is known by its term (EV-55), which no other daemon has, whatever leads to it: a Unix socket, a port, a proxy. It is told
+before the registration. By its address a daemon is known before that: while it is away, and if it does not tell its term.
 """
 
 import errno
@@ -9,7 +11,7 @@ import fcntl
 import hashlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -47,32 +49,65 @@ def only_in(directory: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def only_for(url: str) -> AsyncIterator[None]:
-    """Hold the place of this machine at a daemon.
+async def only_for(url: str) -> AsyncIterator[Callable[[str], None]]:
+    """Hold the place of this machine at the daemon of an address.
 
-    Raises:  InUse.
+    Yields:
+        A function that also takes the place at the daemon that answers there, by its term, and leaves that at an earlier term.
+
+    Raises:
+        InUse: also by what it yields.
     """
-    key = hashlib.sha256((await daemon_of(url)).encode(errors="surrogateescape")).hexdigest()
-    name = f"\0ykactor-local-{key}"
-    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
-        try:
-            await lock.bind(name)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            holder = await trio.to_thread.run_sync(_holder, name)
-            reason = f"found {holder} as the local resource manager of this machine, expected one for each daemon"
-            raise InUse(f"{url}: {reason}") from None
+    lock = _lock(url, await daemon_of(url))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_hold, lock, trio.CancelScope())
+        yield _Terms(url, nursery).take
+        nursery.cancel_scope.cancel()
+
+
+class _Terms:
+    """Holds the place at the daemon of one term, the newest that was told."""
+
+    def __init__(self, url: str, nursery: trio.Nursery) -> None:
+        self._url = url
+        self._nursery = nursery
+        self._term = ""
+        self._held = trio.CancelScope()
+
+    def take(self, term: str) -> None:
+        """Take the place at the daemon of a term; "": it does not tell it, and is known by its address only."""
+        if term in ("", self._term):
+            return
+        lock = _lock(self._url, f"term {term}")
+        self._held.cancel()
+        self._term, self._held = term, trio.CancelScope()
+        self._nursery.start_soon(_hold, lock, self._held)
+
+
+def _lock(url: str, daemon: str) -> socket.socket:
+    """The lock for a daemon. Raises:  InUse, which names the daemon by its URL."""
+    name = f"\0ykactor-local-{hashlib.sha256(daemon.encode(errors='surrogateescape')).hexdigest()}"
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(name)
         lock.listen(1024)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, _hang_up, [trio.SocketListener(lock)])
-            yield
-            nursery.cancel_scope.cancel()
+    except OSError as error:
+        lock.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        reason = f"found {_holder(name)} as the local resource manager of this machine, expected one for each daemon"
+        raise InUse(f"{url}: {reason}") from None
+    return lock
 
 
-async def _hang_up(stream: trio.SocketStream) -> None:
-    """Close the connection of a process that wants to know the holder: the kernel has told it."""
-    await stream.aclose()
+async def _hold(lock: socket.socket, scope: trio.CancelScope) -> None:
+    """Keep a lock until the scope is cancelled. A process that connects wants to know the holder: the kernel has told it."""
+
+    async def hang_up(stream: trio.SocketStream) -> None:
+        await stream.aclose()
+
+    with scope:
+        await trio.serve_listeners(hang_up, [trio.SocketListener(trio.socket.from_stdlib_socket(lock))])
 
 
 def _holder(name: str) -> str:

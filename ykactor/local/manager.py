@@ -18,7 +18,7 @@ from ykactor import __version__
 from ykactor.client import Disconnected, Refusal, RequestRefused, connect, keep_registered
 from ykactor.client.login import LoginOptions
 from ykactor.local import control
-from ykactor.local.exclusive import only_for, only_in
+from ykactor.local.exclusive import InUse, only_for, only_in
 from ykactor.local.isolation import Isolation
 from ykactor.local.jobs import Jobs, SubmitRefused
 from ykactor.local.machine import Machine, boot_id
@@ -71,27 +71,29 @@ async def managing(settings: Settings) -> AsyncIterator[None]:
     """
     settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with private_directory(settings.directory), only_in(settings.directory):
-        async with only_for(settings.url):
-            with closing(Manager(settings)) as manager:
+        async with only_for(settings.url) as take_place:
+            with closing(Manager(settings, take_place)) as manager:
                 async with manager.running():
                     yield
                 if manager.jobs.are_done:
-                    await _deregister(settings)
+                    await _deregister(settings, take_place)
 
 
-async def _deregister(settings: Settings) -> None:
-    """Nothing is left that would need its place."""
+async def _deregister(settings: Settings, take_place: Callable[[str], None]) -> None:
+    """Nothing is left that would need its place, if it still has it."""
+    again = partial(connect, settings.url, rm_id=settings.rm_id, before_registering=take_place, **settings.login)
     with trio.move_on_after(DEREGISTER_S):
         try:
-            async with connect(settings.url, rm_id=settings.rm_id, resume_from="now", **settings.login) as rm:
+            async with again(resume_from="now") as rm:
                 await rm.request(si.DeregisterResourceManagerRequest())
-        except (Disconnected, RequestRefused):
+        except (Disconnected, RequestRefused, InUse):
             return
 
 
 class Manager:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, take_place: Callable[[str], None]) -> None:
         self._settings = settings
+        self._take_place = take_place
         self._store = Store(settings.directory)
         self._processes = Processes(settings.directory / "jobs", settings.isolation, settings.grace_s)
         self._boot = boot_id()
@@ -112,6 +114,7 @@ class Manager:
             version=__version__,
             build_info={"buildVersion": __version__},
             on_connection=settings.say,
+            before_registering=self._take_place,
             **settings.login,
         )
         async with (

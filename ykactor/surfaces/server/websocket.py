@@ -44,7 +44,7 @@ from ykactor.surfaces.server.streams import EndNoticedStream, FrameStream
 from ykactor.surfaces.server.tls_transport import TlsError, transport_of
 from ykactor.surfaces.server.transports import Transport
 from ykactor.wire.compression import Deflate, ExtensibleConnection
-from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
+from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
 
 logger = logging.getLogger(__name__)
 
@@ -281,7 +281,8 @@ class _Server:
             (request,) = protocol.events()
             encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
             assert isinstance(request, Request), "``read_head`` has checked it"
-            await connection._accept(request, encoding.name if encoding is not None else None, [])
+            term = str(self._gateway.terms.present).encode()
+            await connection._accept(request, encoding.name if encoding is not None else None, [(TERM_HEADER, term)])
             protocol.receive_data(head.rest)
             nursery.start_soon(connection._reader_task)
             return self._session(caller, head, frames, noticed, connection, encoding or JSON, sends, compresses=deflate.enabled())

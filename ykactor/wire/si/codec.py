@@ -202,6 +202,9 @@ MSGPACK = Encoding("ykactor.v1.msgpack", msgspec.msgpack, MsgpackSyntax())
 #: By subprotocol, the preferred one first.
 ENCODINGS = {encoding.name: encoding for encoding in (JSON, MSGPACK)}
 
+#: The header of the answer that opens a websocket in which the daemon tells its term (EV-55).
+TERM_HEADER = b"ykactor-term"
+
 
 # ---- error messages
 
