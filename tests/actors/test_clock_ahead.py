@@ -20,7 +20,7 @@ from world import app, ask, node, queue, tree
 
 from ykactor.access.model import Role
 from ykactor.actors import clock as clock_module
-from ykactor.actors.clock import Clock
+from ykactor.actors.clock import LOOK_S, Clock
 from ykactor.client import connect
 from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.core.values.ids import PartitionName, QueuePath
@@ -152,6 +152,23 @@ async def test_proofs_expire_by_the_corrected_clock(autojump_clock: trio.testing
         await trio.sleep(3599)
         assert not caller.revoked
         await trio.sleep(2)
+        assert caller.revoked
+        nursery.cancel_scope.cancel()
+
+
+async def test_proofs_expire_when_the_clock_is_corrected(autojump_clock: trio.testing.MockClock) -> None:
+    """Who does nothing is let in no longer too, soon after the clock was set forward behind the moment, as after a suspension."""
+    behind_s = DAY_S
+    found = access(expires_ns=NOW_NS + 3600 * S_NS)
+    clock = Clock(NOW_NS, lambda: NOW_NS + round((trio.current_time() - behind_s) * S_NS))
+    control = AccessControl(found, clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(control.run)
+        caller = control.admit(Role.READER, credentials("reader", "token"), "127.0.0.1:1")
+        await trio.sleep(3601)
+        assert not caller.revoked
+        behind_s = 0
+        await trio.sleep(LOOK_S)
         assert caller.revoked
         nursery.cancel_scope.cancel()
 

@@ -22,6 +22,8 @@ elapsed_s = time.perf_counter
 #: CPU seconds of this thread: what work takes, whatever else the machine does meanwhile.
 worked_s = time.thread_time
 _SCHEDSTAT = "/proc/thread-self/schedstat"
+#: How soon it is noticed that the clock of the system was corrected.
+LOOK_S = 60.0
 
 
 def worked_and_waited_s() -> tuple[float, float]:
@@ -77,5 +79,6 @@ class Clock:
         return self._origin_s + (at_ns / US_NS - self._start_us) / 1e6
 
     def corrected_to_trio(self, at_ns: int) -> float:
-        """The same for a time by the corrected clock, unless it is corrected meanwhile."""
-        return self.to_trio(at_ns + self.ahead_ns())
+        """The same for a time by the corrected clock, but soon in any case: it may be corrected meanwhile, so look again."""
+        at_s = self.to_trio(at_ns + self.ahead_ns())
+        return at_s if self._system_ns is None else min(at_s, trio.current_time() + LOOK_S)
