@@ -82,12 +82,20 @@ async def test_the_tour(tmp_path: Path) -> None:
     assert re.search(r" Its page is http://127\.0\.0\.1:\d+/\.$", tour.printed, re.MULTILINE)
     assert re.search(r"^  export YKACTOR_LOCAL_DIR=\S+/local YKACTOR_URL=ws://127\.0\.0\.1:\d+$", tour.printed, re.MULTILINE)
     assert re.search(r"^ +\d +Pending +1 .* attempt 1: ", tour.printed, re.MULTILINE)
-    readme = README.read_text()
+    readme = README.read_text().partition("## A first session\n")[2].partition("\n## ")[0]
+    tables, shown = columns(tour.printed), columns(readme)
+    assert len(tables) == 5
+    assert [table for table in tables if table not in shown] == []
     sentences = re.findall(r"^[A-Z][^:/\n]*\.$", tour.printed, re.MULTILINE)
     assert len(sentences) == 7
     assert [sentence for sentence in sentences if sentence not in readme] == []
     assert "Error" not in tour.printed
     assert "Traceback" not in tour.printed
+
+
+def columns(text: str) -> set[tuple[str, ...]]:
+    """The names of the columns of each table in a session."""
+    return {tuple(line.split()) for line in re.findall(r"^[A-Z-]+(?: +[A-Z-]+){4,}$", text, re.MULTILINE)}
 
 
 def leave_a_job(local: Path) -> tuple[Processes, Task]:
