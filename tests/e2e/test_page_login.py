@@ -139,6 +139,8 @@ async def test_only_a_page_of_the_daemon_logs_in(tmp_path: Path) -> None:
         ):
             answer = await ask(daemon, "/ws/v1/login", "POST", **shown, **headers)
             assert (answer.status, "set-cookie" in answer.headers) == (403, False)
+            found = "only a page of this daemon may log in" if headers else "found no header Origin, expected that of a page"
+            assert found in answer.body.decode()
         cookie, answer = await logged_in(daemon, "yk_" + "x" * 43)
         assert (answer.status, cookie) == (401, "")
         cookie, answer = await logged_in(daemon, tokens["rm"])

@@ -11,6 +11,7 @@ from daemon import RunningDaemon, application, asks, next_allocated, node, real_
 
 from ykactor.client import RequestRefused, connect
 from ykactor.client.resource_manager import ResourceManager
+from ykactor.surfaces.cli import exit_codes
 
 
 async def work(rm: ResourceManager, name: str) -> None:
@@ -37,6 +38,8 @@ async def test_a_backup_has_everything(tmp_path: Path) -> None:
         await work(rm, "early")
         before, kept, term = await first.state(), rm.sequence, rm.term
         await run_command("journal", "backup", state, copy)
+        _, errors = await run_command("journal", "backup", state, copy, expect=exit_codes.USAGE)
+        assert errors == f"Error: {copy}: File exists, expected a file that is not there yet\n"
         await work(rm, "late")
         told = rm.sequence
         await kill(first)

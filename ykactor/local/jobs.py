@@ -246,7 +246,7 @@ class Jobs:
         if work is None or _is_in(leaf, work.job.queue):
             self._on_placed(job, leaf)
             return
-        expected = f"expected {work.job.queue}: there is no such queue, or it takes no job of {work.job.user}"
+        expected = f"expected {work.job.queue}: there is no such queue, or it takes no job of the user {work.job.user}"
         self._end_pending(job, State.REJECTED, f"found that placement rules lead to {leaf}, {expected}")
 
     def _on_placed(self, job: str, leaf: str) -> None:

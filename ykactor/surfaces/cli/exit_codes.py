@@ -44,7 +44,8 @@ class FileProblem(click.ClickException):
 
     @classmethod
     def of(cls, error: OSError) -> "FileProblem":
-        return cls(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+        expected = ", expected a file that is not there yet" if isinstance(error, FileExistsError) else ""
+        return cls(str(error) if error.filename is None else f"{error.filename}: {error.strerror}{expected}")
 
 
 def first_of(errors: BaseExceptionGroup[_Error]) -> _Error:

@@ -86,8 +86,11 @@ def own_page(host: str | None, origin: str | None, fetch_site: str | None) -> st
     Raises:
         RefusedError: it is another page, or no page.
     """
-    page = None if origin is None else _origin_host(origin)
-    if origin is None or page is None or host is None or page != host_of(host) or fetch_site not in (None, "same-origin"):
+    if origin is None:
+        what = "found no header Origin, expected that of a page of this daemon"
+        raise RefusedError(403, f"{what}: only pages log in, programs show their token with each request")
+    page = _origin_host(origin)
+    if page is None or host is None or page != host_of(host) or fetch_site not in (None, "same-origin"):
         raise RefusedError(403, "only a page of this daemon may log in: a proxy has to pass the header Host as it is")
     return origin
 
