@@ -15,6 +15,7 @@ import trio
 import trustme
 from cluster import TREE, Cluster
 from daemon import RunningDaemon, clean_environment, real_daemon, state_of
+from evenness import differences
 from fakeserver import FakeServer
 from kubelets import ENDS, Kubelets
 from realserver import PollingKubelets, RealServer
@@ -233,48 +234,20 @@ class Campaign:
     async def quiet(self) -> None:
         """Wait until all that fits is bound, and the daemon knows the same as the API server."""
         for _ in range(600):
-            if self._is_even(await state_of(self.daemon.url)):
+            if not self._differences(await state_of(self.daemon.url)):
                 return
             await trio.sleep(0.1)
         logs = "\n".join(f"{each}: {(self._directory / f'{each}.log').read_text()[-3000:]}" for each in self._identities)
         raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{logs}")
 
-    def _is_even(self, state: dict[str, Any]) -> bool:
-        return not self._differences(state)
-
     def _differences(self, state: dict[str, Any]) -> list[str]:
-        """What the daemon has that the API server has not, the reverse, and what waits though it fits."""
-        pods = [body for body in self.server.store.all("pods", "team") if body["status"]["phase"] not in ("Succeeded", "Failed")]
-        there = {key_of(body): body["spec"]["nodeName"] for body in pods if body["spec"].get("nodeName")}
-        known = {key: name for name, node in state["nodes"].items() for key in node["allocations"]}
-        nodes = {body["metadata"]["name"] for body in self.server.store.all("nodes", "")}
-        found = [f"{name} is not known" for name in nodes - state["nodes"].keys()]
-        found += [f"{key} is on {node}, not for the daemon" for key, node in there.items() if known.get(key) != node]
-        found += [f"{key} is on {node} for the daemon only" for key, node in known.items() if there.get(key) != node]
-        waiting = [body for body in pods if not body["spec"].get("nodeName") and not body["metadata"].get("deletionTimestamp")]
-        free = [free_of(node) for node in state["nodes"].values()]
-        fitting = [body["metadata"]["name"] for body in waiting if any(cpu_of(body) <= room for room in free)]
-        return found + [f"{name} fits and waits" for name in fitting]
+        return differences(self.server.store.all("pods", "team"), self.server.store.all("nodes", ""), state)
 
     async def check(self) -> None:
         """Pods have started, and none twice."""
         await trio.sleep(0.5)  # kubelets that poll
         started = [uid for uid, _ in self._serving.kubelets.started]
         assert len(started) == len(set(started)) > 0
-
-
-def key_of(body: dict[str, Any]) -> str:
-    meta = body["metadata"]
-    return f"{meta['namespace']}.{meta['name']}-{meta['uid'][:8]}"
-
-
-def cpu_of(body: dict[str, Any]) -> int:
-    text = body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
-
-
-def free_of(node: dict[str, Any]) -> int:
-    return node["capacity"].get("vcore", 0) - node["allocated"].get("vcore", 0)
 
 
 def server_context(authority: trustme.CA) -> Any:

@@ -130,6 +130,12 @@ def test_a_bookmark_has_null_where_other_objects_have_lists() -> None:
     assert Reader(Kind.PODS, model.Pod).event(line) == (None, "7")
 
 
+def test_a_list_of_nothing_may_be_null() -> None:
+    """Go writes an empty list so."""
+    page = Reader(Kind.NODES, model.Node).page(b'{"metadata": {"resourceVersion": "7"}, "items": null}')
+    assert page == ([], [], "7", "")
+
+
 async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     """A proxy may answer instead of the server, with 200 and a page of its own; the watch begins all the same."""
     told, said = list[Stimulus](), list[str]()

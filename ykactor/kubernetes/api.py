@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import msgspec
+import trio
 
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.model import Status
@@ -115,7 +116,11 @@ class Api:
             async with self._watches.stream("GET", path, headers=self._headers(JSON), timeout=timeout) as answer:
                 if answer.status_code >= 400:
                     raise _error(answer.status_code, answer.headers, await answer.aread())
-                yield _lines(answer)
+                lines = _lines(answer)
+                try:
+                    yield lines
+                finally:
+                    await _end(lines)
         except (httpx2.HTTPError, OSError) as error:
             raise _no_answer(error) from None
 
@@ -130,6 +135,14 @@ def _client(credentials: Credentials, connections: int | None, timeout_s: float 
     return httpx2.AsyncClient(
         base_url=credentials.url, verify=credentials.tls, limits=limits, timeout=httpx2.Timeout(timeout_s), trust_env=False
     )
+
+
+async def _end(lines: AsyncIterator[bytes]) -> None:
+    """End a stream that is left in the middle, with the generators inside the client library, which nobody can close."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async for _ in lines:
+            pass
 
 
 async def _lines(answer: httpx2.Response) -> AsyncIterator[bytes]:

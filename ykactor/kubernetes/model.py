@@ -308,7 +308,7 @@ class Page(Struct, rename="camel", frozen=True):
     """A page of a list, whose items are read one by one."""
 
     metadata: ListMeta = ListMeta()
-    items: Sequence[Raw] = ()
+    items: Sequence[Raw] | None = None
 
 
 class StatusDetails(Part, frozen=True):

@@ -61,7 +61,7 @@ class Reader:
         """
         page = read(body, Page)
         objects, unreadable = list[Object](), list[Unreadable]()
-        for item in page.items:
+        for item in page.items or ():
             found = self._object(item)
             if isinstance(found, Unreadable):
                 unreadable.append(found)

@@ -1,0 +1,62 @@
+"""Whether the daemon knows of the pods what the API server knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from fakeadmission import Body
+
+
+def differences(pods: list[Body], nodes: list[Body], state: Body) -> list[str]:
+    """What the daemon has that the API server has not, the reverse, sums that are wrong, and what waits though it fits."""
+    alive = [body for body in pods if body["status"]["phase"] not in ("Succeeded", "Failed")]
+    names = {body["metadata"]["name"] for body in nodes}
+    found = [f"{name} is not known" for name in names - state["nodes"].keys()]
+    found += [f"{name} is known to the daemon only" for name in state["nodes"].keys() - names]
+    return [*found, *_places(alive, state), *_sums(alive, state), *_waiting(alive, state)]
+
+
+def _places(alive: list[Body], state: Body) -> Iterator[str]:
+    there = {key_of(body): body["spec"]["nodeName"] for body in alive if body["spec"].get("nodeName")}
+    known = {key: name for name, node in state["nodes"].items() for key in node["allocations"]}
+    yield from (f"{key} is on {node}, not for the daemon" for key, node in there.items() if known.get(key) != node)
+    yield from (f"{key} is on {node} for the daemon only" for key, node in known.items() if there.get(key) != node)
+
+
+def _sums(alive: list[Body], state: Body) -> Iterator[str]:
+    used = Counter[str]()
+    for body in alive:
+        used[body["spec"].get("nodeName", "")] += cpu_of(body)
+    for name, node in state["nodes"].items():
+        if node["allocated"].get("vcore", 0) != used[name]:
+            yield f"{name} has {used[name]} in use, for the daemon {node['allocated'].get('vcore', 0)}"
+    total = sum(used[name] for name in state["nodes"])
+    if (counted := state["queues"]["root"]["allocated"].get("vcore", 0)) != total:
+        yield f"{total} is in use, for the daemon {counted}"
+
+
+def _waiting(alive: list[Body], state: Body) -> Iterator[str]:
+    waiting = {key_of(body): cpu_of(body) for body in alive if not body["spec"].get("nodeName")}
+    applications = state["applications"].values()
+    asked = {key for each in applications for pending in each["pending"] for key in pending["allocationKeys"]}
+    yield from (f"{key} waits for the daemon only" for key in asked - waiting.keys())
+    root = state["queues"]["root"]
+    left = (root["max"] or {}).get("vcore", 0) - root["allocated"].get("vcore", 0)  # none while others have overfilled nodes
+    room = min(left, max((free_of(node) for node in state["nodes"].values()), default=0))
+    yield from (f"{key} fits and waits" for key, cpu in waiting.items() if cpu <= room)
+
+
+def key_of(body: Body) -> str:
+    meta = body["metadata"]
+    return f"{meta['namespace']}.{meta['name']}-{meta['uid'][:8]}"
+
+
+def cpu_of(body: Body) -> int:
+    text = body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def free_of(node: dict[str, Any]) -> int:
+    return int(node["capacity"].get("vcore", 0) - node["allocated"].get("vcore", 0))

@@ -1,0 +1,184 @@
+"""What may happen around the adapter, beside kills: afterwards all that fits runs, once, and both sides know the same."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+from cluster import TREE, Cluster, running_cluster
+from daemon import RunningDaemon, real_daemon, state_of
+from evenness import differences
+from fakeadmission import Body
+from fakeserver import Target
+
+from ykactor.kubernetes.adapter import Adapter
+
+
+@asynccontextmanager
+async def filled(directory: Path, nodes: int, pods: int, *, lease: bool = False) -> AsyncIterator[tuple[Cluster, Adapter]]:
+    """A cluster in which half of the pods wait for room; it is quiet at the beginning, and at the end."""
+    async with real_daemon("--state-dir", directory / "state") as daemon, running_cluster(daemon.url) as cluster:
+        for number in range(nodes):
+            cluster.node(f"n{number}", cpu=str(pods // nodes // 2))
+        for number in range(pods):
+            cluster.pod(f"p{number}")
+        async with cluster.adapter(lease=lease) as adapter:
+            await quiet(cluster)
+            assert len(cluster.bound()) == pods // 2
+            yield cluster, adapter
+            await quiet(cluster)
+        started = [uid for uid, _ in cluster.kubelets.started]
+        assert len(started) == len(set(started))
+
+
+async def quiet(cluster: Cluster) -> None:
+    """Wait until both sides know the same, and all that fits is bound."""
+    store, found = cluster.server.store, list[str]()
+    for _ in range(300):
+        found = differences(store.all("pods", "team"), store.all("nodes", ""), await state_of(cluster.daemon_url))
+        if not found:
+            return
+        await trio.sleep(0.05)
+    raise AssertionError("\n".join([*found[:20], *cluster.said[-20:]]))
+
+
+def delete(cluster: Cluster, pods: list[Body]) -> None:
+    for pod in pods:
+        cluster.server.store.delete("pods", pod, {})
+    cluster.server.changed()
+
+
+async def test_98_of_200_pods_are_deleted(tmp_path: Path) -> None:
+    """Some of them run, some wait; others get their room."""
+    async with filled(tmp_path, 20, 200) as (cluster, adapter):
+        delete(cluster, random.Random(1).sample(cluster.server.store.all("pods", "team"), 98))
+        await cluster.until(lambda: len(cluster.pods()) == 102 and len(cluster.bound()) == 100)
+        await quiet(cluster)
+        assert adapter.counts.conflicts == 0
+
+
+async def test_the_daemon_loses_its_state(tmp_path: Path) -> None:
+    """It is told everything again, and binds nothing twice."""
+    async with running_cluster("") as cluster:
+        for number in range(8):
+            cluster.node(f"n{number}")
+        for number in range(48):
+            cluster.pod(f"p{number}")
+        async with real_daemon("--state-dir", tmp_path / "first") as first:
+            address = first.url.removeprefix("ws://")
+            cluster.daemon_url = first.url
+            async with cluster.adapter() as adapter, trio.open_nursery() as nursery:
+                await cluster.until(lambda: len(cluster.bound()) > 10)  # in the middle
+                first.process.kill()
+                await first.process.wait()
+                delete(cluster, cluster.server.store.all("pods", "team")[:10])
+                await nursery.start(hold_daemon, tmp_path / "second", address)
+                await quiet(cluster)
+                assert len(cluster.bound()) == 32
+                assert adapter.counts.conflicts == 0
+                nursery.cancel_scope.cancel()
+        started = [uid for uid, _ in cluster.kubelets.started]
+        assert len(started) == len(set(started))
+
+
+async def hold_daemon(state: Path, address: str, task_status: trio.TaskStatus[RunningDaemon]) -> None:
+    async with real_daemon("--state-dir", state, ws=("--ws", address)) as daemon:
+        task_status.started(daemon)
+        await trio.sleep_forever()
+
+
+async def test_versions_are_compacted_while_watches_are_cut(tmp_path: Path) -> None:
+    """What came and went meanwhile is found by lists."""
+    async with filled(tmp_path, 5, 40) as (cluster, adapter):
+        lists = {each.kind: each.lists for each in adapter.reflectors}
+        opened = trio.Event()
+        cluster.server.faults = lambda *_: opened.wait()
+        cluster.server.cut_watches()
+        delete(cluster, cluster.server.store.all("pods", "team")[10:])
+        await cluster.until(lambda: len(cluster.pods()) == 10)
+        cluster.pod("new", cpu="2")
+        cluster.server.store.compact()
+        opened.set()
+        await cluster.until(lambda: "new" in cluster.bound())
+        await quiet(cluster)
+        assert any(each.lists > lists[each.kind] for each in adapter.reflectors)
+        assert adapter.counts.conflicts == 0
+
+
+async def test_a_rival_binds_the_same_pods(tmp_path: Path) -> None:
+    """What it has bound a moment before stays where it is, and the daemon knows that."""
+    rng, taken = random.Random(3), dict[str, str]()
+    async with filled(tmp_path, 5, 40) as (cluster, adapter):
+        store = cluster.server.store
+
+        async def be_first(method: str, target: Target, query: dict[str, str]) -> None:
+            if target.subresource == "binding" and len(taken) < 5:
+                taken[target.name] = rng.choice(store.all("nodes", ""))["metadata"]["name"]
+                body = {"metadata": {"name": target.name}, "target": {"name": taken[target.name]}}
+                store.bind(target.namespace, target.name, body)
+                cluster.server.changed()
+
+        cluster.server.faults = be_first
+        delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName")][:15])
+        await cluster.until(lambda: len(taken) == 5)
+        await quiet(cluster)
+        assert {name: node for name, node in cluster.bound().items() if name in taken} == taken
+        assert adapter.counts.conflicts == 5
+
+
+async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
+    """Its pods are adopted when it returns; meanwhile the others go on."""
+    async with filled(tmp_path, 5, 40) as (cluster, adapter):
+        store = cluster.server.store
+        there = {name for name, node in cluster.bound().items() if node == "n1"}
+        store.remove("nodes", store.get("nodes", "", "n1"))
+        cluster.server.changed()
+        await cluster.until(lambda: "n1" not in adapter.state.book.nodes)
+        delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName") == "n2"])
+        await cluster.until(lambda: list(cluster.bound().values()).count("n2") == 4)
+        cluster.node("n1")
+        await quiet(cluster)
+        assert {name for name, node in cluster.bound().items() if node == "n1"} == there
+        assert adapter.counts.conflicts == 0
+
+
+async def test_a_wrong_configuration_is_followed_by_a_right_one(tmp_path: Path) -> None:
+    """The wrong one is told of in an Event, and the one before stays in force until the right one."""
+    async with filled(tmp_path, 5, 40) as (cluster, _):
+        configure(cluster, "partitions:\n- name: default\n  queues: [{name: root, resources: {max: {vcore: many}}}]\n")
+        await cluster.until(lambda: any("config:3:" in note for note in notes_about(cluster, "yunikorn-configs")))
+        delete(cluster, [pod for pod in cluster.server.store.all("pods", "team") if pod["spec"].get("nodeName")][:5])
+        await quiet(cluster)
+        configure(cluster, TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: other}]'))
+        with trio.fail_after(20):
+            while "root.other" not in (await state_of(cluster.daemon_url))["queues"]:  # noqa: ASYNC110
+                await trio.sleep(0.05)
+
+
+def configure(cluster: Cluster, text: str) -> None:
+    store = cluster.server.store
+    found = store.get("configmaps", "ykactor", "yunikorn-configs")
+    store.patch("configmaps", found, {"data": {"queues.yaml": text}}, strategic=False)
+    cluster.server.changed()
+
+
+def notes_about(cluster: Cluster, name: str) -> list[str]:
+    events = cluster.server.store.all("events", "")
+    return [each["note"] for each in events if each["regarding"]["name"] == name]
+
+
+async def test_the_lease_is_deleted(tmp_path: Path) -> None:
+    """The leader makes it again with the same epoch, and leads on."""
+    async with filled(tmp_path, 5, 40, lease=True) as (cluster, adapter):
+        store = cluster.server.store
+        lease = store.get("leases", "ykactor", "ykactor")
+        store.remove("leases", lease)
+        cluster.server.changed()
+        await cluster.until(lambda: bool(store.objects["leases"]))
+        again = store.get("leases", "ykactor", "ykactor")
+        assert again["metadata"]["annotations"] == lease["metadata"]["annotations"]
+        delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName")][:5])
+        await quiet(cluster)
+        assert adapter.counts.conflicts == 0
+        assert sum("leads" in said for said in cluster.said) == 1
