@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import trio
-from daemon import application, asks, node, real_daemon
+from daemon import application, asks, node, real_daemon, run_command
 from trio_websocket import ConnectionClosed, serve_websocket
 
 from ykactor.client import Refusal, RequestRefused, SessionReplaced, connect, keep_registered
@@ -153,6 +153,18 @@ async def test_two_do_not_take_the_session_from_each_other_for_ever():
             with pytest.raises(SessionReplaced, match="4001"):
                 await anext(rm)
             assert rm.is_lost
+
+
+async def test_it_leaves_the_daemon_to_another_one_when_an_operator_releases_it():
+    """SE-71: who was released does not come back by itself, so that another one may register."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        await run_command("rm", "release", "rm", "--url", daemon.url)
+        with pytest.raises(SessionReplaced, match="4006 an operator has ended the registration"):
+            await anext(rm)
+        assert rm.is_lost
+        async with connect(daemon.url, rm_id="other"):
+            pass
 
 
 async def test_a_daemon_that_belongs_to_another_one_refuses_it():

@@ -32,8 +32,8 @@ WAITING_MAX = 10_000
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
 #: What the library has for a connection that ended without a close frame.
 _NO_CLOSE_FRAME = 1006
-#: The daemon's code for a session whose place another one has taken.
-_REPLACED = 4001
+#: The daemon's codes for a session whose place another one has taken, or is to take: an operator has ended the registration.
+_REPLACED = (4001, 4006)
 
 
 @asynccontextmanager
@@ -233,7 +233,7 @@ def _closed(closed: ConnectionClosed) -> Disconnected:
         return Disconnected("the connection is closed")
     if reason.code == _NO_CLOSE_FRAME:
         return Disconnected("the connection was lost without a reason: the daemon was killed, or the network failed")
-    failure = SessionReplaced if reason.code == _REPLACED else Disconnected
+    failure = SessionReplaced if reason.code in _REPLACED else Disconnected
     return failure(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
 
 

@@ -13,7 +13,11 @@ class Disconnected(Exception):
 
 
 class SessionReplaced(Disconnected):
-    """Another session has registered with the id of this resource manager, and has taken its place."""
+    """Another session takes the place of this one, which must not come back by itself.
+
+    A newer one with the id of this resource manager has registered, or an operator has ended the registration to let another
+    resource manager register.
+    """
 
 
 class Refused(Exception):

@@ -26,8 +26,9 @@ def command() -> None:
 def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     """End the registration of the resource manager RM_ID, so that another one may register.
 
-    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one. A caller that is no operator does
-    this as RM_ID itself, if it may register as RM_ID and no higher epoch has.
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one, after which ykactor local
+    ends; stop its service first, which would start it again. A caller that is no operator does this as RM_ID itself, if it may
+    register as RM_ID and no higher epoch has.
     """
     try:
         trio.run(_release, rm_id, daemon, forget_epoch)
