@@ -87,6 +87,18 @@ def test_a_decision_that_crosses_the_news_of_a_bind_is_taken_back() -> None:
     assert dialogue.place(waiting, "n1") == []
 
 
+def test_a_report_that_is_repeated_late_is_no_decision() -> None:
+    """AP-109: the pod was handed back meanwhile."""
+    waiting = pod("w")
+    dialogue = Dialogue(node("n1"), node("n2"), waiting)
+    dialogue.register()
+    dialogue.place(waiting, "n1")
+    dialogue.register()
+    dialogue.bound(waiting, BindOutcome.FAILED)
+    assert dialogue.place(waiting, "n1") == []
+    assert dialogue.place(waiting, "n2") == ["bind w to n2"]
+
+
 def test_a_pod_that_cannot_be_bound_is_handed_back() -> None:
     """AP-144."""
     waiting = pod("w")

@@ -165,7 +165,7 @@ class Book:
         for node in self.nodes.values():
             node.told = None
         for record in self.pods.values():
-            record.told, record.termination = None, ""
+            record.told, record.termination, record.unconfirmed = None, "", ""
         self.rooms.clear()
         for application in self.applications.values():
             application.is_told, application.state = False, ""

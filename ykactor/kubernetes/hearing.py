@@ -47,14 +47,15 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
 
 
 def _placed(book: Book, allocation: si.Allocation) -> None:
-    """The scheduler has placed an ask, or confirms what it was told; it may have placed it before it heard where the pod is."""
+    """The scheduler has placed an ask, perhaps before it heard where the pod is; or it repeats what it was told, perhaps late."""
     if allocation.allocation_key in book.rooms:
         return
     record = book.pods.get(allocation.allocation_key)
     if record is None or record.told is None:
         book.out.releases.append(_release(allocation.application_id, allocation.allocation_key))
         return
-    if record.place == allocation.node_id:
+    if allocation.node_id in (record.place, record.unconfirmed):
+        record.unconfirmed = ""
         return
     if record.place:
         record.told = structs.replace(record.told, node_id=allocation.node_id)
@@ -98,7 +99,7 @@ def _rejected(book: Book, rejected: si.RejectedAllocation) -> None:
     record = book.pods.get(rejected.allocation_key)
     if record is None:
         return
-    record.told = None
+    record.told, record.unconfirmed = None, ""
     application = book.application_of(record)
     if rejected.code == "NO_APPLICATION" and application is not None:
         application.is_told = False

@@ -30,6 +30,7 @@ class PodRecord:
         is_binding: True while its bind has not ended.
         is_bound: True if the API server has bound it, also before the watch shows it.
         termination: the type of a release that the scheduler has started; "" if it has not.
+        unconfirmed: where it was reported to run, until the daemon repeats that (AP-109); "" if nothing is to be repeated.
         is_refused: the daemon has rejected its application, or it was failed: it is not asked for again.
         is_gated: a bind has found scheduling gates that no event has shown yet.
     """
@@ -49,6 +50,7 @@ class PodRecord:
         "size",
         "termination",
         "told",
+        "unconfirmed",
         "wishes",
     )
 
@@ -57,7 +59,7 @@ class PodRecord:
         self.told: si.Allocation | None = None
         self.node = ""
         self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
-        self.termination = ""
+        self.termination = self.unconfirmed = ""
         self.class_name = self.application = ""
         self.wishes = NONE
         self.update(pod)

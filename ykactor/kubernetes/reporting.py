@@ -65,6 +65,8 @@ def _report_pod(book: Book, record: PodRecord) -> None:
         told = None
     if told is None or translation.is_news(told, wanted):
         book.out.allocations.append(wanted)
+        if wanted.application_id and (told is None or not told.node_id):
+            record.unconfirmed = wanted.node_id
         record.told = wanted
 
 
