@@ -51,6 +51,7 @@ class Story(Struct, frozen=True):
     queues: int = 0
     levels: int = 0
     removals: int = 0
+    records: int = 0
     asks: int = 1
     ask_types: int = 0
     ask_tags: int = 0
@@ -92,6 +93,7 @@ AXIS_OF = {
     "ApplicationRequest.new.placeholderAsk": "gang_types",
     "SetQueueQuotas.tags": "quota_types",
     "ApplicationRequest.remove": "removals",
+    "ApplicationRequest.records": "records",
     "AllocationRequest.allocations": "asks",
     "AllocationRequest.allocations.resourcePerAlloc": "ask_types",
     "AllocationRequest.allocations.allocationTags": "ask_tags",
@@ -186,7 +188,10 @@ def messages(story: Story) -> Iterator[requests.PartitionRequest]:
         forget=[si.PredicateScope(predicate=f"old{number}", node_id="n0") for number in range(story.forgotten)],
     )
     yield si.ApplicationRequest(
-        remove=[si.RemoveApplicationRequest(application_id=name) for name in _many(story.removals, "gone")]
+        records=[
+            si.TaskRecord(application_id="app0", allocation_key=key, state="Completed") for key in _many(story.records, "ended")
+        ],
+        remove=[si.RemoveApplicationRequest(application_id=name) for name in _many(story.removals, "gone")],
     )
 
 

@@ -31,6 +31,7 @@ from ykactor.core.messages.submissions import (
     HoldQueue,
     MoveApplication,
     Operator,
+    RecordTask,
     ReleaseAllocations,
     RemoveApplication,
     Reset,
@@ -41,6 +42,7 @@ from ykactor.core.messages.submissions import (
     TerminateApplication,
     UpdateNode,
 )
+from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -184,6 +186,11 @@ def release(key: str | None, application_id: str = "app-1", termination_type: st
 def remove(application_id: str, outcome: Outcome | None = None, message: str = "") -> Submission:
     """The application is to be forgotten; with an outcome, kept among those that have ended."""
     return RemoveApplication(application_id, outcome, message)  # type: ignore[arg-type]
+
+
+def record(key: str, application_id: str = "app-1", state: str = "Completed", **known: Any) -> Submission:
+    """A task has ended like that."""
+    return RecordTask(application_id, TaskRecord(key, TaskOutcome(state), **known))  # type: ignore[arg-type]
 
 
 def terminate(application_id: str, who: UserGroups | None = None) -> Administration:

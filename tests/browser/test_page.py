@@ -116,6 +116,22 @@ async def test_applications_are_found(page: Page, file: Path) -> None:
         assert [row[1] for row in await world.cells("applications")] == ["Running, held"]
 
 
+async def test_an_application_says_how_its_tasks_have_ended(page: Page, file: Path) -> None:
+    """AP-152: as far as its resource manager has said it, the newest first."""
+    record = si.TaskRecord(application_id="app-1", allocation_key="t1", state="Failed", exit_code=3)
+    killed = {"allocation_key": "t0", "exit_code": 137, "signal": "SIGKILL", "peak_memory": 2**20}
+    async with shown(page, file, "applications") as world:
+        await some_work(world.rm)
+        known = structs.replace(record, **killed, start_time=10**9, finished_time=3 * 10**9)
+        await world.rm.request(si.ApplicationRequest(records=[known, record]))
+        await page.until(f"{CELLS.format('applications')}.length === 1")
+        await page.click(ROWS.format("applications") + "[0]")
+        await page.until("document.getElementById('details').innerText.includes('t1 is Failed, exit code 3, on n')")
+        told = await page.run("document.getElementById('details').innerText")
+        _, after = told[told.index("t1 is Failed") :].split("t0 is Failed, SIGKILL, began ")
+        assert after.partition(" ago, ")[2].startswith("ran 2s, used up to memory 1Mi")
+
+
 async def test_nodes_are_a_map(page: Page, file: Path) -> None:
     """A cell for each node; a click on one shows it as the REST API has it."""
     async with shown(page, file, "nodes") as world:

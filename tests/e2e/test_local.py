@@ -4,8 +4,9 @@
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -366,6 +367,72 @@ async def test_a_job_has_ended_in_the_same_way_wherever_it_is_shown(directory: P
         assert {app["applicationID"]: (app["applicationState"], app.get("rejectedMessage", "")) for app in rest} == {
             job: ("Failed", "Cancelled: cancelled by an operator") if job == cancelled else end for job, end in expected.items()
         }
+
+
+def _record(task: Task) -> dict[str, Any]:
+    """What is known of a task that has ended, as a snapshot has it."""
+    known = {
+        "allocationKey": task.key,
+        "state": task.state.value,
+        "exitCode": task.exit_code,
+        "signal": task.signal or None,
+        "startTime": task.started_ns or None,
+        "finishedTime": task.ended_ns or None,
+        "peakMemory": task.peak_memory,
+    }
+    return {field: value for field, value in known.items() if value is not None}
+
+
+async def test_a_task_has_one_record_wherever_it_is_shown(directory: Path, tmp_path: Path) -> None:
+    """AP-152: in ``jobs``, ``app``, ``apps`` and the REST API, with its node and its user; also after a restart of the daemon."""
+    state_dir = str(tmp_path / "state")
+    async with real_daemon("--state-dir", state_dir, http="127.0.0.1:0") as daemon:
+        async with local_manager(directory, daemon.url, "--resource", "vcore=9") as local:
+            environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
+            jobs = [await local.submit(script) for script in ("exit 0", "exit 3", "kill -9 $$")]
+            jobs += [await local.submit('exit "$YKACTOR_TASK"', last=2), await local.submit("exit 4", retries=1)]
+            cancelled = await local.submit("sleep 100")
+            await local.has_state(cancelled, State.RUNNING)
+            await run_command("cancel", cancelled, environment=environment)
+            tasks = {job: (await local.show(job, waits=True)).tasks for job in (*jobs, cancelled)}
+            expected = {job: sorted(map(_record, of_job), key=_key) for job, of_job in tasks.items()}
+            assert [record["state"] for record in expected[cancelled]] == ["Cancelled"]
+            with trio.fail_after(LIMIT_S):
+                while len(await _apps(daemon.url)) < len(expected):  # noqa: ASYNC110 (the daemon is told after the job has ended)
+                    await trio.sleep(0.05)
+            assert await _records(daemon, expected) == expected
+            described, _ = await run_command("app", jobs[2], environment=environment)
+            header, row = (line.split() for line in described[described.index("Ended:\n") :].splitlines()[1:])
+            shown = dict(zip(header, row, strict=False))
+            assert (shown["TASK"], shown["STATE"], shown["EXIT"]) == (f"{jobs[2]}.0", "Failed", "SIGKILL")
+    async with real_daemon("--state-dir", state_dir, http="127.0.0.1:0") as daemon:
+        assert await _records(daemon, expected) == expected
+
+
+def _key(record: dict[str, Any]) -> str:
+    return str(record["allocationKey"])
+
+
+async def _records(daemon: RunningDaemon, jobs: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Of each job the records of its last attempts, which ``app``, ``apps`` and REST show in the same way."""
+    listed, _ = await run_command("apps", "--since", "1h", "-o", "json", "--url", daemon.url)
+    found = {}
+    for row in msgspec.json.decode(listed):
+        job, records = row["applicationID"], row["records"]
+        described, _ = await run_command("app", job, "-o", "json", "--url", daemon.url)
+        assert msgspec.json.decode(described)["records"] == records
+        port = int(daemon.http.rpartition(":")[2])
+        path = f"/ws/v1/partition/default/application/{job}/records"
+        answer = await trio.to_thread.run_sync(request, port, "GET", path, {})
+        nodes = [record.pop("nodeID") for record in records]
+        assert [{field: value for field, value in entry.items() if value is not None} for entry in answer.content] == [
+            record | {"user": row["user"], "nodeId": node} for record, node in zip(records, nodes, strict=True)
+        ]
+        attempts = {record["allocationKey"] for record in records}
+        last = [record for record in records if f"{_key(record)}.r1" not in attempts]
+        found[job] = sorted(last, key=_key)
+    assert found.keys() == set(jobs)
+    return found
 
 
 async def test_a_task_is_named_everywhere_by_its_job_and_index(directory: Path) -> None:

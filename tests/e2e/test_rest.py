@@ -90,6 +90,8 @@ async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
         assert (first["allocationKey"], second["allocationKey"], first["code"]) == ("t0", "t1", "QUOTA")
         assert "has 0 of 3 vcore in queue root.a" in first["reason"]
 
+        assert await read(daemon, "partition/default/application/app/records") == []
+
         (node,) = await read(daemon, "partition/default/nodes")
         assert node == await read(daemon, "partition/default/node/n1")
         assert (node["allocated"], node["utilized"]) == ({"vcore": 3000}, {"vcore": 75})

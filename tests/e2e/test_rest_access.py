@@ -23,6 +23,7 @@ from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.server import transports
 from ykactor.surfaces.server.caller import Caller
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 CONFIG = """
@@ -147,6 +148,13 @@ def bearer(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret_of(name)}"}
 
 
+def record_of(application_id: str) -> si.TaskRecord:
+    """The record of its first task."""
+    return si.TaskRecord(
+        application_id=application_id, allocation_key=f"{application_id}-0", state="Failed", exit_code=3, start_time=5_000_001
+    )
+
+
 @asynccontextmanager
 async def limited() -> AsyncIterator[Rest]:
     """Two queues and two partitions, with one application in each."""
@@ -157,6 +165,7 @@ async def limited() -> AsyncIterator[Rest]:
             asks("mine", 4),
             application("secret", "root.theirs", "zoe", "secretgroup"),
             asks("secret", 3),
+            si.ApplicationRequest(records=[record_of("mine"), record_of("secret")]),
         )
         yield rest
 
@@ -188,6 +197,8 @@ async def test_a_reader_of_queues_sees_its_queues() -> None:
         told = {(ask["code"], ask["reason"]) for ask in await read("partition/default/application/mine/pending")}
         assert told == {("QUOTA", "wants 1 vcore, more than is left in the cluster")}
         assert mine["submissionTime"] % 10**6 == 0
+        (record,) = await read("partition/default/application/mine/records")
+        assert (record["allocationKey"], record["user"], record["startTime"]) == ("mine-0", "alice", 5 * 10**6)
         (user,) = await read("partition/default/usage/users")
         assert user["userName"] == "alice"
         assert "resourceUsage" not in user["queues"]  # of root
@@ -198,6 +209,7 @@ async def test_a_reader_of_queues_sees_its_queues() -> None:
     "partition/default/queue/root", "partition/default/queue/root.theirs", "partition/default/queue/root.theirs/applications",
     "partition/default/queue/root.theirs/applications/active", "partition/default/queue/root.theirs/application/secret",
     "partition/default/application/secret", "partition/default/application/secret/pending",
+    "partition/default/application/secret/records",
     "partition/default/usage/user/zoe", "partition/hidden/queues",
 ])  # fmt: skip
 async def test_what_is_hidden_is_as_if_it_did_not_exist(hidden: Rest, path: str) -> None:

@@ -1,10 +1,12 @@
-"""Outcomes of applications (AP-151) at random moments: the invariants hold, and a journal keeps what was told."""
+"""Outcomes of applications (AP-151) and records of tasks (AP-152) at random moments: a journal keeps what was told."""
 
 import random
+from typing import Any
 
-from world import app, ask, make_world, node, queue, release, remove, terminate, tree
+from world import World, app, ask, make_world, node, queue, record, release, remove, terminate, tree
 
 from ykactor.core.messages.states import Outcome
+from ykactor.core.messages.task_record import TaskOutcome
 
 
 def test_an_outcome_may_come_at_any_time() -> None:
@@ -20,7 +22,7 @@ def _random_ends(seed: int) -> set[str]:
     states = set[str]()
     for number in range(80):
         name, group = f"app-{rng.randrange(4)}", {"group": "g", "placeholder": True} if rng.random() < 0.4 else {}
-        match rng.randrange(7):
+        match rng.randrange(8):
             case 0 | 1:
                 world.send(
                     app(
@@ -35,6 +37,8 @@ def _random_ends(seed: int) -> set[str]:
                 world.send(ask(f"{name}.{number}", name, vcore=rng.randrange(1, 8), **group))
             case 4:
                 world.send(release(None, name))
+            case 7:
+                world.send(record(f"{name}.{rng.randrange(80)}", name, rng.choice(list(TaskOutcome)), exit_code=number))
             case 5:
                 world.administer(terminate(name))
             case 6:
@@ -49,4 +53,11 @@ def _random_ends(seed: int) -> set[str]:
                     assert after["state"] in ("Completed", "Failed")
                 else:
                     assert after == before
+    assert {name: told.get("records") for name, told in world.state()["applications"].items()} == _restored(world)
     return states
+
+
+def _restored(world: World) -> dict[str, Any]:
+    """Of each application the records of its tasks, after a restart with what the turns have said that they changed."""
+    world.direct.restore(*world.direct.kept.restored())  # type: ignore[attr-defined]  # ``conftest`` keeps it
+    return {name: told.get("records") for name, told in world.state()["applications"].items()}

@@ -71,6 +71,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "used": {},
         "preempted": {},
         "placeholders": {},
+        "records": {},
     },
     "QueueAdded": {"managed": True},
     "QueueRemoved": {"managed": True},
@@ -78,6 +79,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "Released": {"with_node": False},
     "RemoveApplication": {"outcome": None, "message": ""},
     "SchedulingStateChanged": {"available": None, "nodes": {}, "reason": ""},
+    "TaskRecord": {
+        "exit_code": None,
+        "signal": "",
+        "started_ns": 0,
+        "finished_ns": 0,
+        "peak_memory": None,
+        "node_id": "",
+    },
     "TaskRow": {
         "began_ns": None,
         "node_id": None,
@@ -88,7 +97,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "preempted": False,
         "replaced_ns": None,
     },
-    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}},
+    "UseRow": {"used": {}, "preempted": {}, "placeholders": {}, "records": {}},
     "UpdateNode": {"capacity": None, "attributes": {}},
 }
 

@@ -85,6 +85,28 @@ def test_a_short_life(world):
     assert world.jobs.are_done
 
 
+def recorded(effects):
+    return [(entry.allocation_key, entry.state, entry.exit_code, entry.finished_time) for entry in effects.records]
+
+
+def test_each_attempt_has_a_record(world):
+    """AP-152: with what it has left; a daemon that has lost everything is told those of the last attempts again."""
+    world.submit(retries=1, last=1)
+    task = world.allocate("job-1.0").starts[0][1]
+    world.now_ns = 5
+    assert recorded(world.end(task, 137)) == [("job-1.0", "Failed", 137, 5)]
+    task = world.allocate("job-1.0.r1").starts[0][1]
+    world.now_ns = 7
+    effects = world.end(task, 3)
+    last = [("job-1.0.r1", "Failed", 3, 7)]
+    assert (recorded(effects), effects.records[0].start_time, effects.records[0].signal) == (last, 5, "")
+    world.jobs.report()
+    told = [request for request in world.jobs.take().requests if isinstance(request, si.ApplicationRequest)]
+    assert [len(request.new) for request in told] == [1, 0]
+    assert recorded(told[1]) == last
+    assert recorded(world.release("job-1.1", "TIMEOUT")) == [("job-1.1", "Cancelled", None, 7)]
+
+
 def test_a_retry_is_asked_for_before_the_release(world):
     """Otherwise the application would complete in between; the last attempt is final."""
     world.submit(retries=1)

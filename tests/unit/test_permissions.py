@@ -149,6 +149,8 @@ IN_GPU = [
     (si.NodeRequest(nodes=[si.NodeInfo(node_id="a", action="CREATE"), si.NodeInfo(node_id="b", action="CREATE", attributes=GPU)]),
      "nodes[1].attributes.si/node-partition"),
     (si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="a", partition_name="gpu")]), "new[0].partitionName"),
+    (si.ApplicationRequest(records=[si.TaskRecord(application_id="a", allocation_key="t", state="Lost", partition_name="gpu")]),
+     "records[0].partitionName"),
     (si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id="a", partition_name="gpu")]),
      "remove[0].partitionName"),
     (si.AllocationRequest(

@@ -8,6 +8,7 @@ from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.submissions import RefuseEntry
+from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
@@ -125,12 +126,25 @@ def test_applications():
             ),
             si.AddApplicationRequest(application_id="a2"),
         ],
+        records=[
+            si.TaskRecord(
+                application_id="a1",
+                allocation_key="t1",
+                state="Failed",
+                exit_code=137,
+                signal="SIGKILL",
+                start_time=1,
+                finished_time=2,
+                peak_memory=3,
+            )
+        ],
         remove=[si.RemoveApplicationRequest(application_id="a0")],
     )
     assert submissions(request) == {
         "default": [
             messages.AddApplication("a1", "root.a", "alice", ("dev", "ops"), {"k": "v"}, 1500, {"vcore": 2000}, "Hard"),
             messages.AddApplication("a2", "", ""),
+            messages.RecordTask("a1", TaskRecord("t1", TaskOutcome.FAILED, 137, "SIGKILL", 1, 2, 3)),
             messages.RemoveApplication("a0"),
         ]
     }
@@ -196,6 +210,12 @@ def test_order_inside_a_partition_is_the_messages():
     assert submissions(si.NodeRequest(nodes=[si.NodeInfo(node_id="n", action="UPDATE")]))["default"][0].capacity is None
 
 
+def told(**fields):
+    """The record of a task."""
+    known = {"application_id": "a", "allocation_key": "t", "state": "Completed"}
+    return si.ApplicationRequest(records=[si.TaskRecord(**known | fields)])
+
+
 def releases(**fields: object) -> si.AllocationRequest:
     return si.AllocationRequest(
         id="r", releases=si.AllocationReleasesRequest(allocations_to_release=[si.AllocationRelease(**fields)])
@@ -253,6 +273,10 @@ def test_what_is_too_long_is_told_first():
         (si.NodeRequest(nodes=[si.NodeInfo(node_id="", action="x")]), "EMPTY_ID", "nodes[0].nodeID"),
         (si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="")]), "EMPTY_ID", "new[0].applicationID"),
         (si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id="")]), "EMPTY_ID", "remove[0].applicationID"),
+        (told(application_id=""), "EMPTY_ID", "records[0].applicationID"),
+        (told(allocation_key=""), "EMPTY_ID", "records[0].allocationKey"),
+        (told(state="Running"), "UNKNOWN_NAME", "records[0].state"),
+        (told(signal="S" * 33), "OUT_OF_RANGE", "records[0].signal"),
         (si.AllocationRequest(id="r", allocations=[allocation(allocation_key="")]), "EMPTY_ID", "allocations[0].allocationKey"),
         (releases(), "EMPTY_ID", "releases.allocationsToRelease[0].applicationID"),
         (

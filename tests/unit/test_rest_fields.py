@@ -10,7 +10,7 @@ from msgspec import structs
 
 import ykactor
 from ykactor.rules import load
-from ykactor.wire.rest import checks, configuration, events, types, usage
+from ykactor.wire.rest import checks, configuration, events, tasks, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -61,7 +61,7 @@ YUNIKORN = {
     configuration.Configuration: "Partitions Checksum Extra DeadlockDetectionEnabled DeadlockTimeoutSeconds",
 }
 #: Answers of routes that Apache YuniKorn does not have, and the parts of an amount of an event.
-OWN = types.Session, types.PendingAsk, usage.ResourceSeconds, events.Quantity, events.Amounts
+OWN = types.Session, tasks.PendingAsk, tasks.TaskRecord, usage.ResourceSeconds, events.Quantity, events.Amounts
 #: Fields that are put in beside the struct (``codec.encode_with``).
 ENCODED = {"requests", "allocations"}
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from test_view import ALL_QUEUES, ONE_PARTITION, view
-from world import app, ask, limit, make_world, node, queue, terminate, tree
+from world import app, ask, limit, make_world, node, queue, record, terminate, tree
 
 from ykactor.access import state_cut
 from ykactor.access.view import View
@@ -21,6 +21,7 @@ def small_state() -> dict[str, Any]:
     w.send(app("app-1", "root.team.x"), ask("t1", "app-1", vcore=2), ask("t2", "app-1", vcore=9))
     w.send(app("app-2", "root.other"), ask("t3", "app-2", vcore=3), app("app-3", "root.team.none"))
     w.given(app("app-4", "root.team.y"), ask("t4", "app-4", vcore=1), at=1)
+    w.given(record("gone", "app-4", exit_code=0, started_ns=5_000_001))
     assert w.administer(terminate("app-4")) == ""
     w.given(at=3)
     return w.state()
@@ -37,6 +38,9 @@ def test_the_own_part_of_a_state() -> None:
     assert list(shown["queues"]) == ["root.team", "root.team.x", "root.team.y"]
     assert list(shown["applications"]) == ["app-1", "app-4"]
     assert shown["applications"]["app-4"]["reason"] == "Terminated"
+    assert shown["applications"]["app-4"]["records"] == [
+        {"allocationKey": "gone", "state": "Completed", "exitCode": 0, "startTime": 5_000_000}
+    ]
     assert [(entry["queue"], entry["allocated"]) for entry in shown["limits"]] == [("root.team", {"vcore": 2})]
     (pending,) = shown["applications"]["app-1"]["pending"]
     assert (
@@ -63,7 +67,7 @@ def test_every_field_is_either_listed_or_hidden() -> None:
     decided = {*state_cut.QUEUE_FIELDS, "headroom", "actualGuaranteed", "share"}
     assert set().union(*whole["queues"].values()) <= decided
     live = [entry for entry in whole["applications"].values() if "pending" in entry]
-    of_applications = {*state_cut.APPLICATION_FIELDS, *state_cut.APPLICATION_TIMES, "reason", "pending"}
+    of_applications = {*state_cut.APPLICATION_FIELDS, *state_cut.APPLICATION_TIMES, "reason", "pending", "records"}
     assert set().union(*whole["applications"].values()) == of_applications - {"replacing", "usedSeconds", "lostSeconds"}
     groups = [group for entry in live for group in entry["pending"]]
     made_anew = {"reason", "place", "leftOut", "creationTimes"}

@@ -22,7 +22,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Books": ("accounts", "_instance_types types", "changed"),
     "Accounts": ("days", "_count", "_changed _tidied_day"),
     "Account": ("allocated lost waited", "", ""),
-    "Past": ("failure max_used placeholders preempted started_ns states used", "", "message outcome"),
+    "Past": ("failure max_used placeholders preempted records started_ns states used", "", "message outcome"),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
     "Users": ("known", "", "_changed"),
     "Cluster": ("", "_books _capacities _nodes _partition _total _used foreign", "_changed"),

@@ -246,6 +246,11 @@ _ASK = _asked(
 )
 _RELEASE = _asked(si.AllocationRelease, "application_id allocation_key termination_type message node_id", partition_name=_acts_in)
 _REMOVAL = _asked(si.RemoveApplicationRequest, "application_id outcome message", partition_name=_acts_in)
+_RECORD = _asked(
+    si.TaskRecord,
+    "application_id allocation_key state exit_code signal start_time finished_time peak_memory",
+    partition_name=_acts_in,
+)
 _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_node_is_in)
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
 _CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)
@@ -267,7 +272,13 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
         Role.OPERATOR: _asked(si.NodeRequest, "id", nodes=Gate(_limit_of_queues, Each(_DRAINED_NODE))),
     },
     si.ApplicationRequest: {
-        Role.RM: _asked(si.ApplicationRequest, "id", new=EachPartition(_NEW_APPLICATION), remove=EachPartition(_REMOVAL))
+        Role.RM: _asked(
+            si.ApplicationRequest,
+            "id",
+            new=EachPartition(_NEW_APPLICATION),
+            records=EachPartition(_RECORD),
+            remove=EachPartition(_REMOVAL),
+        )
     },
     si.AllocationRequest: {
         Role.RM: _asked(

@@ -49,6 +49,8 @@ APPLICATION_FIELDS = (
     "lostSeconds",
 )
 APPLICATION_TIMES = ("submissionTime", "startTime", "finishedTime")
+RECORD_FIELDS = ("allocationKey", "nodeID", "state", "exitCode", "signal", "peakMemory")
+RECORD_TIMES = ("startTime", "finishedTime")
 #: Without ``reason``, ``place``, ``leftOut`` and times, which are made anew.
 PENDING_FIELDS = ("code", "count", "priority", "resource", "allocationKeys")
 ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
@@ -81,7 +83,9 @@ def cut(state: _Entry, shows_queue: ShowsQueue) -> Pausing[_Entry]:
     for name, application in state["applications"].items():
         if application["state"] != _REJECTED and shows_queue(application["queueName"]):
             applications[name] = _of_application(application, shows_queue)
-        if pace.is_due(_APPLICATION_ITEMS + _GROUP_ITEMS * len(application.get("pending", ()))):
+        if pace.is_due(
+            _APPLICATION_ITEMS + _GROUP_ITEMS * len(application.get("pending", ())) + len(application.get("records", ()))
+        ):
             yield ()
     limits = []
     for limit in state["limits"]:
@@ -124,12 +128,18 @@ def _smaller(own: Resource | None, parent: _Entry | None, field: str) -> Resourc
 
 def _of_application(application: _Entry, shows_queue: ShowsQueue) -> _Entry:
     shown = _only(application, APPLICATION_FIELDS) | _of_hold(application)
-    shown |= {field: _rough(time_ns) for field, time_ns in _only(application, APPLICATION_TIMES).items()}
+    shown |= _times(application, APPLICATION_TIMES)
     if application.get("reason") in STATE_CAUSES:
         shown["reason"] = application["reason"]
+    if "records" in application:
+        shown["records"] = [_only(record, RECORD_FIELDS) | _times(record, RECORD_TIMES) for record in application["records"]]
     if "pending" in application:  # it has not ended
         shown["pending"] = [_of_pending(group, shows_queue) for group in application["pending"]]
     return shown
+
+
+def _times(entry: _Entry, fields: Iterable[str]) -> _Entry:
+    return {field: _rough(time_ns) for field, time_ns in _only(entry, fields).items()}
 
 
 def _of_hold(holder: _Entry) -> _Entry:

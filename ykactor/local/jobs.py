@@ -111,6 +111,8 @@ class Jobs:
         told = self._effects.requests
         told.append(requests.node(node_id, self._machine.resource))
         told += requests.applications_in_requests(requests.application(work.job, is_held=work.is_held) for work in works)
+        ended = (task for work in works for task in work.tasks.values() if task.state.is_final)
+        told += requests.records_in_requests(requests.record(task, task.state, task.ended_ns) for task in ended)
         told += requests.in_requests(requests.running(job, task, node_id) for job, task in self.with_processes())
         told += requests.in_requests(chain.from_iterable(map(self._asks, works)))
         told.append(requests.opened(node_id))
@@ -321,6 +323,8 @@ class Jobs:
         del self._tasks[old_key]
         self._processes.pop(old_key, None)
         work.placed.discard(old_key)
+        now_ns = self._now_ns()
+        self._effects.records.append(requests.record(task, state, now_ns))
         is_retried = state in RETRIED and task.attempt < work.job.retries
         if is_retried:
             why = f"attempt {task.attempt + 1}: {reason}"
@@ -329,7 +333,7 @@ class Jobs:
             # Before the release: an application of which nothing is left completes.
             self._effects.requests += requests.in_requests([requests.ask(work.job, task)])
         else:
-            task.state, task.reason, task.ended_ns = state, reason, self._now_ns()
+            task.state, task.reason, task.ended_ns = state, reason, now_ns
             work.unfinished -= 1
         self._change(task)
         termination_type = _RELEASED_AS.get(state, _STOPPED)

@@ -42,6 +42,20 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
     )
 
 
+def record(task: Task, state: State, ended_ns: int) -> si.TaskRecord:
+    """How a task has ended, or an attempt of it (AP-152)."""
+    return si.TaskRecord(
+        application_id=task.job,
+        allocation_key=task.key,
+        state=state.value,
+        exit_code=task.exit_code,
+        signal=task.signal,
+        start_time=task.started_ns,
+        finished_time=ended_ns,
+        peak_memory=task.peak_memory,
+    )
+
+
 def concluded(job: Job, tasks: Sequence[Task]) -> si.ApplicationRequest:
     """How a job has ended, with all its tasks (AP-151): as that which decides, and why."""
     failed = [task for task in tasks if task.state not in (State.COMPLETED, State.CANCELLED)]
@@ -113,6 +127,12 @@ def in_requests(allocations: Iterable[si.Allocation]) -> Iterator[si.AllocationR
     entries = list(allocations)
     for start in range(0, len(entries), ENTRIES_MAX):
         yield si.AllocationRequest(allocations=entries[start : start + ENTRIES_MAX])
+
+
+def records_in_requests(records: Iterable[si.TaskRecord]) -> Iterator[si.ApplicationRequest]:
+    entries = list(records)
+    for start in range(0, len(entries), ENTRIES_MAX):
+        yield si.ApplicationRequest(records=entries[start : start + ENTRIES_MAX])
 
 
 def applications_in_requests(applications: Iterable[si.AddApplicationRequest]) -> Iterator[si.ApplicationRequest]:

@@ -12,6 +12,8 @@ class Effects(Struct):
     jobs: list[Job] = field(default_factory=list)
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
+    #: How tasks have ended. The daemon is told it before the requests: it knows where they ran until they are released.
+    records: list[si.TaskRecord] = field(default_factory=list)
     requests: list[si.WorkRequest] = field(default_factory=list)
     starts: list[tuple[Job, Task]] = field(default_factory=list)
     #: Tasks whose processes are to be ended.

@@ -6,12 +6,15 @@ from msgspec import Struct, field
 
 from ykactor.core.accounting.account import TYPES_MAX
 from ykactor.core.messages.states import ApplicationState, Outcome
+from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.values.resources import Resource, add_to
 
 #: The newest changes of the state that are kept.
 LOG_MAX = 64
 #: Characters of the message of an outcome that are kept.
 MESSAGE_MAX = 256
+#: The newest records of ended tasks that are kept of a live application, and of one that has ended.
+RECORDS_MAX, ENDED_RECORDS_MAX = 100, 20
 #: Types of instances that are told apart; tasks on further ones count as on those of no type.
 INSTANCE_TYPES_MAX = 16
 #: The type of a node that does not say its type (AP-90).
@@ -35,6 +38,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
         max_used: of each type the most that it has used at a time, up to the last end or resize of an allocation.
         used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
             placeholders that ended otherwise (AP-90).
+        records: of tasks that have ended, by their keys, the oldest first (AP-152).
     """
 
     states: list[tuple[int, ApplicationState]] = field(default_factory=list)
@@ -46,6 +50,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
     used: History = field(default_factory=dict)
     preempted: History = field(default_factory=dict)
     placeholders: History = field(default_factory=dict)
+    records: dict[str, TaskRecord] = field(default_factory=dict)
 
     def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState, why: str = "") -> None:
         """The application is in another state, because of ``why``."""
@@ -60,6 +65,17 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
     def conclude(self, outcome: Outcome, message: str) -> None:
         """The resource manager says how the application has ended."""
         self.outcome, self.message = outcome, message[:MESSAGE_MAX]
+
+    def record(self, record: TaskRecord) -> None:
+        """A task has ended; a later record with its key replaces the one before."""
+        self.records.pop(record.allocation_key, None)
+        self.records[record.allocation_key] = record
+        self.forget_records(RECORDS_MAX)
+
+    def forget_records(self, most: int) -> None:
+        """Keep so many records at most, the newest."""
+        while len(self.records) > most:
+            del self.records[next(iter(self.records))]
 
     def last_work_ns(self) -> int | None:
         """When the last task of an application ended that has completed; None if it has not, or at its end."""

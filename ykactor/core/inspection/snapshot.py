@@ -12,13 +12,14 @@ from typing import Any
 from msgspec import to_builtins
 
 from ykactor.core.accounting.account import told
-from ykactor.core.accounting.past import total
+from ykactor.core.accounting.past import Past, total
 from ykactor.core.config.model import QueueProperties
 from ykactor.core.inspection.pending_asks import pending_asks
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.reasons import NAMES_MAX
+from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.partition.partition import PartitionCore
@@ -131,13 +132,13 @@ def partition_state(partition: PartitionCore, state: SchedulerState, *, every_as
     for ended in _ended(partition):
         if ended.application_id not in state.applications:
             shown["applications"][ended.application_id] = _state_of(ended) | _past_of(ended)
-        if pace.is_due(_ENDED_ITEMS):
+        if pace.is_due(_ENDED_ITEMS + len(ended.past.records)):
             yield ()
     causes = PendingCauses(state)
     for waiting in state.applications.values():
         entry = shown["applications"][waiting.application_id]
         entry |= _application_state(state, waiting, causes) | _tasks(partition, waiting)
-        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + len(entry["allocations"])):
+        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + len(entry["allocations"]) + len(entry.get("records", ()))):
             yield ()
     limits = [_limit_state(tracker) for _, tracker in sorted(state.trackers.in_use.items())]
     predicates, preemption = _predicates_state(state.nodes.predicates), _preemption_state(state)
@@ -176,8 +177,29 @@ def _past_of(ended: EndedApplication) -> dict[str, Any]:
         "reason": ended.reason or past.message or past.failure,
         "usedSeconds": told(total(past.used, past.preempted, past.placeholders)),
         "lostSeconds": told(total(past.preempted)),
+        **_records(past),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _records(past: Past) -> dict[str, Any]:
+    """How its tasks have ended, the oldest first (AP-152); {} if nothing was said of them."""
+    return {"records": [_record(record) for record in past.records.values()]} if past.records else {}
+
+
+def _record(record: TaskRecord) -> dict[str, Any]:
+    """What is not known is left out."""
+    found = {
+        "allocationKey": record.allocation_key,
+        "nodeID": record.node_id or None,
+        "state": record.state.value,
+        "exitCode": record.exit_code,
+        "signal": record.signal or None,
+        "startTime": record.started_ns or None,
+        "finishedTime": record.finished_ns or None,
+        "peakMemory": record.peak_memory,
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _held(hold: Hold | None) -> dict[str, Any]:
@@ -216,7 +238,7 @@ def _tasks(partition: PartitionCore, waiting: PendingApplication) -> dict[str, A
             {"allocationKey": ask.spec.allocation_key, "placeholder": placeholder, "nodeID": node_id}
             for placeholder, (ask, node_id) in application.gang.replacing.items()
         ]
-    return tasks
+    return tasks | _records(application.past)
 
 
 def _predicates_state(predicates: Predicates) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.states import Outcome
+from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
@@ -64,6 +65,14 @@ class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbi
     application_id: ApplicationID
     outcome: Outcome | None = None
     message: str = ""
+
+
+@final
+class RecordTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A task of an application has ended like that (AP-152); changes nothing else."""
+
+    application_id: ApplicationID
+    record: TaskRecord
 
 
 #: The attribute of a node that names its partition.
@@ -147,6 +156,7 @@ Submission = (
     | ReleaseAllocations
     | AddApplication
     | RemoveApplication
+    | RecordTask
     | UpdateNode
     | AnswerPredicate
     | ForgetPredicates

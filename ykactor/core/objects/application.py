@@ -7,6 +7,8 @@ tasks of the application pause (``values.parts``).
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from ykactor.core.messages.asks import (
     NEGATIVE_RESOURCES,
     PREDICATE_CLASS_MAX,
@@ -31,6 +33,7 @@ from ykactor.core.messages.facts import (
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
+from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
 from ykactor.core.objects import failures, placeholders
 from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
@@ -270,6 +273,15 @@ class Application(ApplicationRecord):
             if pace.is_due(self.count_items(now_ns, ask.since_ns)):
                 yield ()
         return facts
+
+    def record(self, record: TaskRecord) -> None:
+        """A task has ended, as its resource manager says; where it ran is known here until it is released (AP-152)."""
+        key = record.allocation_key
+        node_id = self.allocations[key][1] if key in self.allocations else NodeID("")
+        self.past.record(
+            structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=NodeID(node_id[:NAME_MAX]))
+        )
+        self.touch_use()
 
     # ---- the end
 

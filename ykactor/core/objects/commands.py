@@ -11,7 +11,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -43,7 +43,7 @@ class Entry(Struct, frozen=True, gc=False):
     """One submission for a leaf, with its position in the batch and its arrival time and number."""
 
     position: int
-    submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication
+    submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
     arrival_ns: int
     arrival: int
     #: The user of a new application.

@@ -72,7 +72,7 @@ class CountedApplication(Lifecycle):
 
     def has_use(self) -> bool:
         """Whether anything of that is to be kept with the application."""
-        return bool(self.past.max_used or self.account.allocated or self.account.waited)
+        return bool(self.past.max_used or self.past.records or self.account.allocated or self.account.waited)
 
     # ---- what is over
 

@@ -17,7 +17,7 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects import operations, placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
@@ -153,6 +153,8 @@ class LeafCore:
             elif type(submission) is AddApplication:
                 assert entry.who is not None
                 facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
+            elif type(submission) is RecordTask:
+                facts = self._record(submission)
             else:
                 facts = yield from self._release(now_ns, submission)
             reply.append((entry.position, facts))
@@ -181,6 +183,12 @@ class LeafCore:
         facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
         self._keep_or_drop(application)
         return facts
+
+    def _record(self, submission: RecordTask) -> list[Fact]:
+        application = self.applications.get(submission.application_id)
+        if application is not None:
+            application.record(submission.record)
+        return []
 
     def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Pausing[list[Fact]]:
         application = self.applications.get(submission.application_id)

@@ -34,6 +34,7 @@ from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
     ForgetPredicates,
+    RecordTask,
     RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
@@ -62,7 +63,7 @@ Round = Exchange[list[Fact]]
 #: Facts of leaves that change what runs on a node.
 _ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized, PreemptionPolicyChanged))
 
-LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication
+LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication | RecordTask
 NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
 
 
@@ -83,7 +84,7 @@ def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
         return not is_foreign(submission.spec)
     if type(submission) is ReleaseAllocations:
         return bool(submission.application_id)
-    return isinstance(submission, AddApplication | RemoveApplication)
+    return isinstance(submission, AddApplication | RemoveApplication | RecordTask)
 
 
 def _is_for_nodes(submission: Submission) -> TypeGuard[NodeSubmission]:
@@ -205,7 +206,7 @@ class Rounds:
         return facts
 
     def _route(
-        self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication
+        self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
     ) -> LeafCore | Fact | None:
         """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
         registry = self._registry

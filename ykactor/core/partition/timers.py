@@ -10,7 +10,7 @@ import heapq
 
 from msgspec import Struct, field
 
-from ykactor.core.accounting.past import Past
+from ykactor.core.accounting.past import ENDED_RECORDS_MAX, Past
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -46,6 +46,7 @@ class EndedApplication(Struct, forbid_unknown_fields=True):
 
 def ended(application: Application, finished_ns: int) -> EndedApplication:
     """What stays of an application that has just ended."""
+    application.past.forget_records(ENDED_RECORDS_MAX)
     return EndedApplication(
         application.application_id,
         application.queue,

@@ -194,6 +194,7 @@ class _Export:
             used=past.used,
             preempted=past.preempted,
             placeholders=past.placeholders,
+            records=past.records,
         )
 
     def _task(self, identity: AskID, arrival: object) -> TaskRow | None:

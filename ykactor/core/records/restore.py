@@ -148,6 +148,7 @@ def _restore_use(application: Application, row: UseRow) -> None:
     application.day, application.account = row.day, row.account
     past = application.past
     past.max_used, past.used, past.preempted, past.placeholders = row.max_used, row.used, row.preempted, row.placeholders
+    past.records = row.records
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:

@@ -29,6 +29,7 @@ from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState, QueueState
+from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
 from ykactor.core.partition.timers import EndedApplication
@@ -138,6 +139,7 @@ class UseRow(Row, frozen=True):
     used: dict[str, Resource] = {}
     preempted: dict[str, Resource] = {}
     placeholders: dict[str, Resource] = {}
+    records: dict[str, TaskRecord] = {}
 
 
 class TaskRow(Row, frozen=True):

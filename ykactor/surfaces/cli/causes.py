@@ -104,6 +104,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     of.RemoveApplication: lambda gone: (
         f"the request to remove application {gone.application_id}" + (f" ({gone.outcome})" if gone.outcome else "")
     ),
+    of.RecordTask: lambda told: f"the record of task {told.record.allocation_key} of {told.application_id} ({told.record.state})",
     of.UpdateNode: lambda update: f"the request {update.action} for node {update.node_id}",
     of.AnswerPredicate: _answer,
     of.ForgetPredicates: lambda _: "the request to forget answers of the predicate service",

@@ -61,6 +61,11 @@ def resource(amounts: Mapping[str, int]) -> str:
     return ",".join(f"{name}={quantity_text(name, value)}" for name, value in in_order(amounts)) or "0"
 
 
+def memory(amount: int) -> str:
+    """Bytes in one word: ``1Gi``."""
+    return quantity_text("memory", amount)
+
+
 def hour_of(name: str) -> tuple[str, int]:
     """The unit in which what was used of a resource type is shown: its name, and how many base units times seconds it is."""
     return _HOURS.get(name, ("h", _HOUR_S))

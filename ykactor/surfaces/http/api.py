@@ -14,7 +14,7 @@ from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueueP
 from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading
-from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, pending, queues, users
+from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, pending, queues, records, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.surfaces.http.views import check_sees_nodes, view_for
@@ -147,6 +147,12 @@ class Api:
         name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
         read = partial(pending.pending_asks, application_id=name)
         return await self._published.answer(request, partition, ("pending", name), read, _NO_APPLICATION)
+
+    async def records(self, request: Request) -> Response:
+        """``P/application/{app}/records``."""
+        name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
+        read = partial(records.records, application_id=name)
+        return await self._published.answer(request, partition, ("records", name), read, _NO_APPLICATION)
 
     async def queue_application(self, request: Request) -> Response:
         """``P/queue/{queue}/application/{app}``."""

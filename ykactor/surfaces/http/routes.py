@@ -8,7 +8,7 @@ from ykactor.access.model import Role
 from ykactor.surfaces.http import debug, openapi, schemas
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.services import Services
-from ykactor.wire.rest import checks, events, types, usage
+from ykactor.wire.rest import checks, events, tasks, types, usage
 
 _P = "/ws/v1/partition/{partition}"
 _JSON, _TEXT = "application/json", "text/plain"
@@ -60,7 +60,14 @@ def routes(to: Services) -> list[Route]:
             f"{_P}/application/{{app}}/pending",
             api.pending_asks,
             "Why each ask of a live application is pending",
-            list[types.PendingAsk],
+            list[tasks.PendingAsk],
+            (404,),
+        ),
+        Route(
+            f"{_P}/application/{{app}}/records",
+            api.records,
+            "How tasks of an application have ended",
+            list[tasks.TaskRecord],
             (404,),
         ),
         Route(f"{_P}/nodes", api.nodes, "All nodes", list[types.Node], (404,)),

@@ -82,7 +82,23 @@ function ofApplication(application, name, partition) {
         application.replacing ?? [],
         (entry) => `${entry.allocationKey} replaces ${entry.placeholder} on ${entry.nodeID}`,
     );
-    return { facts, lines: [...listed(application.pending ?? [], waits), ...replacing, ...tasks] };
+    const ended = listed((application.records ?? []).toReversed(), ends);
+    return { facts, lines: [...listed(application.pending ?? [], waits), ...replacing, ...tasks, ...ended] };
+}
+
+/** How a task has ended. */
+function ends(record) {
+    const exit = record.signal ?? (record.exitCode === undefined ? "" : `exit code ${record.exitCode}`);
+    const isTimed = record.startTime !== undefined && record.finishedTime !== undefined;
+    const parts = [
+        `${record.allocationKey} is ${record.state}`,
+        exit,
+        isTimed ? `began ${ageSince(record.startTime)} ago` : "",
+        isTimed ? `ran ${age((record.finishedTime - record.startTime) / 1e9)}` : "",
+        record.peakMemory === undefined ? "" : `used up to ${amounts({ memory: record.peakMemory })}`,
+        record.nodeID ? `on ${record.nodeID}` : "",
+    ];
+    return parts.filter((part) => part).join(", ");
 }
 
 function ofNode(node) {

@@ -172,14 +172,6 @@ class Queue(Payload, frozen=True, kw_only=True):
 # ---- applications
 
 
-class PendingAsk(Payload, frozen=True, kw_only=True):
-    """Why an ask is pending now: a code (AP-150), and a sentence. Not of Apache YuniKorn."""
-
-    allocation_key: str
-    code: str
-    reason: str
-
-
 class Request(Payload, frozen=True, kw_only=True):
     """An ask that is pending.
 

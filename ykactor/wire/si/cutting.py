@@ -40,6 +40,7 @@ class EntryList(NamedTuple):
 LISTS = {
     "nodes": EntryList(("nodes",), si.NodeInfo),
     "new": EntryList(("new",), si.AddApplicationRequest),
+    "records": EntryList(("records",), si.TaskRecord),
     "remove": EntryList(("remove",), si.RemoveApplicationRequest),
     "allocations": EntryList(("allocations",), si.Allocation),
     "releases.allocationsToRelease": EntryList(("releases", "allocations_to_release"), si.AllocationRelease),

@@ -23,6 +23,7 @@ from ykactor.core.messages.kinds import WaitingCause as WaitingCause
 from ykactor.core.messages.rejections import RejectionCode as RejectionCode
 from ykactor.core.messages.states import ApplicationState as ApplicationState
 from ykactor.core.messages.states import Outcome as Outcome
+from ykactor.core.messages.task_record import TaskOutcome as TaskOutcome
 from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 
 #: Words that the SI writes in capitals, except at the start of a name.
@@ -30,6 +31,8 @@ _ACRONYMS = {"id": "ID"}
 
 #: Every integer of a request has limits: JSON has none, and what is kept of a request must fit in msgpack.
 Int64 = Annotated[int, Meta(ge=QUANTITY_MIN, le=QUANTITY_MAX)]
+#: A time or a size.
+NotNegative = Annotated[int, Meta(ge=0, le=QUANTITY_MAX)]
 #: On the wire a quantity is a 64-bit integer in base units, or text as in the queue configuration ("2Gi").
 Quantity = Int64 | str
 WireResource = Mapping[str, Quantity]
@@ -91,6 +94,23 @@ class RemoveApplicationRequest(_RequestPart, frozen=True):
     partition_name: str = ""
     outcome: str = ""
     message: str = ""
+
+
+class TaskRecord(_RequestPart, frozen=True):
+    """How a task has ended (an addition to the SI): ``state`` is a ``TaskOutcome``.
+
+    ``start_time`` and ``finished_time`` are Unix nanoseconds, ``peak_memory`` is bytes.
+    """
+
+    application_id: str
+    allocation_key: str
+    state: str
+    partition_name: str = ""
+    exit_code: Int64 | None = None
+    signal: str = ""
+    start_time: NotNegative = 0
+    finished_time: NotNegative = 0
+    peak_memory: NotNegative | None = None
 
 
 class PreemptionPolicy(_RequestPart, frozen=True):
@@ -331,7 +351,10 @@ class NodeRequest(_Request, frozen=True, kw_only=True):
 
 
 class ApplicationRequest(_Request, frozen=True, kw_only=True):
+    """Carried out in this order: ``new``, ``records`` (an addition to the SI), ``remove``."""
+
     new: Sequence[AddApplicationRequest] = []
+    records: Sequence[TaskRecord] = []
     remove: Sequence[RemoveApplicationRequest] = []
 
 

@@ -27,6 +27,7 @@ from ykactor.core.messages.submissions import (
     AnswerPredicate,
     ForgetPredicates,
     MoveApplication,
+    RecordTask,
     RefuseEntry,
     Rejected,
     ReleaseAllocations,
@@ -37,6 +38,7 @@ from ykactor.core.messages.submissions import (
     TerminateApplication,
     UpdateNode,
 )
+from ykactor.core.messages.task_record import SIGNAL_MAX, TaskOutcome, TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import PART_MAX, Pausing, finished
 from ykactor.core.values.quantities import QuantityError, parse_quantity
@@ -54,6 +56,7 @@ _DEFAULT = PartitionName("default")
 #: Members by their values; a dictionary is several times faster than ``NodeAction(name)``.
 _NODE_ACTIONS = {action.value: action for action in NodeAction}
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_TASK_OUTCOMES = {outcome.value: outcome for outcome in TaskOutcome}
 _TERMINATION_TYPES = {kind.value: kind for kind in TerminationType}
 
 #: Equal resources of asks are one object, as long as they are remembered here: it is made once, and takes memory once.
@@ -217,7 +220,11 @@ def _parts(request: PartitionRequest) -> list[tuple[str, Sequence[Any], Callable
         case si.NodeRequest():
             return [("nodes", request.nodes, _node)]
         case si.ApplicationRequest():
-            return [("new", request.new, _application), ("remove", request.remove, _removal)]
+            return [
+                ("new", request.new, _application),
+                ("records", request.records, _record),
+                ("remove", request.remove, _removal),
+            ]
         case si.AllocationRequest():
             releases = request.releases.allocations_to_release
             return [
@@ -259,6 +266,23 @@ def _application(wire: si.AddApplicationRequest) -> _Routed:
         placeholder_ask=None if placeholder_ask is None else _resource(placeholder_ask, "placeholderAsk"),
         gang_scheduling_style=wire.gang_scheduling_style,
     )
+
+
+def _record(wire: si.TaskRecord) -> _Routed:
+    require(wire.application_id, "applicationID")
+    require(wire.allocation_key, "allocationKey")
+    if len(wire.signal) > SIGNAL_MAX:
+        raise ProtocolError("OUT_OF_RANGE", f"found {len(wire.signal)} characters, expected at most {SIGNAL_MAX}", "signal")
+    record = TaskRecord(
+        allocation_key=AllocationKey(wire.allocation_key),
+        state=_named(_TASK_OUTCOMES, wire.state, "state"),
+        exit_code=wire.exit_code,
+        signal=wire.signal,
+        started_ns=wire.start_time,
+        finished_ns=wire.finished_time,
+        peak_memory=wire.peak_memory,
+    )
+    return partition_named(wire.partition_name), RecordTask(ApplicationID(wire.application_id), record)
 
 
 def _removal(wire: si.RemoveApplicationRequest) -> _Routed:

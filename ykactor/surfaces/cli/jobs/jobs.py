@@ -10,7 +10,6 @@ import msgspec
 import trio
 
 from ykactor.actors.clock import system_ns
-from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
 from ykactor.local import control
 from ykactor.local.model import Task
@@ -24,10 +23,6 @@ from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, f
 
 def _time(unix_ns: int) -> str:
     return time_text(unix_ns) if unix_ns else cells.NONE
-
-
-def _bytes(amount: int) -> str:
-    return quantity_text("memory", amount)
 
 
 _JOBS = (
@@ -48,7 +43,7 @@ _TASKS = (
     Column("BEGAN", field("started_ns", _time), is_wide=True),
     Column("ENDED", field("ended_ns", _time), is_wide=True),
     Column("RAN", field("ran_ns", cells.exact_age), is_number=True),
-    Column("PEAK", field("peak_memory", _bytes), is_number=True),
+    Column("PEAK", field("peak_memory", cells.memory), is_number=True),
     Column("USER", field("user"), is_wide=True),
     Column("GPUS", field("gpus", lambda gpus: ",".join(map(str, gpus)))),
     Column("REASON", field("reason")),

@@ -44,6 +44,16 @@ _REPLACING = (
     Column("PLACEHOLDER", field("placeholder")),
     Column("NODE", field("nodeID")),
 )
+_ENDED = (
+    Column("TASK", field("allocationKey")),
+    Column("STATE", field("state")),
+    Column("EXIT", lambda row: row.get("signal") or field("exitCode")(row), is_number=True),
+    Column("BEGAN", field("startTime", time_text)),
+    Column("ENDED", field("finishedTime", time_text), is_wide=True),
+    Column("RAN", field("ranNanoseconds", cells.exact_age), is_number=True),
+    Column("PEAK", field("peakMemory", cells.memory), is_number=True),
+    Column("NODE", field("nodeID")),
+)
 _OF_THE_APPLICATION = {"APPLICATION", "QUEUE", "USER"}
 _PENDING = tuple(column for column in asks.VIEW.columns if column.header not in _OF_THE_APPLICATION)
 
@@ -54,7 +64,8 @@ _PENDING = tuple(column for column in asks.VIEW.columns if column.header not in 
 @showing_options
 def command(application_id: str, partition: str | None, showing: Showing) -> None:
     """Print the application ID: its state, what of it runs on which node, and what is pending and why; if it has ended, what it
-    has used, and why it has failed.
+    has used, and why it has failed. Ended are its newest tasks of which its resource manager has said how they ended:
+    EXIT is the exit code, or the signal that has ended the task, RAN how long it has run, PEAK the most memory that it has used.
 
     Exits with code 1 if there is no such application.
     """
@@ -76,8 +87,16 @@ def described(snapshot: si.Snapshot, application_id: str, partition: str | None,
         Part("Running", _RUNNING, running),
         Part("Replacing a placeholder, when its release is confirmed", _REPLACING, application.get("replacing", [])),
         Part("Pending", _PENDING, list(asks.rows(alone, now_ns))),
+        Part("Ended", _ENDED, [record | _ran(record) for record in application.get("records", [])]),
     )
     return Printout(row, [application_id], lines_of(_FIELDS, row | _held_with(row, state), parts))
+
+
+def _ran(record: Row) -> Row:
+    """How long a task has run, if that is known."""
+    if "startTime" not in record or "finishedTime" not in record:
+        return {}
+    return {"ranNanoseconds": record["finishedTime"] - record["startTime"]}
 
 
 def _held_with(row: Row, state: State) -> Row:

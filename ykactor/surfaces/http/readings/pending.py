@@ -12,7 +12,7 @@ from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.wire.rest import types
+from ykactor.wire.rest import tasks
 from ykactor.wire.rest.codec import encode_part
 
 #: What the attempt to place an ask has found; everything else keeps it back before it is tried.
@@ -35,7 +35,7 @@ def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[byte
         else:
             cause = known[queue] = known.get(queue) or causes.of(pending, queue)
         reason = look.reason(cause, ask.spec.resource)
-        found.append(encode_part(types.PendingAsk(allocation_key=key, code=cause.code.value, reason=reason)))
+        found.append(encode_part(tasks.PendingAsk(allocation_key=key, code=cause.code.value, reason=reason)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found

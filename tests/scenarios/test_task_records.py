@@ -1,0 +1,89 @@
+"""A resource manager says how tasks have ended (AP-152)."""
+
+from typing import Any
+
+import pytest
+from kept_rows import all_rows
+from world import World, app, ask, make_world, node, queue, record, release, remove, terminate, tree
+
+from ykactor.core.accounting.past import ENDED_RECORDS_MAX, RECORDS_MAX
+from ykactor.core.messages.states import Outcome
+from ykactor.core.messages.task_record import NAME_MAX
+from ykactor.core.records.base import made_from
+from ykactor.core.values.parts import finished
+
+
+def room() -> World:
+    return make_world(tree(queue("a")), [node("n1", vcore=10)])
+
+
+def restart(world: World) -> None:
+    """Go on with a partition that is made from its rows."""
+    rows = all_rows(world.direct.core, world.direct.scheduler)
+    world.direct.restore(*finished(made_from(rows.items(), reserves=True))[:2])
+
+
+def records(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = world.state()["applications"]["app-1"].get("records", [])
+    return found
+
+
+def test_a_record_changes_nothing_but_what_is_shown() -> None:
+    """Where the task runs is known until it is released; afterwards, and of one that never ran, it is not."""
+    world = room()
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=99))
+    world.send(record("t1", state="Failed", exit_code=137, signal="SIGKILL", started_ns=1, finished_ns=2, peak_memory=0))
+    world.expect()
+    world.send(release("t1"), record("t2", state="Rejected"))
+    t1 = {"state": "Failed", "exitCode": 137, "signal": "SIGKILL", "startTime": 1, "finishedTime": 2, "peakMemory": 0}
+    assert records(world) == [
+        {"allocationKey": "t1", "nodeID": "n1", **t1},
+        {"allocationKey": "t2", "state": "Rejected"},
+    ]
+
+
+def test_a_later_record_of_a_task_replaces_the_one_before() -> None:
+    world = room()
+    world.given(app("app-1"), record("t1"), record("t2"), record("t1", state="Lost", exit_code=0))
+    assert records(world) == [
+        {"allocationKey": "t2", "state": "Completed"},
+        {"allocationKey": "t1", "state": "Lost", "exitCode": 0},
+    ]
+
+
+@pytest.mark.parametrize("before", [[], [app("app-1"), remove("app-1", Outcome.COMPLETED)], [app("app-1", "root.no")]])
+def test_a_record_of_an_application_that_does_not_live_is_ignored(before: list[Any]) -> None:
+    world = room()
+    world.given(*before)
+    known = world.state()["applications"]
+    world.send(record("t1"))
+    world.expect()
+    assert world.state()["applications"] == known
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_the_newest_records_are_kept(is_removed: bool) -> None:
+    """Of a live application, fewer of one that has ended, with names that are not too long, also after a restart."""
+    world = room()
+    world.given(app("app-1"), ask("t", "app-1", vcore=1))
+    for number in range(RECORDS_MAX + 2):
+        world.send(record(f"{number:<{NAME_MAX}}longer"))
+    assert [entry["allocationKey"] for entry in records(world)] == [f"{n:<{NAME_MAX}}" for n in range(2, RECORDS_MAX + 2)]
+    if is_removed:
+        world.send(remove("app-1", Outcome.FAILED, "why"))
+    else:
+        assert world.administer(terminate("app-1")) == ""
+    newest = [f"{number:<{NAME_MAX}}" for number in range(RECORDS_MAX + 2)][-ENDED_RECORDS_MAX:]
+    assert [entry["allocationKey"] for entry in records(world)] == newest
+    restart(world)
+    assert [entry["allocationKey"] for entry in records(world)] == newest
+
+
+def test_a_journal_keeps_the_order_of_records() -> None:
+    """Of a live application, which has nothing else that would be kept with it."""
+    world = room()
+    world.given(app("app-1"), *(record(key, exit_code=3) for key in ("c", "a", "b")))
+    before = records(world)
+    restart(world)
+    assert records(world) == before
+    assert [entry["allocationKey"] for entry in before] == ["c", "a", "b"]

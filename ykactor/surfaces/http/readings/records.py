@@ -1,0 +1,44 @@
+"""How the tasks of an application have ended (AP-152)."""
+
+from __future__ import annotations
+
+from ykactor.core.accounting.past import Past
+from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import Pace, Pausing
+from ykactor.surfaces.http.readings.look import Look
+from ykactor.wire.rest import tasks
+
+
+def records(look: Look, application_id: ApplicationID) -> Pausing[list[tasks.TaskRecord] | None]:
+    """The records of an application that lives, else of the last one with this id that has ended; None if there is neither."""
+    found = yield from _found(look, application_id)
+    if found is None:
+        return None
+    user, past = found
+    return [
+        tasks.TaskRecord(
+            allocation_key=record.allocation_key,
+            user=user,
+            node_id=record.node_id,
+            state=record.state.value,
+            exit_code=record.exit_code,
+            signal=record.signal,
+            start_time=look.time(record.started_ns),
+            finished_time=look.time(record.finished_ns),
+            peak_memory=record.peak_memory,
+        )
+        for record in past.records.values()
+    ]
+
+
+def _found(look: Look, application_id: ApplicationID) -> Pausing[tuple[str, Past] | None]:
+    if look.leaf_of(application_id) is not None:
+        application = look.core.registry.leaf_of(application_id).applications[application_id]
+        return application.who.user, application.past
+    pace = Pace()
+    for ended in reversed(look.core.timers.ended.values()):
+        if ended.application_id == application_id and look.shows(ended.queue):
+            return ended.user, ended.past
+        if pace.is_due():
+            yield ()
+    return None
