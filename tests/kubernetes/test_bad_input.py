@@ -57,6 +57,8 @@ WRONG: list[tuple[Kind, Body, str]] = [
     (Kind.PODS, pod("bad", annotations=gang([group()], "placeholderTimeoutInSeconds=soon")), "seconds"),
     (Kind.PODS, pod("bad", annotations=gang([group()], "gangSchedulingStyle=Loose")), "Soft or Hard"),
     (Kind.PODS, pod("bad", annotations=gang([group(name="h")])), "does not define"),
+    (Kind.PODS, pod("bad", annotations=gang([group()], **{"app-id": ""})), "does not define"),
+    (Kind.PODS, pod("bad", annotations=gang("")), "does not define"),
     (Kind.PODS, pod("bad", annotations=gang([group(minResource={"cpu": "500m"})])), "larger"),
     (Kind.PODS, pod("bad", resourceClaims=[{"name": "gpu"}]), "resource claims"),
     (Kind.PODS, pod("bad", affinity={"nodeAffinity": PREFERRED}), "preferred"),

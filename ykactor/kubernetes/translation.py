@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.kubernetes.constraints import required_node
-from ykactor.kubernetes.gangs import GROUP_NAME, PLACEHOLDER, TaskGroup, fits
+from ykactor.kubernetes.gangs import GROUP_NAME, GROUPS, PLACEHOLDER, TaskGroup, fits
 from ykactor.kubernetes.model import Pod
 from ykactor.kubernetes.namespaces import PARENT_TAG, Quotas
 from ykactor.kubernetes.pods import created_s, queue_of, user_of
@@ -56,8 +56,10 @@ def allocation(record: PodRecord, application: ApplicationRecord, node: str, *, 
 def group_complaint(record: PodRecord, application: ApplicationRecord) -> str:
     """The reason why a pod that names a task group cannot be of it; "" if it can, or names none."""
     name = record.pod.metadata.annotations.get(GROUP_NAME, "")
-    if not name or is_placeholder(record.pod) or application.gang is None:
+    if not name or is_placeholder(record.pod) or application.group is not None:
         return ""
+    if application.gang is None and record.key == application.first and record.pod.metadata.annotations.get(GROUPS):
+        return ""  # why its definition is wrong has been said
     group = group_of(record, application)
     if group is None:
         return f"annotation {GROUP_NAME}: found {name[:80]!r}, which the first pod of {application.name} does not define"
