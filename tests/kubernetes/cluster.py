@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 from fakeserver import FakeServer
+from fakestore import Store
 from kubelets import Kubelets
 
 from ykactor.actors.clock import system_ns
@@ -95,8 +96,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(daemon_url: str) -> AsyncIterator[Cluster]:
-    async with FakeServer().running() as server, trio.open_nursery() as nursery:
+async def running_cluster(daemon_url: str, kubernetes: str = "1.36") -> AsyncIterator[Cluster]:
+    async with FakeServer(Store(kubernetes)).running() as server, trio.open_nursery() as nursery:
         cluster = Cluster(server, daemon_url)
         cluster.kubelets = Kubelets(server)
         cluster.create("namespaces", {"metadata": {"name": "team"}})

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 from cluster import TREE, Cluster, running_cluster
 from daemon import RunningDaemon, real_daemon, state_of
@@ -125,6 +126,28 @@ async def test_a_rival_binds_the_same_pods(tmp_path: Path) -> None:
         await quiet(cluster)
         assert {name: node for name, node in cluster.bound().items() if name in taken} == taken
         assert adapter.counts.conflicts == 5
+
+
+@pytest.mark.parametrize("kubernetes", ["1.36", "1.20"])
+async def test_a_pod_is_made_again_while_it_is_bound(kubernetes: str) -> None:
+    """A server of 1.20 ignores the uid and binds its successor, a newer one refuses; the daemon knows it in the end."""
+    async with real_daemon() as daemon, running_cluster(daemon.url, kubernetes) as cluster:
+        store = cluster.server.store
+
+        async def make_again(method: str, target: Target, query: dict[str, str]) -> None:
+            if target.subresource == "binding" and store.get("pods", "team", "p1")["metadata"]["uid"] == first:
+                delete(cluster, [store.get("pods", "team", "p1")])
+                cluster.pod("p1", cpu="2")
+
+        cluster.server.faults = make_again
+        cluster.node("n1")
+        cluster.node("n2")
+        first = cluster.pod("p1")["metadata"]["uid"]
+        async with cluster.adapter() as adapter:
+            await cluster.until(lambda: "p1" in cluster.bound())
+            await quiet(cluster)
+            assert adapter.counts.conflicts == (1 if kubernetes == "1.36" else 0)
+        assert [uid for uid, _ in cluster.kubelets.started] == [cluster.pods()["p1"]["metadata"]["uid"]] != [first]
 
 
 async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
