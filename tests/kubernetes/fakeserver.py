@@ -258,10 +258,14 @@ class FakeServer:
         if not is_old and "sendInitialEvents" in query and "resourceVersionMatch" not in query:
             raise invalid("ListOptions", "", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         await stream.send_all(connection.send(h11.Response(status_code=200, headers=_STREAM)))
-        with trio.move_on_after(seconds) as scope:
+        with trio.CancelScope() as scope:
+
+            def begin() -> None:
+                scope.deadline = trio.current_time() + seconds
+
             self._watch_scopes.add(scope)
             try:
-                await self._events(stream, connection, target, query)
+                await self._events(stream, connection, target, query, begin)
             finally:
                 self._watch_scopes.discard(scope)
         if trio.current_time() < scope.deadline:  # cut
@@ -269,8 +273,14 @@ class FakeServer:
             return
         await stream.send_all(connection.send(h11.EndOfMessage()))
 
-    async def _events(self, stream: Any, connection: h11.Connection, target: Target, query: dict[str, str]) -> None:
-        """Send what has changed since a version; without one, all that is there comes first."""
+    async def _events(
+        self, stream: Any, connection: h11.Connection, target: Target, query: dict[str, str], begin: Callable[[], None] | None
+    ) -> None:
+        """Send what has changed since a version; without one, all that is there comes first.
+
+        Args:
+            begin: called when all that was there is sent: then the time of the watch begins, however slow the machine is.
+        """
         version = int(query.get("resourceVersion", "0"))
         if not version:
             version = self.store.version
@@ -294,6 +304,9 @@ class FakeServer:
             version = changes[-1].version if changes else version
             if ours and "allowWatchBookmarks" in query:
                 await _event(stream, connection, "BOOKMARK", _bookmark(version, {}))
+            if begin is not None:
+                begin()
+                begin = None
             await grown.wait()
 
 
