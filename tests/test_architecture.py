@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -250,3 +251,10 @@ def test_nobody_asks_for_the_time_while_being_imported() -> None:
             calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
             modules = {ast.unparse(call).split(".")[0] for call in calls}
             assert not modules & (CLOCKS | CHANCE | {"datetime"}), source
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    """All folders of tests are on the import path, so the second one could not be imported."""
+    tests = Path(__file__).parent
+    names = Counter(path.name for path in tests.rglob("*.py")) - Counter(["conftest.py", "__main__.py"] * 100)
+    assert [name for name, count in names.items() if count > 1] == []
