@@ -42,7 +42,10 @@ class Trail:
         """A follower that has seen more than there is gets the state, with the reason (EV-55)."""
         answers: list[str] = []
         async with follow(url, from_=number, term=self._term, encoding=self._encoding, on_connection=answers.append) as messages:
-            (answer,) = answers
+            connected = [line for line in answers if line.startswith("connected")]
+            if not connected:  # the daemon was killed before it answered
+                await anext(messages)  # raises Disconnected
+            (answer,) = connected
             begins_anew = "its present state comes first" in answer
             assert begins_anew or number <= len(self.seen), f"event {number} is lost: {answer}"
             self._term = messages.term
