@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -23,8 +24,8 @@ class Trail:
         self._encoding = encoding
         #: The term of the last daemon.
         self._term = ""
-        #: With how many events it has not gone on yet since some were lost; None if none were.
-        self._before_loss: int | None = None
+        #: The events with which it has not gone on yet since some were lost; None if none were.
+        self._before_loss: list[bytes] | None = None
         self.counts: Counter[str] = Counter()
 
     async def follow(self, url: str, rng: random.Random) -> None:
@@ -38,27 +39,29 @@ class Trail:
                 async for message in messages:
                     self._take(message)
 
-    async def _find_out(self, url: str, number: int) -> None:
-        """A follower that has seen more than there is gets the state, with the reason (EV-55)."""
+    async def _find_out(self, url: str, before: list[bytes]) -> None:
+        """A follower that has seen what is not there gets the state, with the reason (EV-55)."""
         answers: list[str] = []
-        async with follow(url, from_=number, term=self._term, encoding=self._encoding, on_connection=answers.append) as messages:
+        number, say = len(before), answers.append
+        async with follow(url, from_=number, term=self._term, encoding=self._encoding, on_connection=say) as messages:
             connected = [line for line in answers if line.startswith("connected")]
             if not connected:  # the daemon was killed before it answered
                 await anext(messages)  # raises Disconnected
             (answer,) = connected
             begins_anew = "its present state comes first" in answer
-            assert begins_anew or number <= len(self.seen), f"event {number} is lost: {answer}"
+            is_there = before == self.seen[:number]
+            assert begins_anew or is_there, f"of {number} events some are lost: {answer}"
             self._term = messages.term
         self.counts["begins with the state"] += begins_anew
         self._before_loss = None
 
     def lose(self, events: list[bytes]) -> int:
-        """The journal has lost the newest events, and has these. Returns how many of those that were seen are lost."""
-        lost = max(0, len(self.seen) - len(events))
-        assert self.seen[: len(events)] == events[: len(self.seen)]
+        """The journal has lost some events, and has these. Returns how many of those that were seen are lost."""
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.seen, events, strict=False)))
+        lost = len(self.seen) - same
         if self._before_loss is None and self._term:
-            self._before_loss = len(self.seen)
-        self.seen = events
+            self._before_loss = self.seen
+        self.seen = list(events)
         return lost
 
     def _take(self, message: Any) -> None:

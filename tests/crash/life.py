@@ -248,4 +248,5 @@ class World:
         for trail in self._trails:
             self.counts["lost"] += trail.lose([] if kept is None else kept.events)
         self._snapshots.clear()
-        self._manager.lose(0 if kept is None else kept.recovered.last_message)
+        last, messages = (0, []) if kept is None else (kept.recovered.last_message, kept.messages)
+        self._manager.lose(last, messages)

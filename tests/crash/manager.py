@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from itertools import count
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 from ledger import Ledger, Sent, Task
@@ -44,8 +46,10 @@ class Manager:
         #: The id of a registration without an answer.
         self._registering = ""
         self._is_fresh = True
-        #: A number and term from before a loss, and whether the message is there; None if there was none since then.
-        self._before_loss: tuple[int, str, bool] | None = None
+        #: The number, term and text of the newest message from before a loss; None if there was no loss since then.
+        self._before_loss: tuple[int, str, bytes] | None = None
+        #: Whether the journal has this message.
+        self._is_there = False
         #: The epoch of the present process, and the highest one that has certainly registered.
         self._epoch = self._registered_epoch = 0
         self._took = trio.Event()
@@ -58,7 +62,8 @@ class Manager:
         """Register or resume, send again what has no answer, and play until the connection ends; then wait to be cancelled."""
         with until_disconnected():
             if self._before_loss is not None:
-                await self._find_out(url, *self._before_loss)
+                number, term, _ = self._before_loss
+                await self._find_out(url, number, term)
             async with open_connection(url, "/v1/rm", subprotocols=[JSON.name]) as connection:
                 self._stream = MessageStream(connection, JSON)
                 await self._register()
@@ -90,19 +95,23 @@ class Manager:
         if ledger is not None:
             ledger.counts["answered late"] += open_before - len(ledger.unanswered)
 
-    def lose(self, last: int) -> None:
-        """The journal has lost the messages after this number."""
-        if self._term:
-            is_there = self._received <= last and (self._before_loss is None or self._before_loss[2])
-            self._before_loss = (self._received, self._term, is_there)
+    def lose(self, last: int, messages: list[Any]) -> None:
+        """The journal has lost messages; ``last`` is the number of the newest one in it, and these are kept."""
+        if self._before_loss is None and self._term:
+            told = [] if self.ledger is None else self.ledger.messages[: self._received - self.ledger.first]
+            self._before_loss = (self._received, self._term, told[-1] if told else b"")
+        if self._before_loss is not None:
+            number, _, newest = self._before_loss
+            kept = [msgspec.json.encode(message) for message in messages if message.sequence == number]
+            self._is_there = number <= last and (not newest or kept in ([], [newest]))
         self._registered_epoch = 0
         self._forget()
 
-    async def _find_out(self, url: str, number: int, term: str, is_there: bool) -> None:
-        """Who was told more than there is has to register anew; it does so in any case."""
+    async def _find_out(self, url: str, number: int, term: str) -> None:
+        """Who was told what is not there has to register anew; it does so in any case."""
         try:
             async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number, term=term):
-                assert is_there, f"message {number} of term {term} is lost"
+                assert self._is_there, f"message {number} of term {term} is lost"
         except RequestRefused as refused:
             assert refused.code == "RESYNC_REQUIRED"  # noqa: PT017
             self.counts["registers anew"] += 1
