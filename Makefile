@@ -73,7 +73,7 @@ test-kube: $(VENV)/.ready
 	PYTHONPATH=tests $(BIN)/python tests/kubernetes 60 $(or $(SEED),0)
 
 abuse: $(VENV)/.ready
-	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about ten minutes on two cores."
+	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about fifteen minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/abuse $(or $(SEED),0)
 
 # The checkout comes behind the installed package on the path: from it only ``bench`` is imported.
