@@ -284,19 +284,20 @@ async def test_what_was_read_first_is_applied_first(
         assert NUMBERS[life.daemon.config.checksum] == 1
 
 
+def fail_to_plan(fails: list[Bug], _: object, arguments: tuple[object, ...]) -> None:
+    """Raise the next of these errors where a plan is asked for, until none is left."""
+    if fails and isinstance(arguments[0], MakePlan):
+        raise fails.pop()
+
+
 async def test_a_file_that_comes_while_a_partition_is_stopped_is_applied_later(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """EV-27: it is refused, read again, and in force when the partition has started again."""
     life, fails = Life(tmp_path, 0, monkeypatch), [Bug("no plan")] * 6
-
-    def fail(_: object, arguments: tuple[object, ...]) -> None:
-        if fails and isinstance(arguments[0], MakePlan):
-            raise fails.pop()
-
     async with life.living():
         await trio.sleep(SETTLED_S)
-        watch_schedulers(monkeypatch, before=fail)
+        watch_schedulers(monkeypatch, before=partial(fail_to_plan, fails))
         await life.daemon._submit({DEFAULT: [UpdateNode(NodeID("n1"), NodeAction.CREATE, {"vcore": 1})]})
         while len(fails) > 1:  # noqa: ASYNC110  # neither a bug nor a log can set an event
             await trio.sleep(0.1)
@@ -316,15 +317,10 @@ async def test_a_file_that_comes_before_the_start_of_a_stopped_partition_is_appl
 ) -> None:
     """EV-27: the same if it was changed while no daemon ran, and the partition fails when the next one starts."""
     life, fails = Life(tmp_path, 0, monkeypatch), [Bug("no plan")] * 6
-
-    def fail(_: object, arguments: tuple[object, ...]) -> None:
-        if fails and isinstance(arguments[0], MakePlan):
-            raise fails.pop()
-
     async with life.living():
         await trio.sleep(SETTLED_S)
     life.write(1)
-    watch_schedulers(monkeypatch, before=fail)
+    watch_schedulers(monkeypatch, before=partial(fail_to_plan, fails))
     async with life.living():
         assert NUMBERS[life.daemon.config.checksum] == 0
         await trio.sleep(SETTLED_S)

@@ -141,8 +141,10 @@ def words(effect: Effect) -> Sequence[str]:
 
 def _allocation(entry: si.Allocation) -> str:
     kind = "foreign" if not entry.application_id else "placeholder" if entry.placeholder else "ask"
-    return f"{kind} {name_of(entry.allocation_key)}" + (f" on {entry.node_id}" if entry.node_id else "") + (
-        " ending" if entry.releasing else ""
+    return (
+        f"{kind} {name_of(entry.allocation_key)}"
+        + (f" on {entry.node_id}" if entry.node_id else "")
+        + (" ending" if entry.releasing else "")
     )
 
 

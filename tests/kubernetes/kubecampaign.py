@@ -187,9 +187,7 @@ class Campaign:
     async def start_daemon(self, ws: str = "127.0.0.1:0") -> None:
         state = self._directory / "state"
         self._daemon = Held[RunningDaemon]()
-        self.daemon = await self._daemon.open(
-            self._nursery, real_daemon("--state-dir", state, ws=("--ws", ws), limit_s=600)
-        )
+        self.daemon = await self._daemon.open(self._nursery, real_daemon("--state-dir", state, ws=("--ws", ws), limit_s=600))
 
     async def start_adapter(self, identity: str) -> None:
         lease = [] if self._has_lease else ["--no-lease"]

@@ -322,8 +322,10 @@ def _holds_room(pod: Body) -> bool:
 
 
 def _is_of_gang(pod: model.Pod) -> bool:
-    return "yunikorn.apache.org/task-groups" in pod.metadata.annotations or pod.spec.scheduling_group is not None or (
-        "yunikorn.apache.org/placeholder" in pod.metadata.annotations
+    return (
+        "yunikorn.apache.org/task-groups" in pod.metadata.annotations
+        or pod.spec.scheduling_group is not None
+        or ("yunikorn.apache.org/placeholder" in pod.metadata.annotations)
     )
 
 

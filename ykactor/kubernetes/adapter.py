@@ -76,9 +76,7 @@ class Adapter:
         self._is_listed = trio.Event()
         self._session: KeptSession | None = None
         self.state = State(settings.scheduler_name)
-        self.reflectors = [
-            Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)
-        ]
+        self.reflectors = [Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)]
         #: Where PodGroups are; "" for a server that has none.
         self._groups = ""
         self.effects: Effects | None = None

@@ -19,7 +19,6 @@ class OwnerReference(Part, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
-    api_version: str = ""
 
 
 class ObjectMeta(Part, frozen=True):
@@ -119,7 +118,6 @@ class TopologySpreadConstraint(Part, frozen=True):
 
 class ResourceRequirements(Part, frozen=True):
     requests: Mapping[str, str] = {}
-    claims: Sequence[Raw] = ()
 
 
 class ContainerPort(Part, frozen=True):
@@ -165,9 +163,6 @@ class PodSpec(Part, frozen=True):
     priority: Int32 = 0
     priority_class_name: str = ""
     preemption_policy: str = ""
-    host_network: bool = False
-    service_account_name: str = ""
-    termination_grace_period_seconds: int | None = None
     containers: Sequence[Container] = ()
     init_containers: Sequence[Container] = ()
     overhead: Mapping[str, str] = {}
@@ -201,7 +196,6 @@ class PodStatus(Part, frozen=True):
     conditions: Sequence[Condition] = ()
     container_statuses: Sequence[ContainerStatus] = ()
     init_container_statuses: Sequence[ContainerStatus] = ()
-    nominated_node_name: str = ""
 
 
 class Pod(Object, frozen=True):
@@ -311,17 +305,12 @@ class Page(Struct, rename="camel", frozen=True):
     items: Sequence[Raw] | None = None
 
 
-class StatusDetails(Part, frozen=True):
-    retry_after_seconds: int = 0
-
-
 class Status(Struct, rename="camel", frozen=True, gc=False):
     """The body of an error, and the object of a watch event of the type ERROR."""
 
     message: str = ""
     reason: str = ""
     code: int = 0
-    details: StatusDetails | None = None
 
 
 class WatchEvent(Struct, frozen=True):

@@ -45,9 +45,7 @@ def taints_of(node: Node) -> tuple[Taint, ...]:
 
 def created(name: str, offer: Offer) -> si.NodeInfo:
     """A new node, on which nothing is placed before it is opened."""
-    return si.NodeInfo(
-        node_id=name, action="CREATE_DRAIN", attributes=offer.attributes, schedulable_resource=dict(offer.amounts)
-    )
+    return si.NodeInfo(node_id=name, action="CREATE_DRAIN", attributes=offer.attributes, schedulable_resource=dict(offer.amounts))
 
 
 def changes(name: str, before: Offer, after: Offer) -> list[si.NodeInfo]:

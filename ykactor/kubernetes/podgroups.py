@@ -43,9 +43,7 @@ def begin(book: Book, application: ApplicationRecord) -> None:
     first = book.pods[application.first] if application.first in book.pods else members[0]
     new = translation.new_application(application, first, book.policies.quotas(application.namespace), is_forced=False)
     book.out.applications.append(
-        structs.replace(
-            new, placeholder_ask=total, execution_timeout_milli_seconds=TIMEOUT_MS, gang_scheduling_style="Soft"
-        )
+        structs.replace(new, placeholder_ask=total, execution_timeout_milli_seconds=TIMEOUT_MS, gang_scheduling_style="Soft")
     )
     application.is_told, application.state = True, ""
     for member in members:
