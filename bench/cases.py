@@ -22,7 +22,7 @@ from bench.workloads import FullCluster, ManyQueues, Workload
 #: The shape of YuniKorn's own benchmark: two leaves, two applications, 10,000 asks in all.
 _OWN = {nodes: Workload(nodes=nodes, leaves=2, applications=2, asks_each=5_000) for nodes in (500, 1000, 2000, 5000)}
 #: Everything fits, and the rate counts.
-_PLACED = {
+PLACED = {
     **{f"own-{nodes}": workload for nodes, workload in _OWN.items()},
     "one-app-50k": Workload(nodes=1_000, leaves=1, applications=1, asks_each=50_000),
     "apps-1000-fifo": Workload(nodes=2_000, leaves=100, applications=1_000, asks_each=50, policy="fifo"),
@@ -99,9 +99,9 @@ def _case(
 
 
 CASES: dict[str, Case] = {
-    **{name: _case("throughput", workload, measures.throughput) for name, workload in _PLACED.items()},
+    **{name: _case("throughput", workload, measures.throughput) for name, workload in PLACED.items()},
     "full-cluster": _case("throughput", _FULL, measures.freed_node),
-    **{f"phases-{name}": _case("phases", workload, phases.of_workload) for name, workload in _PLACED.items()},
+    **{f"phases-{name}": _case("phases", workload, phases.of_workload) for name, workload in PLACED.items()},
     "phases-full-cluster": _case("phases", _FULL, phases.of_freed_nodes),
     "add-one-ask": _case("latency", FullCluster(nodes=1_000, asks=100_000), measures.one_more_ask),
     "loop-lag": _case("latency", _OWN[5000], measures.loop_lag),

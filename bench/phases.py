@@ -33,7 +33,7 @@ from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Phase, P
 from ykactor.core.turn.turn import turn
 
 #: Where the partition's task has it.
-_TURN = "ykactor.actors.partition.turn"
+TURN = "ykactor.actors.partition.turn"
 _OF_TURN: dict[type, str] = {
     Ingest: "ingest",
     Observe: "observe",
@@ -81,7 +81,7 @@ def phases_timed() -> Iterator[dict[str, float]]:
     """Yields the figures, which are filled with CPU seconds at the end of the block. The task that enters it sends requests."""
     spent_s: dict[str, float] = {}
     clock = PhaseClock(trio.lowlevel.current_task())
-    with patch(_TURN, clock.noting(turn)):
+    with patch(TURN, clock.noting(turn)):
         trio.lowlevel.add_instrument(clock)
         gc.callbacks.append(clock.on_collection)
         began_s = process_time()
@@ -101,6 +101,9 @@ class PhaseClock(trio.abc.Instrument):
 
     Args:
         sender: the task that sends requests, and runs at present.
+
+    Attributes:
+        phase: the present one.
     """
 
     def __init__(self, sender: trio.lowlevel.Task) -> None:
@@ -108,7 +111,7 @@ class PhaseClock(trio.abc.Instrument):
         self._sender = sender
         #: What the partition and its owners do, whichever of their tasks runs.
         self._of_turn = "ingest"
-        self._phase = "translate"
+        self.phase = "translate"
         #: The phase that the garbage collector interrupts.
         self._interrupted = "trio"
         self._since_s = thread_time()
@@ -116,8 +119,8 @@ class PhaseClock(trio.abc.Instrument):
     def switch(self, phase: str) -> None:
         """The time from now on belongs to this phase."""
         now_s = thread_time()
-        self.spent_s[self._phase] += now_s - self._since_s
-        self._phase, self._since_s = phase, now_s
+        self.spent_s[self.phase] += now_s - self._since_s
+        self.phase, self._since_s = phase, now_s
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Of ``trio.abc.Instrument``."""
@@ -137,7 +140,7 @@ class PhaseClock(trio.abc.Instrument):
     def on_collection(self, moment: str, _: dict[str, Any]) -> None:
         """For ``gc.callbacks``."""
         if moment == "start":
-            self._interrupted = self._phase
+            self._interrupted = self.phase
             self.switch("gc")
         else:
             self.switch(self._interrupted)
