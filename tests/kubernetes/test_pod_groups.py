@@ -3,7 +3,7 @@
 from dialogue import Dialogue
 from objects import changed, group, node, pod
 
-from ykactor.kubernetes.messages import Heard
+from ykactor.kubernetes.messages import Heard, Tell
 from ykactor.kubernetes.pods import key_of
 from ykactor.wire.si import messages as si
 
@@ -29,6 +29,16 @@ def test_nothing_is_asked_for_before_enough_members_are_there() -> None:
         "placeholder m0-room",
         "placeholder m1-room",
     ]
+
+
+def test_the_room_of_very_large_members_is_a_number_that_the_daemon_reads() -> None:
+    """They can never run, and what is told together with them has its effect."""
+    large = [pod(f"m{number}", cpu="6e15", **IN_GROUP) for number in range(2)]
+    dialogue = Dialogue(node("n1"), group("pg", 2), *large)
+    dialogue.register()
+    requests = [effect.request for effect in dialogue.effects if isinstance(effect, Tell)]
+    (new,) = [entry for request in requests if isinstance(request, si.ApplicationRequest) for entry in request.new]
+    assert new.placeholder_ask == {"vcore": 2**63 - 1, "pods": 2}
 
 
 def test_members_are_asked_for_when_all_have_room() -> None:

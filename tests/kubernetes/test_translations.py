@@ -9,7 +9,6 @@ import pytest
 from objects import namespace, node, pod
 
 from ykactor.kubernetes import gangs, model, pods, quantities
-from ykactor.kubernetes.constraints import HostPort, constraints_of, refusal, required_node
 from ykactor.kubernetes.namespaces import quotas_of
 from ykactor.kubernetes.nodes import changes, offer_of
 
@@ -71,161 +70,139 @@ def container(name: str, cpu: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
 
 
+ALWAYS = {"restartPolicy": "Always"}
+ONE = [container("a", "1")]
+
+
 @pytest.mark.parametrize(
     ("spec", "vcore"),
     [
-        ({"containers": [container("a", "1"), container("b", "500m")]}, 1500),
         ({"containers": []}, None),
-        ({"containers": [container("a", "1")], "initContainers": [container("i", "3")]}, 3000),
-        ({"containers": [container("a", "1")], "initContainers": [container("i", "500m")]}, 1000),
-        ({"containers": [container("a", "1")], "initContainers": [container("s", "200m", restartPolicy="Always")]}, 1200),
-        (
-            {
-                "containers": [container("c1", "1"), container("c2", "500m")],
-                "initContainers": [
-                    container("i1", "100m"),
-                    container("s", "200m", restartPolicy="Always"),
-                    container("i2", "2"),
-                ],
-            },
-            2200,
-        ),
-        ({"containers": [container("a", "1")], "overhead": {"cpu": "250m"}}, 1250),
-        ({"containers": [container("a", "500m")], "resources": {"requests": {"cpu": "2"}}}, 2000),
-        ({"containers": [container("a", "500m")], "resources": {"requests": {"cpu": "2"}}, "overhead": {"cpu": "1"}}, 3000),
+        ({"containers": [{"name": "a"}]}, None),
+        ({"containers": [container("a", "1"), container("b", "500m")]}, 1500),
+        ({"containers": [container("a", "0.0001")]}, 1),
+        ({"containers": ONE, "initContainers": [container("i", "3")]}, 3000),
+        ({"containers": ONE, "initContainers": [container("i", "500m")]}, 1000),
+        ({"containers": ONE, "initContainers": [container("i", "2"), container("j", "3")]}, 3000),
+        ({"containers": ONE, "initContainers": [container("s", "200m", **ALWAYS)]}, 1200),
+        ({"containers": ONE, "initContainers": [container("s", "200m", **ALWAYS), container("t", "2", **ALWAYS)]}, 3200),
+        ({"containers": ONE, "initContainers": [container("s", "200m", **ALWAYS), container("i", "2")]}, 2200),
+        ({"containers": ONE, "initContainers": [container("i", "2"), container("s", "200m", **ALWAYS)]}, 2000),
+        ({"containers": ONE, "initContainers": [container("s", "3", **ALWAYS), container("i", "2")]}, 5000),
+        ({"containers": ONE, "initContainers": [container("i", "2", restartPolicy="Never")]}, 2000),
+        ({"containers": ONE, "overhead": {"cpu": "250m"}}, 1250),
+        ({"containers": ONE, "initContainers": [container("i", "3")], "overhead": {"cpu": "250m"}}, 3250),
+        ({"containers": ONE, "resources": {"requests": {"cpu": "2"}}}, 2000),
+        ({"containers": ONE, "resources": {"requests": {"cpu": "500m"}}}, 500),
+        ({"containers": ONE, "initContainers": [container("i", "3")], "resources": {"requests": {"cpu": "2"}}}, 2000),
+        ({"containers": ONE, "resources": {"requests": {"memory": "1Gi"}}}, 1000),
+        ({"containers": ONE, "resources": {"requests": {"cpu": "2"}}, "overhead": {"cpu": "1"}}, 3000),
     ],
 )
 def test_requests(spec: dict[str, Any], vcore: int | None) -> None:
-    """As the kubelet counts them."""
+    """The larger of what runs together and of each init step; the pod as a whole overrides that; each is one of ``pods``."""
     found = pods.requests_of(with_spec(spec=spec))
     assert found.get("vcore") == vcore
     assert found["pods"] == 1
 
 
+def test_requests_of_all_resources() -> None:
+    """A pod as a whole overrides what it names only; other resources are in units."""
+    requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "2", "ephemeral-storage": "1M"}
+    spec = {"containers": [{"name": "a", "resources": {"requests": requests}}], "resources": {"requests": {"memory": "3Gi"}}}
+    wanted = {"vcore": 1000, "memory": 3 << 30, "nvidia.com/gpu": 2, "ephemeral-storage": 10**6, "pods": 1}
+    assert pods.requests_of(with_spec(spec=spec)) == wanted
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container("a", "many")]},
+        {"containers": [container("a", "-1")]},
+        {"containers": ONE, "initContainers": [container("i", "1mm")]},
+        {"containers": ONE, "overhead": {"cpu": ""}},
+        {"containers": ONE, "resources": {"requests": {"cpu": "1e20"}}},
+        {"containers": [container("a", "6e15"), container("b", "6e15")]},
+        {"containers": ONE, "overhead": {"cpu": "9223372036854775807m"}},
+        {"containers": [container("a", "6e15")], "initContainers": [container("s", "6e15", **ALWAYS)]},
+    ],
+)
+def test_wrong_requests(spec: dict[str, Any]) -> None:
+    """Also a sum that the daemon could not read: it would refuse all that is told together with it."""
+    with pytest.raises(quantities.QuantityError, match=r"cpu|vcore"):
+        pods.requests_of(with_spec(spec=spec))
+
+
 @pytest.mark.parametrize(
     ("allocated", "actual", "reason", "vcore"),
     [
+        (None, None, "", 3000),
+        ("2", None, "", 3000),
+        ("4", None, "", 4000),
+        (None, "4", "", 4000),
         ("2", "2", "", 3000),
         ("4", "2", "", 4000),
         ("2", "5", "", 5000),
         ("2", "2", "Deferred", 3000),
+        ("2", "4", "Deferred", 4000),
+        (None, None, "Infeasible", 3000),
         ("2", "2", "Infeasible", 2000),
+        ("2", "2500m", "Infeasible", 2500),
+        ("2", None, "Infeasible", 2000),
     ],
 )
-def test_requests_while_a_pod_is_resized(allocated: str, actual: str, reason: str, vcore: int) -> None:
+@pytest.mark.parametrize("where", ["container", "sidecar", "pod"])
+def test_requests_while_a_pod_is_resized(where: str, allocated: str, actual: str, reason: str, vcore: int) -> None:
     """The largest of wanted, promised and given; without what the node has refused for good."""
-    status = {
-        "containerStatuses": [
-            {"name": "a", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}},
-        ],
-        "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else [],
-    }
-    assert pods.requests_of(with_spec(spec={"containers": [container("a", "3")]}, status=status))["vcore"] == vcore
+    given: dict[str, Any] = {"name": "a"}
+    given |= {} if allocated is None else {"allocatedResources": {"cpu": allocated}}
+    given |= {} if actual is None else {"resources": {"requests": {"cpu": actual}}}
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    spec, status = {
+        "container": ({"containers": [container("a", "3")]}, {"containerStatuses": [given]}),
+        "sidecar": ({"initContainers": [container("a", "3", **ALWAYS)]}, {"initContainerStatuses": [given]}),
+        "pod": ({"containers": [container("a", "1")], "resources": {"requests": {"cpu": "3"}}}, given),
+    }[where]
+    assert pods.requests_of(with_spec(spec=spec, status={**status, "conditions": conditions}))["vcore"] == vcore
 
 
-LABELLED = node("n1", labels={"zone": "a", "disk": "ssd", "n": "5"})
-
-
-def term(**requirement: Any) -> dict[str, Any]:
-    return {"matchExpressions": [{"key": "zone", **requirement}]}
-
-
-def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+APP, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
 
 
 @pytest.mark.parametrize(
-    ("spec", "fits"),
+    ("labels", "annotations", "name", "others"),
     [
-        ({}, True),
-        ({"nodeSelector": {"zone": "a"}}, True),
-        ({"nodeSelector": {"zone": "b"}}, False),
-        ({"nodeSelector": {"zone": "a", "other": "x"}}, False),
-        ({"affinity": affinity(term(operator="In", values=["a", "b"]))}, True),
-        ({"affinity": affinity(term(operator="In", values=["b"]))}, False),
-        ({"affinity": affinity(term(operator="NotIn", values=["b"]))}, True),
-        ({"affinity": affinity(term(operator="NotIn", values=["a"]))}, False),
-        ({"affinity": affinity(term(operator="Exists"))}, True),
-        ({"affinity": affinity(term(operator="DoesNotExist"))}, False),
-        ({"affinity": affinity(term(key="n", operator="Gt", values=["4"]))}, True),
-        ({"affinity": affinity(term(key="n", operator="Lt", values=["4"]))}, False),
-        ({"affinity": affinity(term(key="disk", operator="Gt", values=["4"]))}, False),
-        ({"affinity": affinity(term(key="gone", operator="NotIn", values=["a"]))}, True),
-        ({"affinity": affinity(term(operator="In", values=["b"]), term(operator="In", values=["a"]))}, True),
-        ({"affinity": affinity()}, False),
-        ({"affinity": affinity({})}, False),
-        ({"affinity": affinity(term(operator="Near", values=["a"]))}, False),
-        ({"affinity": affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})}, True),
-        ({"affinity": affinity({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]})}, False),
+        ({}, {}, "yunikorn-team-autogen", ""),
+        ({APP: "a"}, {}, "a", ""),
+        ({APP: "a", "applicationId": "c", "spark-app-selector": "d"}, {APP: "b"}, "a", "b, c, d"),
+        ({"applicationId": "c", "spark-app-selector": "d"}, {APP: "b"}, "b", "c, d"),
+        ({"applicationId": "c", "spark-app-selector": "d"}, {}, "c", "d"),
+        ({"spark-app-selector": "d"}, {}, "d", ""),
+        ({APP: "a", "applicationId": "a"}, {APP: "a"}, "a", ""),
+        ({APP: ""}, {APP: "b"}, "b", ""),
+        ({"app-id": "x", "queue": "root.x"}, {"applicationId": "y"}, "yunikorn-team-autogen", ""),
     ],
 )
-def test_selectors_and_affinity_to_nodes(spec: dict[str, Any], fits: bool) -> None:
-    assert (refusal(constraints_of(pod("w", **spec)), LABELLED) == "") is fits
-
-
-TAINTED = node("n1", taints=[{"key": "gpu", "value": "a100", "effect": "NoSchedule"}])
+def test_applications(labels: dict[str, str], annotations: dict[str, str], name: str, others: str) -> None:
+    """Label before annotation before the older labels; the first of different ones holds, with a complaint about the others."""
+    found = pods.application_of(pod("w", labels=labels, annotations=annotations))
+    complaint = f"found different names of its application: {name} is used, {others} is not" if others else ""
+    assert (found.name, found.complaint) == (name, complaint)
 
 
 @pytest.mark.parametrize(
-    ("toleration", "fits"),
+    ("labels", "annotations", "name", "others"),
     [
-        (None, False),
-        ({"operator": "Exists"}, True),
-        ({"key": "gpu", "operator": "Exists"}, True),
-        ({"key": "gpu", "operator": "Equal", "value": "a100"}, True),
-        ({"key": "gpu", "value": "a100"}, True),
-        ({"key": "gpu", "value": "h100"}, False),
-        ({"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}, True),
-        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
-        ({"key": "other", "operator": "Exists"}, False),
-        ({"key": "gpu", "operator": "Near", "value": "a100"}, False),
+        ({}, {}, "", ""),
+        ({QUEUE: "root.a", "queue": "root.c"}, {QUEUE: "root.b"}, "root.a", "root.b, root.c"),
+        ({"queue": "root.c"}, {QUEUE: "root.b"}, "root.b", "root.c"),
+        ({"queue": "root.c"}, {}, "root.c", ""),
+        ({}, {"queue": "root.c"}, "", ""),
     ],
 )
-def test_taints_and_tolerations(toleration: dict[str, Any] | None, fits: bool) -> None:
-    found = pod("w", tolerations=[] if toleration is None else [toleration])
-    assert (refusal(constraints_of(found), TAINTED) == "") is fits
-    soft = node("n1", taints=[{"key": "gpu", "effect": "PreferNoSchedule"}])
-    assert refusal(constraints_of(found), soft) == ""
-
-
-def test_a_refusal_names_what_does_not_match() -> None:
-    assert refusal(constraints_of(pod("w")), TAINTED) == "taint gpu=a100:NoSchedule is not tolerated"
-    assert refusal(constraints_of(pod("w", nodeSelector={"zone": "b"})), LABELLED) == "node selector zone=b does not match"
-
-
-def test_ports_of_the_host() -> None:
-    """By protocol, address and port; an address of all is every address."""
-    wanted = constraints_of(pod("w", ports=[{"hostPort": 80}]))
-    assert refusal(wanted, LABELLED, [HostPort("TCP", 80, "10.0.0.1")]) == "host port 80/TCP is taken"
-    for other in (HostPort("UDP", 80, ""), HostPort("TCP", 81, "")):
-        assert refusal(wanted, LABELLED, [other]) == ""
-    one = constraints_of(pod("w", ports=[{"hostPort": 80, "hostIP": "10.0.0.2"}]))
-    assert refusal(one, LABELLED, [HostPort("TCP", 80, "10.0.0.1")]) == ""
-
-
-def test_equal_constraints_are_one_class() -> None:
-    """In whatever order they are written; others are another class."""
-    tolerations = [{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]
-    one, other = (constraints_of(pod("w", tolerations=each)) for each in (tolerations, tolerations[::-1]))
-    assert one == other
-    assert one != constraints_of(pod("w"))
-
-
-def test_the_node_of_a_daemon_set() -> None:
-    on_one = affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]})
-    assert required_node(pod("w", affinity=on_one)) == "n7"
-    assert required_node(pod("w", affinity=affinity(term(operator="Exists")))) == ""
-
-
-def test_applications_and_queues() -> None:
-    """Label before annotation before the older labels; the first of two different ones holds, with a complaint."""
-    assert pods.application_of(pod("w")).name == "yunikorn-team-autogen"
-    assert pods.application_of(pod("w", labels={"applicationId": "old"})).name == "old"
-    both = pods.application_of(
-        pod("w", labels={"yunikorn.apache.org/app-id": "a"}, annotations={"yunikorn.apache.org/app-id": "b"})
-    )
-    assert (both.name, "a is used, b is not" in both.complaint) == ("a", True)
-    assert pods.queue_of(pod("w", labels={"queue": "root.x"})).name == "root.x"
+def test_queues(labels: dict[str, str], annotations: dict[str, str], name: str, others: str) -> None:
+    found = pods.queue_of(pod("w", labels=labels, annotations=annotations))
+    assert (found.name, found.complaint != "", others in found.complaint) == (name, others != "", True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"user": 3}', '{"groups": []}', "x" * 5000, "[" * 3000])
@@ -234,9 +211,19 @@ def test_a_user_that_cannot_be_read_is_nobody(text: str) -> None:
     assert (user.user, complaint != "") == ("nobody", True)
 
 
-def test_a_user() -> None:
-    found, _ = pods.user_of(pod("w", annotations={"yunikorn.apache.org/user.info": '{"user": "ann", "groups": ["dev"]}'}))
-    assert (found.user, list(found.groups)) == ("ann", ["dev"])
+@pytest.mark.parametrize(
+    ("text", "user", "groups"),
+    [
+        ('{"user": "ann", "groups": ["dev"]}', "ann", ["dev"]),
+        ('{"user": "ann", "groups": null, "uid": "7"}', "ann", []),
+        ('{"user": "ann"}', "ann", []),
+        ("", "nobody", ["nobody"]),
+    ],
+)
+def test_a_user(text: str, user: str, groups: list[str]) -> None:
+    """Without the annotation the user is nobody; Go writes no groups as null."""
+    found, complaint = pods.user_of(pod("w", annotations={"yunikorn.apache.org/user.info": text} if text else {}))
+    assert (found.user, list(found.groups), complaint) == (user, groups, "")
 
 
 def test_what_nodes_offer() -> None:
@@ -297,6 +284,10 @@ def test_a_gang() -> None:
         (GROUPS.replace('"g"', '"G_"'), ""),
         (GROUPS.replace('"1"', '"x"'), ""),
         (GROUPS.replace("2", "99999"), ""),
+        (GROUPS.replace('"1"', '"6e15"'), ""),
+        (GROUPS.replace("cpu", "cpus"), ""),
+        (GROUPS.replace("cpu", "vcore"), ""),
+        (GROUPS.replace("cpu", "/gpu"), ""),
         (f"[{GROUPS[1:-1]}, {GROUPS[1:-1]}]", ""),
         (GROUPS, "placeholderTimeoutInSeconds=soon"),
         (GROUPS, "gangSchedulingStyle=hard"),

@@ -5,16 +5,20 @@ Pods with the same constraints are one predicate class: one answer for each node
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.kubernetes.model import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement, Toleration
 from ykactor.kubernetes.nodes import taints_of
 
 _NODE_NAME = "metadata.name"
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
+#: A number as Kubernetes compares it, of 64 bits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_INTEGER_MAX = 2**63 - 1
 
 
 class HostPort(Struct, frozen=True, order=True):
@@ -36,7 +40,7 @@ class Constraints(Struct, frozen=True):
 
     Attributes:
         labels: labels that the node has.
-        terms: the node meets one of them; None if it need not.
+        terms: the node meets one of them; None if it need not. The only node of a pod is not among them: the daemon is told.
         tolerations: of taints, without duplicates.
         ports: ports of the host.
     """
@@ -50,19 +54,32 @@ class Constraints(Struct, frozen=True):
 def constraints_of(pod: Pod) -> Constraints:
     """The constraints of a pod."""
     spec = pod.spec
-    affinity = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
     tolerations = {msgspec.json.encode(each): each for each in spec.tolerations}
     return Constraints(
         labels=tuple(sorted(spec.node_selector.items())),
-        terms=None if affinity is None else _terms(affinity),
+        terms=_terms(pod),
         tolerations=tuple(tolerations[text] for text in sorted(tolerations)),
         ports=ports_of(pod),
     )
 
 
-def _terms(selector: NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+def _terms(pod: Pod) -> tuple[NodeSelectorTerm, ...] | None:
+    """The terms of a pod; without its only node, or each pod of a DaemonSet would be a class of its own."""
+    selector = _selector(pod)
+    if selector is None:
+        return None
+    only = _only_node(pod)
+    if only is not None and not pod.spec.topology_spread_constraints:  # which count the nodes that the terms admit
+        (term,) = selector.node_selector_terms
+        rest = structs.replace(term, match_fields=[each for each in term.match_fields if each is not only])
+        return (rest,) if rest.match_expressions or rest.match_fields else None
     terms = {msgspec.json.encode(each): each for each in selector.node_selector_terms}
     return tuple(terms[text] for text in sorted(terms))
+
+
+def _selector(pod: Pod) -> NodeSelector | None:
+    affinity = pod.spec.affinity
+    return affinity.node_affinity.required if affinity is not None and affinity.node_affinity is not None else None
 
 
 def ports_of(pod: Pod) -> tuple[HostPort, ...]:
@@ -79,11 +96,16 @@ def ports_of(pod: Pod) -> tuple[HostPort, ...]:
 
 def required_node(pod: Pod) -> str:
     """The only node that a pod may run on, as a DaemonSet says it; "" if there may be several."""
-    terms = constraints_of(pod).terms
-    if terms is None or len(terms) != 1:
-        return ""
-    names = [each for each in terms[0].match_fields if each.key == _NODE_NAME and each.operator == "In" and len(each.values) == 1]
-    return names[0].values[0] if names else ""
+    only = _only_node(pod)
+    return "" if only is None else only.values[0]
+
+
+def _only_node(pod: Pod) -> Requirement | None:
+    selector = _selector(pod)
+    if selector is None or len(selector.node_selector_terms) != 1:
+        return None
+    fields = selector.node_selector_terms[0].match_fields
+    return next((each for each in fields if each.key == _NODE_NAME and each.operator == "In" and len(each.values) == 1), None)
 
 
 def refusal(constraints: Constraints, node: Node, taken: Collection[HostPort] = ()) -> str:
@@ -162,8 +184,12 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     """True if both numbers can be read, and the label is above (Gt) or below (Lt) the other one."""
     if value is None or len(values) != 1:
         return False
-    try:
-        left, right = int(value), int(values[0])
-    except ValueError:
+    left, right = _integer(value), _integer(values[0])
+    if left is None or right is None:
         return False
     return left > right if operator == "Gt" else left < right
+
+
+def _integer(text: str) -> int | None:
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return None if number is None or abs(number) > _INTEGER_MAX else number

@@ -26,6 +26,11 @@ _TIMEOUT_MAX_S = 10**9
 #: Members of all groups together.
 MEMBERS_MAX = 10_000
 _GROUP_FORM = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+#: What the API server takes as a resource of containers.
+_RESOURCE_FORM = re.compile(
+    r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMGTP]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?",
+    re.ASCII,
+)
 #: Characters of an application in the name of a placeholder, which has to be a DNS label.
 _NAME_PART = 28
 
@@ -98,7 +103,11 @@ def gang_of(annotations: Mapping[str, str]) -> Gang | None:
         raise GangError(f"annotation {GROUPS}: expected at most {MEMBERS_MAX} members")
     parameters = annotations.get(PARAMETERS, "")
     timeout_s, style = _parameters(parameters)
-    return Gang(groups, timeout_s, style, msgspec.json.encode({GROUPS: text, PARAMETERS: parameters}).decode())
+    gang = Gang(groups, timeout_s, style, msgspec.json.encode({GROUPS: text, PARAMETERS: parameters}).decode())
+    for name, amount in gang.total().items():
+        if amount > quantities.QUANTITY_MAX:
+            raise GangError(f"annotation {GROUPS}: found {amount} of {name} in all groups, expected at most 2**63 - 1")
+    return gang
 
 
 def gang_from(definition: str) -> Gang | None:
@@ -114,6 +123,9 @@ def _check(group: TaskGroup) -> None:
         raise GangError(f"annotation {GROUPS}: found the name {group.name[:80]!r}, expected lower-case letters, digits and -")
     if group.min_member < 1:
         raise GangError(f"annotation {GROUPS}: group {group.name}: found minMember {group.min_member}, expected 1 or more")
+    for name in group.min_resource:
+        if not _RESOURCE_FORM.fullmatch(name):
+            raise GangError(f"annotation {GROUPS}: group {group.name}: minResource: unknown resource {name[:80]!r}")
     try:
         quantities.amounts(group.min_resource, up=True)
     except quantities.QuantityError as error:

@@ -188,11 +188,15 @@ class Condition(Part, frozen=True):
 class ContainerStatus(Part, frozen=True):
     name: str = ""
     allocated_resources: Mapping[str, str] = {}
-    resources: ResourceRequirements | None = None
+    resources: ResourceRequirements = ResourceRequirements()
 
 
 class PodStatus(Part, frozen=True):
+    """``allocated_resources`` and ``resources`` are of the pod as a whole."""
+
     phase: str = ""
+    allocated_resources: Mapping[str, str] = {}
+    resources: ResourceRequirements = ResourceRequirements()
     conditions: Sequence[Condition] = ()
     container_statuses: Sequence[ContainerStatus] = ()
     init_container_statuses: Sequence[ContainerStatus] = ()

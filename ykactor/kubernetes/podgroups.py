@@ -11,6 +11,7 @@ from msgspec import structs
 from ykactor.kubernetes import pods, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
+from ykactor.kubernetes.quantities import QUANTITY_MAX
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
 from ykactor.wire.si import messages as si
 
@@ -39,7 +40,7 @@ def begin(book: Book, application: ApplicationRecord) -> None:
     total: dict[str, int] = {}
     for member in members:
         for name, amount in member.size.items():
-            total[name] = total.get(name, 0) + amount
+            total[name] = min(total.get(name, 0) + amount, QUANTITY_MAX)
     first = book.pods[application.first] if application.first in book.pods else members[0]
     new = translation.new_application(application, first, book.policies.quotas(application.namespace), is_forced=False)
     book.out.applications.append(

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.messages import Ref
-from ykactor.kubernetes.model import Container, ContainerStatus, Pod
+from ykactor.kubernetes.model import Container, Pod
 from ykactor.wire.si import messages as si
 
 #: Characters of a pod's uid in its allocation key: pods of one name follow each other.
@@ -53,20 +53,25 @@ def requests_of(pod: Pod) -> Amounts:
     whole override this; overhead is added.
 
     Raises:
-        QuantityError: a quantity cannot be read.
+        QuantityError: a quantity cannot be read, or a sum is above 2**63 - 1.
     """
-    is_refused = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
-    statuses = {each.name: each for each in (*pod.status.container_statuses, *pod.status.init_container_statuses)}
+    spec, status = pod.spec, pod.status
+    is_refused = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions)
+    statuses = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
 
     def of(container: Container) -> Amounts:
-        return _of_container(container, statuses.get(container.name), is_refused=is_refused)
+        given = statuses.get(container.name)
+        promised = () if given is None else (given.allocated_resources, given.resources.requests)
+        return _largest(container.resources.requests, promised, is_refused=is_refused)
 
-    steps, sidecars = _of_init_containers(pod.spec.init_containers, of)
-    total = _sum([*map(of, pod.spec.containers), sidecars])
+    steps, sidecars = _of_init_containers(spec.init_containers, of)
+    total = _sum([*map(of, spec.containers), sidecars])
     for name, amount in steps.items():
         total[name] = max(amount, total.get(name, 0))
-    total.update(quantities.amounts(pod.spec.resources.requests, up=True))
-    total = _sum([total, quantities.amounts(pod.spec.overhead, up=True)])
+    if spec.resources.requests:
+        promised = status.allocated_resources, status.resources.requests
+        total.update(_largest(spec.resources.requests, promised, is_refused=is_refused))
+    total = _sum([total, quantities.amounts(spec.overhead, up=True)])
     return total | {"pods": 1}
 
 
@@ -83,26 +88,28 @@ def _of_init_containers(containers: Iterable[Container], of: Callable[[Container
     return most, sidecars
 
 
-def _of_container(container: Container, status: ContainerStatus | None, *, is_refused: bool) -> Amounts:
-    """The requests of a container: while it is resized the largest of what is wanted, promised and given.
+def _largest(wanted: Mapping[str, str], given: Iterable[Mapping[str, str]], *, is_refused: bool) -> Amounts:
+    """The requests of a container, or of a pod as a whole: while it is resized the largest of what is wanted and given.
 
     Args:
-        is_refused: the node has refused the resize for good, so only what is promised and given counts.
+        given: what the node has promised, and what it has given.
+        is_refused: the node has refused the resize for good, so only what is given counts.
     """
-    wanted = quantities.amounts(container.resources.requests, up=True)
-    given = [] if status is None else [status.allocated_resources, *([status.resources.requests] if status.resources else [])]
     counted = [quantities.amounts(each, up=True) for each in given]
     if not (is_refused and any(counted)):
-        counted.append(wanted)
+        counted.append(quantities.amounts(wanted, up=True))
     names = {name for each in counted for name in each}
     return {name: max(each.get(name, 0) for each in counted) for name in names}
 
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> Amounts:
+    """Raises ``QuantityError`` for a sum that the daemon could not read."""
     total = Amounts()
     for each in amounts:
         for name, amount in each.items():
             total[name] = total.get(name, 0) + amount
+            if total[name] > quantities.QUANTITY_MAX:
+                raise quantities.QuantityError(f"{name}: found {total[name]} in all, expected at most 2**63 - 1")
     return total
 
 
@@ -153,7 +160,7 @@ NOBODY = si.UserGroupInformation(user="nobody", groups=["nobody"])
 
 class _User(Struct):
     user: str = ""
-    groups: list[str] = []
+    groups: list[str] | None = None
 
 
 def user_of(pod: Pod) -> tuple[si.UserGroupInformation, str]:
@@ -168,4 +175,4 @@ def user_of(pod: Pod) -> tuple[si.UserGroupInformation, str]:
         return NOBODY, complaint
     if not found.user:
         return NOBODY, f"annotation {USER_ANNOTATION}: found no user: its user is nobody"
-    return si.UserGroupInformation(user=found.user, groups=found.groups), ""
+    return si.UserGroupInformation(user=found.user, groups=found.groups or []), ""
