@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import trio
 from daemon import application, asks, node, real_daemon, run_command
+from msgspec import structs
 from trio_websocket import ConnectionClosed, serve_websocket
 
 from ykactor.client import Refusal, RequestRefused, SessionReplaced, connect, keep_registered
@@ -128,6 +129,26 @@ async def test_it_says_when_a_configuration_is_in_force():
         assert isinstance(message, si.Ack)
         assert message.checksum
         await answered(rm)
+
+
+async def test_it_says_when_a_request_with_an_id_is_carried_out():
+    """After the direct results of the request; one without an id is answered in silence."""
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        rm.send(si.AllocationRequest())
+        rm.send(structs.replace(node(), id="mine"))
+        assert isinstance(await anext(rm), si.NodeResponse)
+        answer = await anext(rm)
+        assert isinstance(answer, si.Ack)
+        assert answer.id == "mine"
+        await answered(rm)
+
+
+async def test_a_refusal_has_the_id_of_its_request():
+    async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
+        await begun(rm)
+        rm.send(si.UpdateConfigurationRequest(config="partitions: none", id="mine"))
+        assert (await anext(rm)).answer.id == "mine"
 
 
 async def test_it_waits_for_a_daemon_that_comes_later(tmp_path):

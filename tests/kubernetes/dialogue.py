@@ -65,6 +65,11 @@ class Dialogue:
         """The watches show objects."""
         return self.play(*(Changed(kind_of(found), found) for found in objects))
 
+    def confirm(self) -> list[str]:
+        """The daemon confirms everything that it was told to forget."""
+        told = [effect.request.id for effect in self.effects if isinstance(effect, Tell)]
+        return self.play(*(Heard(si.Ack(id=request_id)) for request_id in told if request_id))
+
     def lose(self, found: Object) -> list[str]:
         """A watch shows that an object was deleted."""
         meta = found.metadata

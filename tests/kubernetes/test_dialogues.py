@@ -141,7 +141,31 @@ def test_a_node_that_goes_takes_its_pods_and_brings_them_back() -> None:
     dialogue.register()
     assert dialogue.lose(here) == ["DECOMISSION n1"]
     assert dialogue.see(running) == []
-    assert dialogue.see(node("n1", uid="other")) == ["CREATE_DRAIN n1", "ask r on n1", "DRAIN_TO_SCHEDULABLE n1"]
+    assert dialogue.see(node("n1", uid="other")) == []
+    assert dialogue.confirm() == ["CREATE_DRAIN n1", "ask r on n1", "DRAIN_TO_SCHEDULABLE n1"]
+
+
+def test_a_decision_about_a_node_that_has_gone_meanwhile_is_for_another_one_of_its_name() -> None:
+    """The daemon has ended what it had placed there, so nothing is bound, and the pod is asked for anew."""
+    waiting, here = pod("w"), node("n1")
+    dialogue = Dialogue(here, waiting)
+    dialogue.register()
+    dialogue.lose(here)
+    dialogue.see(node("n1", uid="other"))
+    assert dialogue.place(waiting, "n1") == ["ask w"]
+    assert dialogue.release(waiting, "STOPPED_BY_RM") == []
+    dialogue.confirm()
+    assert dialogue.place(waiting, "n1") == ["bind w to n1"]
+
+
+def test_a_pod_is_asked_for_again_when_the_daemon_has_confirmed_its_release() -> None:
+    """A decision that was on its way is about what was released."""
+    waiting = pod("w")
+    dialogue = Dialogue(node("n1"), waiting)
+    dialogue.register()
+    assert dialogue.see(pod("w", uid=waiting.metadata.uid, nodeSelector={"zone": "a"})) == ["release w STOPPED_BY_RM"]
+    assert dialogue.place(waiting, "n1") == ["release w STOPPED_BY_RM"]
+    assert dialogue.confirm() == ["ask w"]
 
 
 def test_heartbeats_say_nothing_and_cordons_do() -> None:

@@ -68,7 +68,8 @@ def test_anti_affinity_is_symmetric() -> None:
     dialogue = Dialogue(*nodes(2, 1), plain)
     dialogue.register()
     proud = pod("proud", node="n0", affinity=avoiding(term(HOST, app="b")))
-    assert dialogue.see(proud)[-2:] == ["ask proud on n0", "ask plain"]
+    assert dialogue.see(proud)[-2:] == ["release plain STOPPED_BY_RM", "ask proud on n0"]
+    assert dialogue.confirm() == ["ask plain"]
     assert allowed(dialogue, plain) == {"n1"}
 
 

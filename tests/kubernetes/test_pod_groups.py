@@ -60,13 +60,23 @@ def test_a_member_that_goes_before_the_start_lets_the_gang_begin_anew() -> None:
     three = members(3)
     dialogue = Dialogue(node("n1"), group("pg", 2), *three)
     dialogue.register()
-    assert dialogue.lose(three[0]) == [
-        "remove team.pg",
-        "application team.pg",
-        "placeholder m1-room",
-        "placeholder m2-room",
-    ]
-    assert dialogue.lose(three[1]) == ["remove team.pg", "group pg: 1 of 2 pods are there"]
+    assert dialogue.lose(three[0]) == ["remove team.pg"]
+    assert dialogue.updated("team.pg", "Running") == []  # it was on its way
+    assert dialogue.confirm() == ["application team.pg", "placeholder m1-room", "placeholder m2-room"]
+    assert dialogue.lose(three[1]) == ["remove team.pg"]
+    assert dialogue.confirm() == ["group pg: 1 of 2 pods are there"]
+
+
+def test_room_on_a_node_that_goes_is_asked_for_again() -> None:
+    """Else the group would wait for ever."""
+    here = node("n1")
+    dialogue = Dialogue(here, node("n2"), group("pg", 2), *members(2))
+    dialogue.register()
+    assert dialogue.lose(here) == ["DECOMISSION n1"]
+    lost = si.AllocationRelease(
+        allocation_key=next(iter(dialogue.state.book.rooms)), application_id="team.pg", termination_type="STOPPED_BY_RM"
+    )
+    assert dialogue.hear(si.AllocationResponse(released=[lost])) == ["placeholder m0-room"]
 
 
 def test_a_group_that_runs_in_part_is_an_ordinary_application() -> None:

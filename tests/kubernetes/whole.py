@@ -133,6 +133,8 @@ class Whole:
         elif not isinstance(request, si.UpdateConfigurationRequest):
             for submissions in requests.submissions(request).values():
                 self._direct.intake(self._now_ns, submissions)
+        if request.id:
+            self._messages.append(si.Ack(id=request.id))
 
     # ---- one step each
 

@@ -69,7 +69,8 @@ class KeptSession:
         """Send a request, without waiting. It is sent again until the daemon has answered it, or has to be told everything.
 
         It may be called for many requests at once: all that are not sent yet follow each other without waiting for answers.
-        Requests without an answer are kept without a limit (``unanswered_count``). The ``id`` is replaced.
+        Requests without an answer are kept without a limit (``unanswered_count``). If the request has an ``id``, iteration yields
+        its `si.Ack`.
 
         Raises
         ------
@@ -79,7 +80,7 @@ class KeptSession:
         self.check()
         self._ids_count += 1
         request_id = f"{self._id_prefix}-{self._ids_count}"
-        self._unanswered[request_id] = structs.replace(request, id=request_id)
+        self._unanswered[request_id] = request
         self._unsent[request_id] = None
         self._has_unsent.set()
 
@@ -193,7 +194,7 @@ class KeptSession:
                 while self._unsent:
                     request_id = next(iter(self._unsent))
                     del self._unsent[request_id]
-                    await rm.send(self._unanswered[request_id])
+                    await rm.send(structs.replace(self._unanswered[request_id], id=request_id))
                 self._has_unsent = trio.Event()
                 await self._has_unsent.wait()
         except Disconnected:
@@ -203,13 +204,15 @@ class KeptSession:
         """Deliver a message, and note its number when it is delivered."""
         match message:
             case si.Ack(id=request_id):  # also of registrations, which come again
-                if isinstance(self._unanswered.get(request_id), si.UpdateConfigurationRequest):
-                    await self._messages_in.send(message)
+                request = self._unanswered.get(request_id)
+                if request is not None and (request.id or isinstance(request, si.UpdateConfigurationRequest)):
+                    await self._messages_in.send(structs.replace(message, id=request.id))
                 self._forget(request_id)
             case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
                 if code == _INTERRUPTED:
                     raise _Interrupted
-                await self._messages_in.send(Refusal(self._unanswered[request_id], message))
+                request = self._unanswered[request_id]
+                await self._messages_in.send(Refusal(request, structs.replace(message, id=request.id)))
                 self._forget(request_id)
             case _:
                 await self._messages_in.send(message)
@@ -272,8 +275,9 @@ async def keep_registered(
         Iterates over the messages of the daemon, each once and in order. A `si.RegisterResourceManagerResponse` says that the
         daemon has nothing of this resource manager: it is the first message, and comes again when the daemon has lost its state
         or the connection was away for too long. Requests without an answer are forgotten then: send everything (SC-144).
-        A `Refusal` is a request that had no effect. A `si.Ack` says that the configuration of a `si.UpdateConfigurationRequest`
-        is in force. The daemon handles what follows such a request meanwhile, so its queues may be used from then on.
+        A `Refusal` is a request that had no effect. A `si.Ack` says that a request with an ``id`` is carried out, or that the
+        configuration of a `si.UpdateConfigurationRequest` is in force, also without an ``id``. The daemon handles what follows
+        such a request meanwhile, so its queues may be used from then on.
         Iteration raises `SessionReplaced`, `RequestRefused` if the daemon does not let this one in, and `ProtocolError`.
 
     Examples

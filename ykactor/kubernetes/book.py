@@ -12,6 +12,7 @@ from ykactor.kubernetes import pods, translation
 from ykactor.kubernetes.classes import Classes
 from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort
+from ykactor.kubernetes.leaving import Leaving, Thing
 from ykactor.kubernetes.messages import Effect, Event, Ref
 from ykactor.kubernetes.neighbours import Term
 from ykactor.kubernetes.outgoing import Outgoing
@@ -33,6 +34,7 @@ class Book:
         pod_groups: by namespace and name.
         rooms: placeholders without pods, by key, with their application.
         dirty_pods, dirty_nodes: what has to be compared with what the daemon was told.
+        leaving: what the daemon was told to forget, until it has confirmed.
         out, effects: what is to be told, and what is to be done on the API server.
         now_s: seconds of a clock that does not go back.
     """
@@ -53,6 +55,7 @@ class Book:
         self.dirty_nodes: dict[str, None] = {}
         #: Pods that wait until a configuration is in force.
         self.waiting: dict[str, None] = {}
+        self.leaving = Leaving()
         self.out = Outgoing()
         self.effects: list[Effect] = []
         #: Where pods of terms have come or gone since the daemon was told.
@@ -136,6 +139,8 @@ class Book:
         """Tell the daemon that it has a pod no longer."""
         if record.told is None:
             return
+        if not record.told.node_id:
+            self.leaving.add(Thing.ASK, record.key)
         self._release(record, record.termination or "STOPPED_BY_RM")
         record.told, record.termination = None, ""
 
@@ -161,6 +166,7 @@ class Book:
     def forget_told(self) -> None:
         """The daemon knows nothing: everything has to be told again."""
         self.out = Outgoing()
+        self.leaving = Leaving()
         self.classes.forget_told()
         for node in self.nodes.values():
             node.told = None

@@ -7,6 +7,7 @@ from msgspec import structs
 from ykactor.client import Refusal
 from ykactor.kubernetes import podgroups, pods
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref, SetCondition
 from ykactor.kubernetes.records import ApplicationRecord
 from ykactor.wire.si import messages as si
@@ -34,10 +35,12 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
         case si.SchedulingStateResponse(entries=entries):
             for entry in entries:
                 _waits(book, entry)
-        case si.Ack():  # others than those of configurations are not yielded
+        case si.Ack(id=""):
             _configured(book, "")
         case Refusal(request=si.UpdateConfigurationRequest(), answer=answer):
             _configured(book, answer.message)
+        case si.Ack(id=request_id) | Refusal(answer=si.ErrorResponse(id=request_id)):
+            _forgotten(book, request_id)
         case si.NodeResponse(rejected=rejected):
             for node in rejected:
                 _node_rejected(book, node)
@@ -62,9 +65,13 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
         book.touch([record.key])
         return
     node = book.nodes.get(allocation.node_id)
+    if node is None or node.told is None:
+        record.told = None  # the node has gone meanwhile, and for the daemon the ask with it
+        book.touch([record.key])
+        return
     record.told = structs.replace(record.told, node_id=allocation.node_id)
     book.touch([record.key])
-    if node is not None and book.classes.refusal(record.class_name, node.node):
+    if book.classes.refusal(record.class_name, node.node):
         record.node = allocation.node_id
         book.hand_back(record)  # something that was decided meanwhile has taken a port, or is too near
     else:
@@ -73,11 +80,12 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
 
 def _released(book: Book, release: si.AllocationRelease) -> None:
     """The scheduler ends a pod: its release goes back when the pod is gone. What the adapter has ended itself is repeated."""
+    room = book.rooms.get(release.allocation_key)
+    if room is not None:
+        is_lost = release.termination_type == "STOPPED_BY_RM"  # its node has gone
+        podgroups.room_ended(book, book.applications[room], release.allocation_key, is_lost=is_lost)
     if release.termination_type == "STOPPED_BY_RM":
         return
-    room = book.rooms.pop(release.allocation_key, None)
-    if room is not None:
-        book.applications[room].rooms.pop(release.allocation_key, None)
     record = book.pods.get(release.allocation_key)
     if record is None or record.told is None:
         book.out.releases.append(_release(release.application_id, release.allocation_key, release.termination_type))
@@ -129,22 +137,28 @@ def _waits(book: Book, entry: si.SchedulingStateEntry) -> None:
 
 def _applications(book: Book, message: si.ApplicationResponse) -> None:
     for accepted in message.accepted:
-        application = book.applications.get(accepted.application_id)
+        application = _told_application(book, accepted.application_id)
         if application is not None:
             application.queue = accepted.queue_name
     for moved in message.moved:
-        application = book.applications.get(moved.application_id)
+        application = _told_application(book, moved.application_id)
         if application is not None:
             application.queue = moved.queue_name
     for rejected in message.rejected:
-        application = book.applications.get(rejected.application_id)
+        application = _told_application(book, rejected.application_id)
         if application is not None:
             podgroups.forget(book, application)
             _fail(book, application, "ApplicationRejected", rejected.reason)
     for updated in message.updated:
-        application = book.applications.get(updated.application_id)
+        application = _told_application(book, updated.application_id)
         if application is not None:
             _updated(book, application, updated)
+
+
+def _told_application(book: Book, name: str) -> ApplicationRecord | None:
+    """The application that a message is about; None if it is about one that the daemon was told to forget."""
+    application = book.applications.get(name)
+    return application if application is not None and application.is_told else None
 
 
 def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedApplication) -> None:
@@ -173,6 +187,17 @@ def _fail(book: Book, application: ApplicationRecord, reason: str, message: str)
         record.is_refused = True
         book.complain(record, reason, message)
         book.effects.append(FailPod(record.ref, record.pod.metadata.uid, reason, message))
+
+
+def _forgotten(book: Book, request_id: str) -> None:
+    """The daemon has confirmed that it has forgotten something: it can be told again."""
+    for thing, name in book.leaving.confirm(request_id):
+        if thing is Thing.NODE:
+            book.dirty_nodes[name] = None
+        elif thing is Thing.ASK:
+            book.touch([name])
+        elif name in book.applications:
+            book.touch(book.applications[name].keys)
 
 
 def _node_rejected(book: Book, rejected: si.RejectedNode) -> None:

@@ -10,6 +10,7 @@ from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation, unsup
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.classes import PodClass
 from ykactor.kubernetes.constraints import constraints_of
+from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
 from ykactor.kubernetes.neighbours import Term, wishes_of
@@ -269,6 +270,7 @@ def _lose_node(book: Book, record: NodeRecord) -> None:
     del book.nodes[name], book.classes.topology.nodes[name]
     if record.told is not None:
         book.out.nodes.append(nodes.removed(name))
+        book.leaving.add(Thing.NODE, name)
     for pod in book.pods_on(name):
         pod.told, pod.termination = None, ""
         if not (pod.is_binding or pod.is_bound):  # else it is there, or may be, also when the node comes back

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from msgspec import structs
+
 from ykactor.kubernetes.messages import Tell
 from ykactor.wire.si import messages as si
 
@@ -32,8 +34,14 @@ class Outgoing:
         self.allocations: list[si.Allocation] = []
         self.openings: list[si.NodeInfo] = []
 
-    def requests(self) -> Iterator[Tell]:
-        """The entries as requests."""
+    def requests(self, request_id: str) -> list[Tell]:
+        """The entries as requests, of which the last has this id: its answer confirms all of them."""
+        requests = list(self._requests())
+        if request_id:
+            requests[-1] = Tell(structs.replace(requests[-1].request, id=request_id))
+        return requests
+
+    def _requests(self) -> Iterator[Tell]:
         for nodes in _parts(self.nodes):
             yield Tell(si.NodeRequest(nodes=nodes))
         for scopes in _parts(self.forgotten):

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ykactor.kubernetes import pods, translation
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
 from ykactor.kubernetes.quantities import QUANTITY_MAX
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
@@ -60,11 +61,20 @@ def _hold_room(book: Book, application: ApplicationRecord, member: PodRecord) ->
     application.rooms[key] = member.key
 
 
+def room_ended(book: Book, application: ApplicationRecord, key: str, *, is_lost: bool) -> None:
+    """A placeholder has ended because a member takes its place; or its node is lost, and it needs room elsewhere."""
+    member = book.pods[application.rooms.pop(key)]
+    del book.rooms[key]
+    if is_lost and not application.is_started:
+        _hold_room(book, application, member)
+
+
 def end(book: Book, application: ApplicationRecord) -> None:
     """A member is gone before the gang has started: begin anew when enough are there."""
     if not application.rooms or application.is_started:
         return
     book.out.removals.append(si.RemoveApplicationRequest(application_id=application.name))
+    book.leaving.add(Thing.APPLICATION, application.name)
     forget(book, application)
     for key in application.keys:
         book.pods[key].told = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Bind, CreatePlaceholder, Ref, Tell
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
@@ -32,15 +33,15 @@ def report(book: Book) -> None:
     for record in records:
         _begin_bind(book, record)
     out, book.out = book.out, Outgoing()
-    book.effects[:0] = out.requests()
+    book.effects[:0] = out.requests(book.leaving.seal())
 
 
 def _report_nodes(book: Book) -> None:
     dirty, book.dirty_nodes = book.dirty_nodes, {}
     for name in dirty:
         record = book.nodes.get(name)
-        if record is None:
-            continue
+        if record is None or Entry(Thing.NODE, name) in book.leaving:
+            continue  # one that is leaving is compared again when that is confirmed
         before, record.told = record.told, record.offer
         if before is None:
             book.out.nodes.append(nodes.created(name, record.offer))
@@ -63,6 +64,8 @@ def _report_pod(book: Book, record: PodRecord) -> None:
     if told is not None and _is_another(told, wanted):
         book.release(record)
         told = None
+        if not wanted.node_id:
+            return  # it is asked for again when the release is confirmed
     if told is None or translation.is_news(told, wanted):
         book.out.allocations.append(wanted)
         if wanted.application_id and (told is None or not told.node_id):
@@ -89,6 +92,8 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     application = book.application_of(record)
     if application is None or record.is_refused:
         return None
+    if Entry(Thing.APPLICATION, application.name) in book.leaving:
+        return None
     if not record.place and _is_held_back(book, record, application):
         return None
     if not application.is_told and not _report_application(book, record, application):
@@ -100,6 +105,8 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
     """True if a waiting pod is not asked for yet."""
     pod = record.pod
     if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates or record.is_gated:
+        return True
+    if Entry(Thing.ASK, record.key) in book.leaving:
         return True
     if application.is_started or translation.is_placeholder(pod):
         return False
