@@ -163,10 +163,15 @@ class Book:
             )
         )
 
+    def forget_changes(self) -> None:
+        """Keep no changes: this process does not lead, perhaps for months, and tells everything when it does."""
+        self.out, self.leaving = Outgoing(), Leaving()
+        self.dirty_pods, self.dirty_nodes, self.waiting, self.changed_terms = {}, {}, {}, {}
+        self.classes.forget_idle(self.now_s)
+
     def forget_told(self) -> None:
         """The daemon knows nothing: everything has to be told again."""
-        self.out = Outgoing()
-        self.leaving = Leaving()
+        self.forget_changes()
         self.classes.forget_told()
         for node in self.nodes.values():
             node.told = None

@@ -61,6 +61,11 @@ class Classes:
         self._by_term: dict[Term, dict[str, None]] = {}
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
 
+    @property
+    def count(self) -> int:
+        """How many classes are known."""
+        return len(self._classes)
+
     def add(self, pod_class: PodClass) -> str:
         """Count one more pod of this class; returns its name."""
         name = pod_class.name()
@@ -88,6 +93,10 @@ class Classes:
                     self._by_term.pop(term, None)
             del self._classes[name], self._counts[name], self._idle_since_s[name]
         return [si.PredicateScope(predicate=name) for name in ended if self._told.pop(name, None) is not None]
+
+    def is_sparse(self, nodes_count: int) -> bool:
+        """True if answers about all these nodes are too many: then the daemon is told only of nodes that a class may use."""
+        return 2 * len(self._told) * nodes_count > PUSHED_MAX
 
     def forget_told(self) -> None:
         """The daemon has to be told everything again."""
@@ -163,7 +172,7 @@ class Classes:
         return self._refusal(pod_class, node, self.topology.fewest(pod_class.wishes, pod_class.admits), allocate=True)
 
     def _answers(self, names: Iterable[str], nodes: Iterable[Node], nodes_count: int) -> Iterator[si.PredicateAnswer]:
-        is_sparse = 2 * len(self._told) * nodes_count > PUSHED_MAX
+        is_sparse = self.is_sparse(nodes_count)
         known = list(nodes)
         for name in names:
             pod_class = self._classes[name]

@@ -50,6 +50,8 @@ def _report_nodes(book: Book) -> None:
             book.touch(pod.key for pod in book.pods_on(name))
         else:
             book.out.nodes += nodes.changes(name, before, record.offer)
+            if book.classes.is_sparse(len(book.nodes)):  # what a class may not use any more is not told
+                book.out.forgotten.append(si.PredicateScope(node_id=name))
         book.out.answers += book.classes.about_node(record.node, len(book.nodes))
 
 

@@ -54,7 +54,9 @@ class State:
         book.now_s = now_s
         for stimulus in stimuli:
             self._take(stimulus)
-        if self.is_registered and self.is_listed:
+        if not self.is_registered:
+            book.forget_changes()
+        elif self.is_listed:
             reporting.report(book)
         effects, book.effects = book.effects, []
         return effects
