@@ -21,7 +21,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSchedulingStates
 from ykactor.core.planner.plan import Budget
 from ykactor.kubernetes import model
-from ykactor.kubernetes.constraints import constraints_of, refusal
+from ykactor.kubernetes.constraints import constraints_of, refusal, required_node
 from ykactor.kubernetes.messages import (
     Bind,
     BindEnded,
@@ -301,7 +301,8 @@ class Whole:
                 assert isinstance(node, model.Node)
                 ports = [each for other in alive if other.spec.node_name == name for each in constraints_of(other).ports]
                 has_room = used[name] + requests_of(pod)["vcore"] <= 4000 and not node.spec.unschedulable
-                assert not (has_room and not refusal(constraints_of(pod), node, ports)), f"{pod.metadata.name} fits on {name}"
+                may_run = required_node(pod) in ("", name) and not refusal(constraints_of(pod), node, ports)
+                assert not (has_room and may_run), f"{pod.metadata.name} fits on {name}"
 
     def check_always(self) -> None:
         """What never happens: a pod bound twice, a node too full through us, two pods with one port."""
