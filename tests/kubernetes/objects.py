@@ -32,7 +32,7 @@ def pod(name: str, /, *, cpu: str = "1", node: str = "", namespace: str = "team"
     status = {"phase": more.pop("phase", "Pending"), **more.pop("status", {})}
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}, "ports": more.pop("ports", [])}]
     spec = {"schedulerName": "ykactor", "containers": containers, "nodeName": node, **more}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, model.Pod)
+    return msgspec.json.decode(msgspec.json.encode({"metadata": meta, "spec": spec, "status": status}), type=model.Pod)
 
 
 def changed(found: model.Pod, **more: Any) -> model.Pod:

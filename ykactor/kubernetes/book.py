@@ -6,19 +6,26 @@ different from what it was told.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ykactor.kubernetes import pods, translation
 from ykactor.kubernetes.classes import Classes
+from ykactor.kubernetes.complaints import Complaints
 from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort
 from ykactor.kubernetes.leaving import Leaving, Thing
-from ykactor.kubernetes.messages import Effect, Event, Ref
+from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
+from ykactor.kubernetes.model import Pod
 from ykactor.kubernetes.neighbours import Term
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
-from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
+from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord, Why
 from ykactor.wire.si import messages as si
+
+#: Characters of a condition.
+MESSAGE_MAX = 1024
+_WORD = re.compile(r"[^\s,;:()'\"]+")
 
 
 class Book:
@@ -51,6 +58,7 @@ class Book:
         self.classes = Classes()
         self.classes.topology.namespaces = self.policies.labels
         self.configuration = Configuration()
+        self.complaints = Complaints()
         self.dirty_pods: dict[str, None] = {}
         self.dirty_nodes: dict[str, None] = {}
         #: Pods that wait until a configuration is in force.
@@ -120,6 +128,7 @@ class Book:
     def place(self, record: PodRecord, node: str) -> None:
         """The scheduler has placed a pod."""
         record.node = node
+        record.why = None
         self.settle(record)
 
     def unplace(self, record: PodRecord) -> None:
@@ -142,7 +151,7 @@ class Book:
         if not record.told.node_id:
             self.leaving.add(Thing.ASK, record.key)
         self._release(record, record.termination or "STOPPED_BY_RM")
-        record.told, record.termination = None, ""
+        record.told, record.termination, record.why = None, "", None
 
     def hand_back(self, record: PodRecord) -> None:
         """A pod could not start on its node: it waits again, for a while without that node (AP-144)."""
@@ -173,10 +182,12 @@ class Book:
         """The daemon knows nothing: everything has to be told again."""
         self.forget_changes()
         self.classes.forget_told()
+        self.complaints.forget_told()
         for node in self.nodes.values():
             node.told = None
         for record in self.pods.values():
             record.told, record.termination, record.unconfirmed = None, "", ""
+            record.why = record.said = None
         self.rooms.clear()
         for application in self.applications.values():
             application.is_told, application.state = False, ""
@@ -184,7 +195,21 @@ class Book:
         self.dirty_nodes = dict.fromkeys(self.nodes)
         self.dirty_pods = dict.fromkeys(self.pods)
 
-    # ---- Events
+    # ---- conditions and Events
+
+    def explain(self, record: PodRecord, reason: str, message: str) -> bool:
+        """A pod waits, and says why; returns True if it does not say so already."""
+        record.why = Why(reason, message[:MESSAGE_MAX])
+        return self.show_why(record)
+
+    def show_why(self, record: PodRecord) -> bool:
+        """Write the condition of a pod that does not say so already; returns True if it is written."""
+        why = record.why
+        if why is None or record.place or why == (record.said or _shown(record.pod)):
+            return False
+        record.said = why
+        self.effects.append(SetCondition(record.ref, record.pod.metadata.uid, record.version, *why))
+        return True
 
     def event(self, record: PodRecord, reason: str, action: str, note: str, *, is_warning: bool = True) -> None:
         """Write an Event about a pod."""
@@ -193,3 +218,26 @@ class Book:
     def complain(self, record: PodRecord, reason: str, note: str) -> None:
         """Write a warning about a pod that is scheduled."""
         self.event(record, reason, "Scheduling", note)
+
+    def readable(self, sentence: str) -> str:
+        """A sentence of the daemon with the names of pods in place of their keys."""
+        return _WORD.sub(lambda word: self._named(word[0]), sentence)
+
+    def preemptor(self, sentence: str) -> str:
+        """The same of a sentence that ends with the key of an ask that preempts: its application and queue are added."""
+        record = self.pods.get(sentence.rpartition(" ")[2])
+        application = self.application_of(record) if record is not None else None
+        if application is None:
+            return self.readable(sentence)
+        queue = f" in queue {application.queue}" if application.queue else ""
+        return f"{self.readable(sentence)} (application {application.name}{queue})"
+
+    def _named(self, word: str) -> str:
+        record = self.pods.get(word)
+        return word if record is None else f"{record.ref.namespace}/{record.ref.name}"
+
+
+def _shown(pod: Pod) -> Why | None:
+    """The reason that a pod shows for waiting."""
+    known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    return Why(known.reason, known.message) if known is not None and known.status == "False" else None

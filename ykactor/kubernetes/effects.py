@@ -216,8 +216,10 @@ class Effects:
     def _pause_s(self, attempt: int) -> float:
         return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 16)) * self._rng.uniform(0.5, 1)
 
-    async def _patch_status(self, ref: Ref, uid: str, status: dict[str, Any]) -> None:
-        await self._api.request("PATCH", f"{_pod(ref)}/status", {"metadata": {"uid": uid}, "status": status}, STRATEGIC_PATCH)
+    async def _patch_status(self, ref: Ref, uid: str, status: dict[str, Any], version: str = "") -> None:
+        """Patch the status of a pod; with ``version`` only if it has not changed since."""
+        meta = {"uid": uid, **({"resourceVersion": version} if version else {})}
+        await self._api.request("PATCH", f"{_pod(ref)}/status", {"metadata": meta, "status": status}, STRATEGIC_PATCH)
 
     # ---- not urgent: tried once, as what is written next says more
 
@@ -228,7 +230,7 @@ class Effects:
         await self._pace.wait()
         condition = self._condition("PodScheduled", wanted.reason, wanted.message)
         try:
-            await self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]})
+            await self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]}, wanted.version)
         except ApiError as error:
             if error.may_pass:
                 await trio.sleep(max(error.retry_after_s, self._pause_s(0)))
@@ -245,7 +247,7 @@ class Effects:
 
     def _condition(self, kind: str, reason: str, message: str) -> dict[str, str]:
         at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return {"type": kind, "status": "False", "reason": reason, "message": message[:NOTE_MAX], "lastTransitionTime": at}
+        return {"type": kind, "status": "False", "reason": reason, "message": message, "lastTransitionTime": at}
 
     async def _write(self, event: Event) -> None:
         """Write an Event, or count one that says the same."""

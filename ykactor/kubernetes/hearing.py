@@ -8,7 +8,7 @@ from ykactor.client import Refusal
 from ykactor.kubernetes import podgroups, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Thing
-from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref, SetCondition
+from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref
 from ykactor.kubernetes.records import ApplicationRecord
 from ykactor.wire.si import messages as si
 
@@ -93,9 +93,9 @@ def _released(book: Book, release: si.AllocationRelease) -> None:
     record.termination = release.termination_type
     book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))
     if release.termination_type == "PREEMPTED_BY_SCHEDULER":
-        book.event(record, "Preempted", "Preempting", release.message, is_warning=True)
+        book.event(record, "Preempted", "Preempting", book.preemptor(release.message))
     elif release.termination_type == "TIMEOUT":
-        book.event(record, "GangScheduling", "Releasing", release.message, is_warning=True)
+        book.event(record, "GangScheduling", "Releasing", book.readable(release.message))
 
 
 def _release(application_id: str, key: str, termination_type: str = "STOPPED_BY_RM") -> si.AllocationRelease:
@@ -113,23 +113,33 @@ def _rejected(book: Book, rejected: si.RejectedAllocation) -> None:
         application.is_told = False
         book.touch([record.key])
     else:
+        book.explain(record, "SchedulingSkipped", rejected.reason)
         book.complain(record, "FailedScheduling", rejected.reason)
 
 
 def _waits(book: Book, entry: si.SchedulingStateEntry) -> None:
-    """An ask waits: say so on the pod, if it does not say so already."""
+    """An ask waits: the pod says why."""
+    reason = book.readable(entry.reason)
     if entry.allocation_key in book.rooms:
-        podgroups.waits(book, book.applications[book.rooms[entry.allocation_key]], entry.reason)
+        application = book.applications[book.rooms[entry.allocation_key]]
+        podgroups.waits(book, application, reason)
+        _gang_waits(book, application)
         return
     record = book.pods.get(entry.allocation_key)
     if record is None or record.told is None or record.place:
         return
-    reason = "Unschedulable" if entry.state == "FAILED" else "SchedulingSkipped"
-    known = next((each for each in record.pod.status.conditions if each.type == "PodScheduled"), None)
-    if known is not None and (known.status, known.reason, known.message) == ("False", reason, entry.reason):
-        return
-    book.effects.append(SetCondition(record.ref, record.pod.metadata.uid, reason, entry.reason))
-    book.complain(record, "FailedScheduling", entry.reason)
+    holder = book.application_of(record)
+    if holder is not None and record.told.placeholder:
+        _gang_waits(book, holder)
+    if book.explain(record, "Unschedulable" if entry.state == "FAILED" else "SchedulingSkipped", reason):
+        book.complain(record, "FailedScheduling", reason)
+
+
+def _gang_waits(book: Book, application: ApplicationRecord) -> None:
+    """A placeholder waits: the pods that are held back say so."""
+    if not application.lacks_room:
+        application.lacks_room = True
+        book.touch(application.keys)
 
 
 # ---- applications and nodes
@@ -228,19 +238,17 @@ def end_bind(book: Book, ended: BindEnded) -> None:
     record.is_binding = False
     book.touch([record.key])
     match ended.outcome:
-        case BindOutcome.DONE:
+        case BindOutcome.DONE | BindOutcome.TAKEN if ended.node in ("", record.node):  # perhaps by an earlier attempt
             record.is_bound = True
             note = f"Successfully assigned {record.ref.namespace}/{record.ref.name} to {record.node}"
             book.event(record, "Scheduled", "Binding", note, is_warning=False)
-        case BindOutcome.TAKEN if ended.node == record.node:
-            record.is_bound = True  # by an earlier attempt
         case BindOutcome.FAILED:
             if record.told is None:  # its node has gone meanwhile
                 book.unplace(record)
             else:
                 book.hand_back(record)
             book.complain(record, "FailedScheduling", f"binding failed: {ended.reason}")
-        case BindOutcome.GATED | BindOutcome.TAKEN | BindOutcome.GONE:
+        case _:
             record.is_gated = True  # until the watch says what became of it
             book.unplace(record)
 

@@ -148,10 +148,15 @@ class FailPod(NamedTuple):
 
 
 class SetCondition(NamedTuple):
-    """Set the condition PodScheduled of a waiting pod to False; a later one for the same pod replaces it while it waits."""
+    """Set the condition PodScheduled of a waiting pod to False; a later one for the same pod replaces it while it waits.
+
+    Attributes:
+        version: of the pod as it was seen: a pod that has changed since is left as it is.
+    """
 
     ref: Ref
     uid: str
+    version: str
     reason: str
     message: str
 

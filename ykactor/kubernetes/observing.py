@@ -31,6 +31,7 @@ _OBJECTS = {
 
 def take_list(book: Book, listed: Listed) -> None:
     """Take a complete list: what is not in it is gone."""
+    book.complaints.keep_unreadable(_OBJECTS[listed.kind], listed.unreadable)
     for found in listed.objects:
         take(book, listed.kind, found)
     there = {Ref(each.metadata.namespace, each.metadata.name) for each in listed.objects}.union(listed.unreadable)
@@ -54,6 +55,7 @@ def _known(book: Book, kind: Kind) -> Iterable[Ref]:
 def take(book: Book, kind: Kind, found: Object) -> None:
     """An object is new or has changed."""
     meta = found.metadata
+    book.complaints.note_readable(_OBJECTS[kind], Ref(meta.namespace, meta.name))
     if isinstance(found, Pod):
         _take_pod(book, found)
     elif isinstance(found, Node):
@@ -68,15 +70,18 @@ def take(book: Book, kind: Kind, found: Object) -> None:
 
 def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
     """An object is gone; ``uid`` is "" if it is not known which one had this name."""
+    book.complaints.note_readable(_OBJECTS[kind], ref)
     if kind is Kind.PODS:
         key = book.keys.get(ref)
         if key is not None and uid in ("", book.pods[key].pod.metadata.uid):
             _lose_pod(book, book.pods[key])
     elif kind is Kind.NODES:
+        book.complaints.note("Node", ref, ())
         if ref.name in book.nodes:
             _lose_node(book, book.nodes[ref.name])
     elif kind is Kind.POD_GROUPS:
         book.pod_groups.pop(ref, None)
+        _touch_members(book, ref)
     elif kind is Kind.CONFIG_MAPS:
         _configure(book, ref.name, None)
     elif book.policies.forget(kind, ref):
@@ -86,7 +91,7 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
 def skip(book: Book, found: Unreadable) -> None:
     """An object cannot be read: it stays as it was known before."""
     note = f"it cannot be read and is skipped: {found.reason}"
-    book.effects.append(Event(_OBJECTS[found.kind], found.ref, found.uid, "Unreadable", "Reading", note))
+    book.complaints.note_unreadable(Event(_OBJECTS[found.kind], found.ref, found.uid, "Unreadable", "Reading", note))
 
 
 # ---- policies and the configuration
@@ -96,8 +101,9 @@ def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None
     """Compare the pods again that may be concerned, and tell the quotas of queues."""
     if kind is Kind.NAMESPACES:
         book.classes.topology.recount()
-        for complaint in book.policies.quotas(name).complaints:
-            book.effects.append(Event("Namespace", Ref("", name), "", "WrongAnnotation", "Reading", complaint))
+        ref, wrong = Ref("", name), book.policies.quotas(name).complaints
+        events = [Event("Namespace", ref, "", "WrongAnnotation", "Reading", complaint) for complaint in wrong]
+        book.complaints.note("Namespace", ref, events)
         _tell_quotas(book, name)
         return
     book.touch(key for key, record in book.pods.items() if kind is Kind.PRIORITY_CLASSES or record.ref.namespace == namespace)
@@ -112,8 +118,10 @@ def _tell_quotas(book: Book, namespace: str) -> None:
 
 
 def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
-    for complaint in book.configuration.take(name, found):
-        book.effects.append(Event("ConfigMap", book.configuration.ref(name), "", "WrongSetting", "Reading", complaint))
+    wrong = book.configuration.take(name, found)
+    ref = book.configuration.ref(name)
+    events = [Event("ConfigMap", ref, "", "WrongSetting", "Reading", complaint) for complaint in wrong]
+    book.complaints.note("ConfigMap", Ref("", name), events)
 
 
 def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
@@ -122,9 +130,14 @@ def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     min_count = 1 if gang is None else gang.min_count
     known = book.pod_groups.setdefault(ref, GroupRecord(min_count))
     known.min_count = min_count
-    application = next((each for each in book.applications.values() if each.group == ref), None)
-    if application is not None:
-        book.touch(application.keys)
+    _touch_members(book, ref)
+
+
+def _touch_members(book: Book, ref: Ref) -> None:
+    """Compare the pods of a PodGroup again."""
+    for application in book.applications.values():
+        if application.group == ref:
+            book.touch(application.keys)
 
 
 # ---- pods
@@ -149,7 +162,17 @@ def _take_pod(book: Book, pod: Pod) -> None:
         if not record.application:
             _join(book, record)
     book.settle(record)
+    book.show_why(record)
+    _note_complaints(book, record)
     book.touch([record.key])
+
+
+def _note_complaints(book: Book, record: PodRecord) -> None:
+    """Complaints about a pod of ours help while it waits."""
+    remarks, uid = list[tuple[str, str]](), record.pod.metadata.uid
+    if record.application and not record.pod.spec.node_name and not pods.has_ended(record.pod):
+        remarks = [*record.remarks, *([("FailedScheduling", record.complaint)] if record.complaint else [])]
+    book.complaints.note("Pod", record.ref, [Event("Pod", record.ref, uid, why, "Scheduling", note) for why, note in remarks])
 
 
 def _classify(book: Book, record: PodRecord) -> None:
@@ -182,12 +205,10 @@ def _join(book: Book, record: PodRecord) -> None:
     found = pods.application_of(record.pod)
     for complaint in (found.complaint, pods.queue_of(record.pod).complaint, pods.user_of(record.pod)[1]):
         if complaint:
-            book.complain(record, "WrongAnnotation", complaint)
-    if record.complaint:
-        book.complain(record, "FailedScheduling", record.complaint)
+            record.remarks.append(("WrongAnnotation", complaint))
     wishes = ", ".join(unsupported.wishes(record.pod))
     if wishes:
-        book.complain(record, "NotSupported", f"the pod runs without: {wishes}")
+        record.remarks.append(("NotSupported", f"the pod runs without: {wishes}"))
     application = book.applications.get(found.name)
     if application is None:
         application = book.applications[found.name] = ApplicationRecord(found.name, record)
@@ -198,7 +219,7 @@ def _join(book: Book, record: PodRecord) -> None:
     record.application = found.name
     reason = translation.group_complaint(record, application)
     if reason:
-        book.complain(record, "GangScheduling", f"{reason}: the pod runs without a gang")
+        record.remarks.append(("GangScheduling", f"{reason}: the pod runs without a gang"))
 
 
 def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) -> None:
@@ -210,7 +231,7 @@ def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) 
     try:
         application.gang = gangs.gang_of(annotations)
     except gangs.GangError as error:
-        book.complain(record, "GangScheduling", f"{error}: the pod runs without a gang")
+        record.remarks.append(("GangScheduling", f"{error}: the pod runs without a gang"))
 
 
 def _lose_pod(book: Book, record: PodRecord) -> None:
@@ -219,6 +240,7 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
     if record.class_name:
         book.classes.discard(record.class_name, book.now_s)
     book.release(record)
+    book.complaints.note("Pod", record.ref, ())
     del book.pods[record.key]
     if book.keys.get(record.ref) == record.key:
         del book.keys[record.ref]
@@ -238,8 +260,10 @@ def _take_node(book: Book, node: Node) -> None:
     try:
         offer = nodes.offer_of(node)
     except QuantityError as error:
-        book.effects.append(Event("Node", Ref("", name), node.metadata.uid, "WrongQuantity", "Reading", str(error)))
+        event = Event("Node", Ref("", name), node.metadata.uid, "WrongQuantity", "Reading", str(error))
+        book.complaints.note("Node", Ref("", name), [event])
         return
+    book.complaints.note("Node", Ref("", name), ())
     record = book.nodes.get(name)
     if record is not None and record.node.metadata.uid != node.metadata.uid:
         _lose_node(book, record)

@@ -26,11 +26,17 @@ def is_ready(book: Book, application: ApplicationRecord) -> bool:
     group = book.pod_groups.get(application.group)
     if group is None:
         return False  # it may come later than its pods
-    count = len(_members(book, application))
-    if count >= group.min_count:
-        return True
-    _say(book, application.group, f"{count} of {group.min_count} pods are there")
-    return False
+    why = lacking(book, application)
+    if why:
+        _say(book, application.group, why)
+    return not why
+
+
+def lacking(book: Book, application: ApplicationRecord) -> str:
+    """How many members of a known group are missing; "" if enough are there."""
+    assert application.group is not None, "it is a PodGroup"
+    count, needed = len(_members(book, application)), book.pod_groups[application.group].min_count
+    return "" if count >= needed else f"{count} of {needed} pods are there"
 
 
 def begin(book: Book, application: ApplicationRecord) -> None:

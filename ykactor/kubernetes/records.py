@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from ykactor.kubernetes import pods, unsupported
@@ -13,6 +15,13 @@ from ykactor.kubernetes.neighbours import NONE
 from ykactor.kubernetes.nodes import Offer
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.wire.si import messages as si
+
+
+class Why(NamedTuple):
+    """What the condition of a waiting pod says."""
+
+    reason: str
+    message: str
 
 
 class PodRecord:
@@ -32,6 +41,10 @@ class PodRecord:
         termination: the type of a release that the scheduler has started; "" if it has not.
         unconfirmed: where it was reported to run, until the daemon repeats that (AP-109); "" if nothing is to be repeated.
         is_refused: the daemon has rejected its application, or it was failed: it is not asked for again.
+        remarks: what else is wrong with it: a reason and a sentence each.
+        why: what its condition has to say while it waits; None if that is not known.
+        version: of the pod.
+        said: what was written over this version as its condition; None for nothing.
         is_gated: a bind has found scheduling gates that no event has shown yet.
     """
 
@@ -47,10 +60,14 @@ class PodRecord:
         "node",
         "pod",
         "ports",
+        "remarks",
+        "said",
         "size",
         "termination",
         "told",
         "unconfirmed",
+        "version",
+        "why",
         "wishes",
     )
 
@@ -62,11 +79,17 @@ class PodRecord:
         self.termination = self.unconfirmed = ""
         self.class_name = self.application = ""
         self.wishes = NONE
+        self.remarks: list[tuple[str, str]] = []
+        self.why: Why | None = None
+        self.said: Why | None = None
+        self.version = ""
         self.update(pod)
 
     def update(self, pod: Pod) -> None:
         """The pod has changed."""
         self.pod = pod
+        if self.version != pod.metadata.resource_version:
+            self.version, self.said = pod.metadata.resource_version, None
         self.is_gated = False
         self.ports: tuple[HostPort, ...] = ports_of(pod)
         needs = ", ".join(unsupported.needs(pod)) if not pod.spec.node_name else ""
@@ -126,6 +149,7 @@ class ApplicationRecord:
         gang: of the first pod; None if it is no gang.
         group: the PodGroup that it is; None if it is none.
         rooms: of a PodGroup, the placeholders without pods, each with the member for which it holds room.
+        lacks_room: the daemon has said that a placeholder waits.
         is_started: its gang has all its room, or is over: real pods are asked for.
     """
 
@@ -136,6 +160,7 @@ class ApplicationRecord:
         "is_started",
         "is_told",
         "keys",
+        "lacks_room",
         "name",
         "namespace",
         "placeholders_made",
@@ -149,7 +174,7 @@ class ApplicationRecord:
         self.first = first.key
         self.namespace = first.pod.metadata.namespace
         self.keys: dict[str, None] = {}
-        self.is_told = self.is_started = self.placeholders_made = False
+        self.is_told = self.is_started = self.placeholders_made = self.lacks_room = False
         self.state = self.queue = ""
         self.gang: Gang | None = None
         self.group: Ref | None = None

@@ -34,6 +34,7 @@ def report(book: Book) -> None:
         _begin_bind(book, record)
     out, book.out = book.out, Outgoing()
     book.effects[:0] = out.requests(book.leaving.seal())
+    book.effects += book.complaints.take_untold()
 
 
 def _report_nodes(book: Book) -> None:
@@ -62,6 +63,7 @@ def _report_pod(book: Book, record: PodRecord) -> None:
     wanted, told = _wanted(book, record), record.told
     if wanted is None:
         book.release(record)
+        _explain(book, record)
         return
     if told is not None and _is_another(told, wanted):
         book.release(record)
@@ -84,7 +86,9 @@ def _is_another(told: si.Allocation, wanted: si.Allocation) -> bool:
 
 def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     """What the daemon should know of a pod; None for nothing."""
-    if pods.has_ended(record.pod) or record.complaint:
+    if pods.has_ended(record.pod):
+        return None
+    if record.complaint:
         return None
     node = book.nodes.get(record.place)
     if record.place and (node is None or node.told is None):
@@ -105,12 +109,11 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
 
 def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
     """True if a waiting pod is not asked for yet."""
-    pod = record.pod
-    if pod.metadata.deletion_timestamp or pod.spec.scheduling_gates or record.is_gated:
+    if _is_left_alone(record):
         return True
     if Entry(Thing.ASK, record.key) in book.leaving:
         return True
-    if application.is_started or translation.is_placeholder(pod):
+    if application.is_started or translation.is_placeholder(record.pod):
         return False
     if application.group is not None:
         return _is_group_held_back(book, application)
@@ -120,6 +123,11 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
     return True
 
 
+def _is_left_alone(record: PodRecord) -> bool:
+    """True for a waiting pod that others do not let run: it is being deleted, or has gates."""
+    return bool(record.pod.metadata.deletion_timestamp or record.pod.spec.scheduling_gates or record.is_gated)
+
+
 def _is_group_held_back(book: Book, application: ApplicationRecord) -> bool:
     """True until the daemon says that all members of a PodGroup have room; one that runs in part is an ordinary application."""
     if any(book.pods[key].place for key in application.keys):
@@ -127,6 +135,30 @@ def _is_group_held_back(book: Book, application: ApplicationRecord) -> bool:
     elif not application.is_told and not book.configuration.in_flight and podgroups.is_ready(book, application):
         podgroups.begin(book, application)
     return not application.is_started
+
+
+def _explain(book: Book, record: PodRecord) -> None:
+    """A pod of ours that is not asked for says why, if its users may not know that."""
+    application = book.application_of(record)
+    if application is None or record.place or pods.has_ended(record.pod) or record.is_refused or _is_left_alone(record):
+        return
+    why = record.complaint or _why_held_back(book, record, application)
+    if why and book.explain(record, "SchedulingSkipped", why) and not record.complaint:
+        book.event(record, "GangScheduling", "Waiting", why, is_warning=False)
+
+
+def _why_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> str:
+    """The reason why a gang has not started; "" if it may start at any moment."""
+    if application.is_started or translation.is_placeholder(record.pod):
+        return ""
+    group = application.group
+    if group is not None and group not in book.pod_groups:
+        return f"its PodGroup {group.name} does not exist"
+    if group is not None and not application.is_told:
+        return podgroups.lacking(book, application)
+    if not application.lacks_room:
+        return ""
+    return f"waits until all members of its {f'gang {application.name}' if group is None else f'PodGroup {group.name}'} have room"
 
 
 def _report_application(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:

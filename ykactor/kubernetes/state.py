@@ -66,6 +66,7 @@ class State:
         self.is_registered = False
         for record in self.book.pods.values():
             self.book.unplace(record)
+            record.why = None
 
     def _take(self, stimulus: Stimulus) -> None:
         book = self.book
