@@ -1,9 +1,12 @@
 """What the adapter tells the daemon and the API server, in dialogues."""
 
+from typing import Never
+
 from dialogue import Dialogue
 from objects import changed, namespace, node, pod
 
 from ykactor.kubernetes.messages import BindOutcome, Kind, Listed
+from ykactor.kubernetes.records import NodeRecord
 from ykactor.wire.si import messages as si
 
 
@@ -175,6 +178,23 @@ def test_heartbeats_say_nothing_and_cordons_do() -> None:
     assert dialogue.see(node("n1", unschedulable=True)) == ["DRAIN_NODE n1"]
     assert dialogue.see(node("n1")) == ["DRAIN_TO_SCHEDULABLE n1"]
     assert dialogue.see(node("n1", cpu="8")) == ["UPDATE n1"]
+
+
+def test_what_concerns_one_object_looks_at_no_other_node() -> None:
+    """A heartbeat, a question, and a pod of a known class: the cost does not grow with the cluster."""
+
+    class Nodes(dict[str, NodeRecord]):
+        def items(self) -> Never:
+            raise AssertionError("looks at all nodes")
+
+        values = __iter__ = items  # type: ignore[assignment]
+
+    dialogue = Dialogue(node("n1"), pod("before"))
+    dialogue.register()
+    dialogue.state.book.nodes = Nodes(dialogue.state.book.nodes)
+    assert dialogue.see(node("n1")) == []
+    assert dialogue.see(pod("w")) == ["ask w"]
+    dialogue.hear(si.PredicatesRequest(checks=[si.PredicateCheck(predicate="another", node_id="n1", allocate=True)]))
 
 
 def test_quotas_of_a_namespace_reach_its_queues() -> None:

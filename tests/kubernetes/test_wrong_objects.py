@@ -1,5 +1,6 @@
 """Wrong objects: each is told of in an Event or a line of the log, and harms nothing else."""
 
+import json
 import random
 import ssl
 from typing import Any
@@ -10,6 +11,7 @@ from badinput import SAMPLES, Body, Reading, asking, gang, group, mutated, names
 from fakeadmission import Refused
 from fakeserver import FakeServer
 from seeds import seeds
+from whole import TYPES
 
 from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
@@ -161,3 +163,18 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
             nursery.cancel_scope.cancel()
     assert told == [Listed(Kind.NODES, [], [])]
     assert "cannot be read" in said[0]
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_one_pass_reads_what_reading_by_parts_reads(seed: int) -> None:
+    """Events and pages of random objects, most of which can be read: as if each part were read alone."""
+    rng = random.Random(seed)
+    for kind, found in TYPES.items():
+        reader = Reader(kind, found)
+        bodies = [rng.choice((SAMPLES[kind], mutated(rng, SAMPLES[kind]))) for _ in range(20)]
+        for body in bodies:
+            line = json.dumps({"type": rng.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK")), "object": body}).encode()
+            assert reader.event(line) == reader._event_by_parts(line)
+        for size in (0, 1, 3):
+            page = json.dumps({"metadata": {"resourceVersion": "7", "continue": "x"}, "items": bodies[:size] or None}).encode()
+            assert reader.page(page) == reader._page_by_items(page)

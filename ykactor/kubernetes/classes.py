@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 from msgspec import Struct
@@ -58,6 +59,8 @@ class Classes:
         self._idle_since_s: dict[str, float] = {}
         #: The classes about which the daemon was told, with what all its answers depended on.
         self._told: dict[str, Signature] = {}
+        #: Those of pods about which it has to be told.
+        self._untold: dict[str, None] = {}
         self._by_term: dict[Term, dict[str, None]] = {}
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
 
@@ -75,6 +78,8 @@ class Classes:
                 self._by_term.setdefault(term, {})[name] = None
         self._counts[name] = self._counts.get(name, 0) + 1
         self._idle_since_s.pop(name, None)
+        if name not in self._told:
+            self._untold[name] = None
         return name
 
     def discard(self, name: str, now_s: float) -> None:
@@ -82,10 +87,11 @@ class Classes:
         self._counts[name] -= 1
         if not self._counts[name]:
             self._idle_since_s[name] = now_s
+            self._untold.pop(name, None)
 
     def forget_idle(self, now_s: float) -> list[si.PredicateScope]:
         """Forget classes without a pod; returns what the daemon has to forget."""
-        ended = [name for name, since_s in self._idle_since_s.items() if now_s - since_s >= IDLE_S]
+        ended = [name for name, _ in takewhile(lambda idle: now_s - idle[1] >= IDLE_S, self._idle_since_s.items())]
         for name in ended:
             for term in self._classes[name].wishes.terms():
                 self._by_term.get(term, {}).pop(name, None)
@@ -101,6 +107,7 @@ class Classes:
     def forget_told(self) -> None:
         """The daemon has to be told everything again."""
         self._told.clear()
+        self._untold = {name: None for name in self._classes if name not in self._idle_since_s}
 
     # ---- ports
 
@@ -121,9 +128,14 @@ class Classes:
 
     # ---- answers
 
+    @property
+    def has_new(self) -> bool:
+        """True if the daemon has to be told about a class."""
+        return bool(self._untold)
+
     def about_new_classes(self, nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
         """Answers about the classes that the daemon does not know yet, for these nodes, which it knows."""
-        new = [name for name in self._classes if name not in self._told and name not in self._idle_since_s]
+        new, self._untold = list(self._untold), {}
         self._told.update(dict.fromkeys(new, ()))
         return self._answers(new, nodes.values(), len(nodes))
 
@@ -157,9 +169,9 @@ class Classes:
                 concerned = _in_domains(pod_class.wishes, changed, nodes)
             yield from self._answers([name], concerned, 1)
 
-    def answer(self, check: si.PredicateCheck, nodes: Mapping[str, Node]) -> si.PredicateAnswer:
-        """The answer to a question; what is not known is refused, because it is about to be forgotten."""
-        node, pod_class = nodes.get(check.node_id), self._classes.get(check.predicate)
+    def answer(self, check: si.PredicateCheck, node: Node | None) -> si.PredicateAnswer:
+        """The answer to a question about a node; what is not known is refused, because it is about to be forgotten."""
+        pod_class = self._classes.get(check.predicate)
         if node is None or pod_class is None:
             what = "node" if node is None else "pod with these constraints"
             return _answer(check.predicate, check.node_id, check.allocate, f"the {what} is gone", uses=1)

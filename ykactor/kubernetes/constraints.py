@@ -85,11 +85,11 @@ def _selector(pod: Pod) -> NodeSelector | None:
 def ports_of(pod: Pod) -> tuple[HostPort, ...]:
     """The ports of the host that a pod takes, those of its sidecars included."""
     sidecars = (each for each in pod.spec.init_containers if each.restart_policy == "Always")
+    ports = [port for container in (*pod.spec.containers, *sidecars) for port in container.ports if port.host_port]
+    if not ports:
+        return ()
     found = {
-        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip in _EVERY_ADDRESS else port.host_ip)
-        for container in (*pod.spec.containers, *sidecars)
-        for port in container.ports
-        if port.host_port
+        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip in _EVERY_ADDRESS else port.host_ip) for port in ports
     }
     return tuple(sorted(found))
 

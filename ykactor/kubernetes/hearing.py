@@ -30,8 +30,7 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
         case si.ApplicationResponse():
             _applications(book, message)
         case si.PredicatesRequest(checks=checks):
-            nodes = {name: record.node for name, record in book.nodes.items()}
-            book.out.answers += [book.classes.answer(check, nodes) for check in checks]
+            book.out.answers += [_checked(book, check) for check in checks]
         case si.SchedulingStateResponse(entries=entries):
             for entry in entries:
                 _waits(book, entry)
@@ -44,6 +43,11 @@ def hear(book: Book, message: si.Response | Refusal) -> None:
         case si.NodeResponse(rejected=rejected):
             for node in rejected:
                 _node_rejected(book, node)
+
+
+def _checked(book: Book, check: si.PredicateCheck) -> si.PredicateAnswer:
+    node = book.nodes.get(check.node_id)
+    return book.classes.answer(check, None if node is None else node.node)
 
 
 # ---- pods

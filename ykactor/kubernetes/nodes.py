@@ -38,6 +38,16 @@ def offer_of(node: Node) -> Offer:
     return Offer(amounts, attributes, not node.spec.unschedulable)
 
 
+def is_heartbeat(before: Node, after: Node) -> bool:
+    """True if nothing has changed in a node that anybody is told. Compares before anything is computed: most events are such."""
+    return (
+        before.spec == after.spec
+        and before.status == after.status
+        and before.metadata.labels == after.metadata.labels
+        and before.metadata.uid == after.metadata.uid
+    )
+
+
 def taints_of(node: Node) -> tuple[Taint, ...]:
     """The taints that keep pods away which do not tolerate them."""
     return tuple(taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute"))

@@ -257,24 +257,24 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
 
 def _take_node(book: Book, node: Node) -> None:
     name = node.metadata.name
+    known, ref = book.nodes.get(name), Ref("", name)
+    if known is not None and nodes.is_heartbeat(known.node, node):
+        known.node = node
+        book.complaints.note("Node", ref, ())  # what it said in between may have been wrong
+        return
     try:
         offer = nodes.offer_of(node)
     except QuantityError as error:
-        event = Event("Node", Ref("", name), node.metadata.uid, "WrongQuantity", "Reading", str(error))
-        book.complaints.note("Node", Ref("", name), [event])
+        book.complaints.note("Node", ref, [Event("Node", ref, node.metadata.uid, "WrongQuantity", "Reading", str(error))])
         return
-    book.complaints.note("Node", Ref("", name), ())
-    record = book.nodes.get(name)
-    if record is not None and record.node.metadata.uid != node.metadata.uid:
-        _lose_node(book, record)
-        record = None
-    if record is None:
+    book.complaints.note("Node", ref, ())
+    if known is not None and known.node.metadata.uid != node.metadata.uid:
+        _lose_node(book, known)
+        known = None
+    if known is None:
         book.nodes[name] = NodeRecord(node, offer)
     else:
-        is_heartbeat = (record.offer, nodes.taints_of(record.node)) == (offer, nodes.taints_of(node))
-        record.node, record.offer = node, offer
-        if is_heartbeat:
-            return
+        known.node, known.offer = node, offer
     _place_node(book, name, node)
     book.dirty_nodes[name] = None
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import calendar
-import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -38,9 +37,10 @@ def has_ended(pod: Pod) -> bool:
 def created_s(pod: Pod) -> int:
     """The creation time in Unix seconds; 0 if the server has not said it."""
     try:
-        return calendar.timegm(time.strptime(pod.metadata.creation_timestamp or "", "%Y-%m-%dT%H:%M:%SZ"))
+        created = datetime.fromisoformat(pod.metadata.creation_timestamp or "")
     except ValueError:
         return 0
+    return int(created.timestamp()) if created.tzinfo is not None else 0
 
 
 # ---- what it wants
@@ -95,9 +95,11 @@ def _largest(wanted: Mapping[str, str], given: Iterable[Mapping[str, str]], *, i
         given: what the node has promised, and what it has given.
         is_refused: the node has refused the resize for good, so only what is given counts.
     """
-    counted = [quantities.amounts(each, up=True) for each in given]
+    counted = [quantities.amounts(each, up=True) for each in given if each]
     if not (is_refused and any(counted)):
         counted.append(quantities.amounts(wanted, up=True))
+    if len(counted) == 1:
+        return counted[0]
     names = {name for each in counted for name in each}
     return {name: max(each.get(name, 0) for each in counted) for name in names}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _TEXT_MAX = 64
@@ -20,6 +21,7 @@ class QuantityError(ValueError):
     """Text is no quantity that can be counted."""
 
 
+@lru_cache(4096)
 def parse(text: str, *, scale: int = 0, up: bool) -> int:
     """A quantity times ``10**scale`` as an integer, rounded ``up`` or down.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ykactor.kubernetes.messages import Changed, Gone, Kind, Ref, Stimulus, Unreadable
-from ykactor.kubernetes.model import Object, Page, Status, WatchEvent
+from ykactor.kubernetes.model import ListMeta, Object, Page, Status, WatchEvent
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Object)
 _WRONG = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -46,12 +48,29 @@ class News(NamedTuple):
     version: str
 
 
+class _ReadablePage(Struct, Generic[F]):
+    """A page in which all items can be read."""
+
+    metadata: ListMeta = ListMeta()
+    items: Sequence[F] | None = None
+
+
+class _ReadableEvent(Struct, Generic[F]):
+    """An event with an object that can be read."""
+
+    type: str
+    object: F
+
+
 class Reader:
-    """Reads objects of one kind."""
+    """Reads objects of one kind. Nearly all can be read, so that is tried first, in one pass over the bytes."""
 
     def __init__(self, kind: Kind, object_type: type[Object]) -> None:
         self._kind = kind
         self._objects = msgspec.json.Decoder(object_type)
+        page, event = _ReadablePage[object_type], _ReadableEvent[object_type]  # type: ignore[valid-type]
+        self._pages: msgspec.json.Decoder[_ReadablePage[Object]] = msgspec.json.Decoder(page)
+        self._events: msgspec.json.Decoder[_ReadableEvent[Object]] = msgspec.json.Decoder(event)
 
     def page(self, body: bytes) -> Items:
         """Read a page of a list.
@@ -59,6 +78,16 @@ class Reader:
         Raises:
             ReadError: it is no page.
         """
+        try:
+            page = self._pages.decode(body)
+        except _WRONG:
+            return self._page_by_items(body)
+        objects = list(page.items or ())
+        if not all(each.metadata.name for each in objects):
+            return self._page_by_items(body)
+        return Items(objects, [], page.metadata.resource_version, page.metadata.continue_)
+
+    def _page_by_items(self, body: bytes) -> Items:
         page = read(body, Page)
         objects, unreadable = list[Object](), list[Unreadable]()
         for item in page.items or ():
@@ -75,6 +104,20 @@ class Reader:
         Raises:
             ReadError: it is no event.
         """
+        try:
+            event = self._events.decode(line)
+        except _WRONG:
+            return self._event_by_parts(line)
+        meta = event.object.metadata
+        match event.type:
+            case "ADDED" | "MODIFIED" if meta.name:
+                return News(Changed(self._kind, event.object), meta.resource_version)
+            case "DELETED" if meta.name:
+                return News(Gone(self._kind, Ref(meta.namespace, meta.name), meta.uid), meta.resource_version)
+        return self._event_by_parts(line)
+
+    def _event_by_parts(self, line: bytes) -> News | Status:
+        """An event of another type, or with an object that cannot be read."""
         event = read(line, WatchEvent)
         if event.type == "ERROR":
             return read(event.object, Status)

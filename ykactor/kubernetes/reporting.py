@@ -21,10 +21,8 @@ def report(book: Book) -> None:
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
     _report_nodes(book)
     book.out.forgotten += book.classes.forget_idle(book.now_s)
-    told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
-    book.out.answers += book.classes.about_new_classes(told)
-    changed, book.changed_terms = book.changed_terms, {}
-    book.out.answers += book.classes.about_terms(changed, told)
+    if book.classes.has_new or book.changed_terms:
+        _report_answers(book)
     dirty, book.dirty_pods = book.dirty_pods, {}
     records = [book.pods[key] for key in dirty if key in book.pods]
     records.sort(key=lambda record: (not record.place, pods.created_s(record.pod), record.key))
@@ -54,6 +52,14 @@ def _report_nodes(book: Book) -> None:
             if book.classes.is_sparse(len(book.nodes)):  # what a class may not use any more is not told
                 book.out.forgotten.append(si.PredicateScope(node_id=name))
         book.out.answers += book.classes.about_node(record.node, len(book.nodes))
+
+
+def _report_answers(book: Book) -> None:
+    """Tell about classes that are new, and about those for which pods have come or gone."""
+    told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
+    book.out.answers += book.classes.about_new_classes(told)
+    changed, book.changed_terms = book.changed_terms, {}
+    book.out.answers += book.classes.about_terms(changed, told)
 
 
 # ---- pods

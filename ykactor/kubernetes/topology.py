@@ -95,6 +95,8 @@ class Topology:
 
     def _selecting(self, pod: Pod) -> Iterator[Term]:
         """The terms that select a pod."""
+        if not self._terms:
+            return
         labels: list[tuple[str, str] | None] = [None, *pod.metadata.labels.items()]
         for label in labels:
             for term in self._by_label.get(label, ()):
