@@ -72,6 +72,8 @@ class Reading:
             else:
                 assert isinstance(request, si.NodeRequest | si.ApplicationRequest | si.AllocationRequest | si.PredicatesResponse)
                 requests.submissions(request)
+            if request.id:  # it tells the daemon to forget something, which it confirms
+                self.handle(Heard(si.Ack(id=request.id)))
             if isinstance(request, si.AllocationRequest):
                 self.told |= {each.allocation_key: each for each in request.allocations}
                 self.released |= {each.allocation_key for each in request.releases.allocations_to_release}

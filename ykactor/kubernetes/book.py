@@ -144,6 +144,12 @@ class Book:
         allows = self.policies.allows_preemption(record.pod)
         return translation.allocation(record, application, record.place, allows_preemption=allows)
 
+    def tell_application(self, application: ApplicationRecord, first: PodRecord, *, is_forced: bool) -> si.AddApplicationRequest:
+        """An application as the daemon is told of it now; arguments as of ``translation.new_application``."""
+        quotas = self.policies.quotas(application.namespace)
+        application.is_told, application.state, application.quotas = True, "", quotas.tags
+        return translation.new_application(application, first, quotas, is_forced=is_forced)
+
     def release(self, record: PodRecord) -> None:
         """Tell the daemon that it has a pod no longer."""
         if record.told is None:

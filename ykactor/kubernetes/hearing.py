@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from ykactor.client import Refusal
-from ykactor.kubernetes import podgroups, pods
+from ykactor.kubernetes import applications, podgroups, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref
@@ -153,7 +153,7 @@ def _applications(book: Book, message: si.ApplicationResponse) -> None:
     for accepted in message.accepted:
         application = _told_application(book, accepted.application_id)
         if application is not None:
-            application.queue = accepted.queue_name
+            applications.accepted(book, application, accepted.queue_name)
     for moved in message.moved:
         application = _told_application(book, moved.application_id)
         if application is not None:
@@ -182,13 +182,9 @@ def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedAppl
         book.touch(application.keys)
     if updated.state not in _ENDED:
         return
-    podgroups.forget(book, application)
     if updated.state == "Failed":
         _fail(book, application, "ApplicationFailed", updated.message or "its gang could not start in time")
-    if application.keys:
-        book.touch(application.keys)  # what is left of it begins it anew
-    else:
-        del book.applications[application.name]
+    applications.end(book, application)
 
 
 def _fail(book: Book, application: ApplicationRecord, reason: str, message: str) -> None:

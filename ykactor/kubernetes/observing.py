@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation, unsupported
+from ykactor.kubernetes import applications, nodes, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.classes import PodClass
 from ykactor.kubernetes.constraints import constraints_of
@@ -15,8 +15,7 @@ from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
 from ykactor.kubernetes.neighbours import Term, wishes_of
 from ykactor.kubernetes.quantities import QuantityError
-from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord
-from ykactor.wire.si import messages as si
+from ykactor.kubernetes.records import GroupRecord, NodeRecord, PodRecord
 
 _OBJECTS = {
     Kind.NAMESPACES: "Namespace",
@@ -32,7 +31,10 @@ _OBJECTS = {
 def take_list(book: Book, listed: Listed) -> None:
     """Take a complete list: what is not in it is gone."""
     book.complaints.keep_unreadable(_OBJECTS[listed.kind], listed.unreadable)
-    for found in listed.objects:
+    objects = listed.objects
+    if listed.kind is Kind.PODS:  # the oldest pod of an application says what it is, in whatever order the server lists them
+        objects = sorted(objects, key=lambda found: found.metadata.creation_timestamp or "")
+    for found in objects:
         take(book, listed.kind, found)
     there = {Ref(each.metadata.namespace, each.metadata.name) for each in listed.objects}.union(listed.unreadable)
     for ref in _known(book, listed.kind):
@@ -104,17 +106,9 @@ def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None
         ref, wrong = Ref("", name), book.policies.quotas(name).complaints
         events = [Event("Namespace", ref, "", "WrongAnnotation", "Reading", complaint) for complaint in wrong]
         book.complaints.note("Namespace", ref, events)
-        _tell_quotas(book, name)
+        applications.tell_quotas(book, name)
         return
     book.touch(key for key, record in book.pods.items() if kind is Kind.PRIORITY_CLASSES or record.ref.namespace == namespace)
-
-
-def _tell_quotas(book: Book, namespace: str) -> None:
-    """Quotas of a namespace have changed: tell them for the queues of its applications."""
-    applications = [each for each in book.applications.values() if each.namespace == namespace and each.is_told]
-    queues = {each.queue for each in applications if each.queue}
-    tags = book.policies.quotas(namespace).tags
-    book.out.quotas += [si.SetQueueQuotas(queue_name=queue, tags=tags) for queue in sorted(queues)]
 
 
 def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
@@ -160,7 +154,7 @@ def _take_pod(book: Book, pod: Pod) -> None:
     if book.is_ours(record) and not pods.has_ended(pod):
         _classify(book, record)
         if not record.application:
-            _join(book, record)
+            applications.join(book, record)
     book.settle(record)
     book.show_why(record)
     _note_complaints(book, record)
@@ -200,40 +194,6 @@ def _reclassify_selected(book: Book, terms: Iterable[Term]) -> None:
                 book.touch([record.key])
 
 
-def _join(book: Book, record: PodRecord) -> None:
-    """The application of a pod is what it says first; another one later changes nothing."""
-    found = pods.application_of(record.pod)
-    for complaint in (found.complaint, pods.queue_of(record.pod).complaint, pods.user_of(record.pod)[1]):
-        if complaint:
-            record.remarks.append(("WrongAnnotation", complaint))
-    wishes = ", ".join(unsupported.wishes(record.pod))
-    if wishes:
-        record.remarks.append(("NotSupported", f"the pod runs without: {wishes}"))
-    application = book.applications.get(found.name)
-    if application is None:
-        application = book.applications[found.name] = ApplicationRecord(found.name, record)
-        application.group = pods.group_of(record.pod)
-        if application.group is None:
-            _define_gang(book, application, record)
-    application.keys[record.key] = None
-    record.application = found.name
-    reason = translation.group_complaint(record, application)
-    if reason:
-        record.remarks.append(("GangScheduling", f"{reason}: the pod runs without a gang"))
-
-
-def _define_gang(book: Book, application: ApplicationRecord, record: PodRecord) -> None:
-    """The first pod says whether the application is a gang; a placeholder repeats what that one has said."""
-    annotations = record.pod.metadata.annotations
-    if translation.is_placeholder(record.pod):
-        application.gang = gangs.gang_from(annotations.get(gangs.DEFINITION, ""))
-        return
-    try:
-        application.gang = gangs.gang_of(annotations)
-    except gangs.GangError as error:
-        record.remarks.append(("GangScheduling", f"{error}: the pod runs without a gang"))
-
-
 def _lose_pod(book: Book, record: PodRecord) -> None:
     book.unsettle(record)
     book.classes.topology.disuse(record.wishes)
@@ -244,12 +204,7 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
     del book.pods[record.key]
     if book.keys.get(record.ref) == record.key:
         del book.keys[record.ref]
-    application = book.application_of(record)
-    if application is not None:
-        application.keys.pop(record.key, None)
-        podgroups.end(book, application)
-        if not application.keys and not application.is_told:
-            del book.applications[application.name]
+    applications.leave(book, record)
 
 
 # ---- nodes

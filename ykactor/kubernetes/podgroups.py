@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ykactor.kubernetes import pods, translation
+from ykactor.kubernetes import pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
@@ -49,11 +49,10 @@ def begin(book: Book, application: ApplicationRecord) -> None:
         for name, amount in member.size.items():
             total[name] = min(total.get(name, 0) + amount, QUANTITY_MAX)
     first = book.pods[application.first] if application.first in book.pods else members[0]
-    new = translation.new_application(application, first, book.policies.quotas(application.namespace), is_forced=False)
+    new = book.tell_application(application, first, is_forced=False)
     book.out.applications.append(
         structs.replace(new, placeholder_ask=total, execution_timeout_milli_seconds=TIMEOUT_MS, gang_scheduling_style="Soft")
     )
-    application.is_told, application.state = True, ""
     for member in members:
         _hold_room(book, application, member)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -148,6 +149,7 @@ class ApplicationRecord:
         queue: the leaf where it was placed; "" before.
         gang: of the first pod; None if it is no gang.
         group: the PodGroup that it is; None if it is none.
+        quotas: those of its namespace that the daemon was told last.
         rooms: of a PodGroup, the placeholders without pods, each with the member for which it holds room.
         lacks_room: the daemon has said that a placeholder waits.
         is_started: its gang has all its room, or is over: real pods are asked for.
@@ -165,6 +167,7 @@ class ApplicationRecord:
         "namespace",
         "placeholders_made",
         "queue",
+        "quotas",
         "rooms",
         "state",
     )
@@ -176,6 +179,7 @@ class ApplicationRecord:
         self.keys: dict[str, None] = {}
         self.is_told = self.is_started = self.placeholders_made = self.lacks_room = False
         self.state = self.queue = ""
+        self.quotas: Mapping[str, str] = {}
         self.gang: Gang | None = None
         self.group: Ref | None = None
         self.rooms: dict[str, str] = {}

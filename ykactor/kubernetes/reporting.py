@@ -173,11 +173,9 @@ def _report_application(book: Book, record: PodRecord, application: ApplicationR
         book.waiting[record.key] = None
         return False
     first = book.pods.get(application.first, record)
-    is_forced = any(book.pods[key].place for key in application.keys)
-    application.is_told, application.state = True, ""
-    application.is_started |= is_forced and not _holds_room(book, application)
-    quotas = book.policies.quotas(application.namespace)
-    book.out.applications.append(translation.new_application(application, first, quotas, is_forced=is_forced))
+    running = [each for each in map(book.pods.__getitem__, application.keys) if each.place and not pods.has_ended(each.pod)]
+    application.is_started |= bool(running) and not _holds_room(book, application)
+    book.out.applications.append(book.tell_application(application, first, is_forced=bool(running)))
     return True
 
 
