@@ -43,9 +43,7 @@ class Cluster:
         self.said: list[str] = []
 
     def create(self, resource: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-        found = self.server.store.create(resource, namespace, body)
-        self.server.changed()
-        return found
+        return self.server.store.create(resource, namespace, body)
 
     def node(self, name: str, cpu: str = "4", **spec: Any) -> None:
         status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}

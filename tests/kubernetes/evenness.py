@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from fakeadmission import Body
+from fakehttp import Body
 
 
 def differences(pods: list[Body], nodes: list[Body], state: Body) -> list[str]:

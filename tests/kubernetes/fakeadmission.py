@@ -1,228 +1,136 @@
-"""What the fake API server refuses of an object, and what it fills in."""
+"""What the fake API server refuses of an object, what it fills in, and how it merges a patch."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-Body = dict[str, Any]
+from fakehttp import Body, Refused
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+Objects = dict[str, dict[tuple[str, str], Body]]
 _QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
-_TOLERATIONS = tuple(
-    {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    for taint in ("not-ready", "unreachable")
-)
-
-
-class Refused(Exception):
-    """An answer that is an error; ``text`` is a plain one, without a Status."""
-
-    def __init__(self, status: int, reason: str, message: str, *, text: str = "", **details: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.text = text
-        self.body = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason,
-            "details": details,
-            "code": status,
-        }
-
-
-def invalid(kind: str, name: str, message: str) -> Refused:
-    return Refused(422, "Invalid", f'{kind} "{name}" is invalid: {message}', name=name, kind=kind)
-
-
-def busy() -> Refused:
-    """The server has too much to do: the answer is no JSON."""
-    return Refused(429, "TooManyRequests", "too many requests", text="Too many requests, please try again later.\n")
-
-
-def drop_unknown(resource: str, body: Body, version: str) -> None:
-    """Fields that came later are dropped silently."""
-    if resource == "pods" and version == "1.20":
-        for name in ("schedulingGates", "schedulingGroup", "resources"):
-            body["spec"].pop(name, None)
-        for container in body["spec"].get("initContainers", ()):
-            container.pop("restartPolicy", None)
-        for status in body.get("status", {}).get("containerStatuses", ()):
-            status.pop("allocatedResources", None)
-            status.pop("resources", None)
-
-
-# ---- what is refused
-
-
-def check_new(resource: str, namespace: str, body: Body, version: str) -> None:
-    """Refuse a new object that is wrong."""
-    if resource == "pods":
-        _check_pod(body)
-    elif resource == "events":
-        regarding = body.get("regarding", {}).get("namespace", "")
-        if (regarding or ("default" if version != "1.20" else "")) != namespace:
-            text = f'involvedObject.namespace: Invalid value: "{regarding}": does not match event.namespace'
-            raise invalid("Event", body["metadata"].get("name", ""), text)
-
-
-def _check_pod(body: Body) -> None:
-    spec, name = body.get("spec", {}), body["metadata"].get("name", "")
-    quantities = list(_quantities(spec))
-    if not all(_QUANTITY.fullmatch(each) for each in quantities):
-        text = "quantities must match the regular expression"
-        raise Refused(400, "BadRequest", f'Pod in version "v1" cannot be handled as a Pod: {text}')
-    if name and not _NAME.fullmatch(name):
-        raise invalid("Pod", name, f'metadata.name: Invalid value: "{name}"')
-    if any(each.startswith("-") for each in quantities):
-        raise invalid("Pod", name, "spec.containers[0].resources.requests: must be greater than or equal to 0")
-    if spec.get("schedulingGates") and spec.get("nodeName"):
-        raise invalid("Pod", name, "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared")
-
-
-def check_change(before: Body, after: Body, subresource: str) -> None:
-    """Refuse a wrong change of a pod: gates only go, and only a resize changes requests."""
-    name = before["metadata"]["name"]
-    old, new = (_names(body["spec"].get("schedulingGates")) for body in (before, after))
-    if added := sorted(new - old):
-        text = f"Forbidden: only deletion is allowed, but found new scheduling gate '{added[0]}'"
-        raise invalid("Pod", name, f"spec.schedulingGates[0].name: {text}")
-    if subresource != "resize" and list(_quantities(before["spec"])) != list(_quantities(after["spec"])):
-        raise invalid("Pod", name, "spec: Forbidden: pod updates may not change fields other than image")
-
-
-def _names(parts: list[Body] | None) -> set[str]:
-    return {each["name"] for each in parts or ()}
-
-
-def _quantities(spec: Body) -> Iterator[str]:
-    for container in spec.get("containers", ()):
-        resources = container.get("resources", {})
-        for kind in ("requests", "limits"):
-            yield from (str(each) for each in resources.get(kind, {}).values())
-
-
-# ---- what is filled in
-
-KINDS = {
-    "pods": "Pod",
-    "nodes": "Node",
-    "namespaces": "Namespace",
-    "configmaps": "ConfigMap",
-    "priorityclasses": "PriorityClass",
-    "poddisruptionbudgets": "PodDisruptionBudget",
-    "podgroups": "PodGroup",
-    "leases": "Lease",
-    "events": "Event",
-}
+_ZONE = "topology.kubernetes.io/zone"
+_GATED = "Scheduling is blocked due to non-empty scheduling gates"
 #: A controller takes these finalizers off, when nothing needs the object any more.
 _PROTECTED = {"podgroups": "scheduling.k8s.io/podgroup-protection", "namespaces": "kubernetes"}
-
-
-def fill_in(resource: str, body: Body, version: str, objects: dict[str, dict[tuple[str, str], Body]]) -> None:
-    """Set what the server sets in a new object.
-
-    Args:
-        objects: all that is there, by resource and name.
-    """
-    meta = body["metadata"]
-    body.setdefault("kind", KINDS.get(resource, "Object"))
-    if resource in _PROTECTED:
-        meta["finalizers"] = [_PROTECTED[resource]]
-    if resource == "namespaces" and version != "1.20":
-        meta["labels"] = {**meta.get("labels", {}), "kubernetes.io/metadata.name": meta["name"]}
-    elif resource == "pods":
-        _use_runtime(body["spec"], objects.get("runtimeclasses", {}))
-        classes = objects.get("priorityclasses", {})
-        _fill_in_pod(body, version, classes.get(("", body["spec"].get("priorityClassName", "")), {}))
-
-
-def _use_runtime(spec: Body, classes: dict[tuple[str, str], Body]) -> None:
-    """A RuntimeClass says what its pods need beside their containers, and where they may run."""
-    found = classes.get(("", spec.get("runtimeClassName", "")))
-    if found is not None:
-        scheduling = found.get("scheduling", {})
-        spec["overhead"] = found["overhead"]["podFixed"]
-        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **scheduling.get("nodeSelector", {})}
-        spec["tolerations"] = [*spec.get("tolerations", ()), *_TOLERATIONS, *scheduling.get("tolerations", ())]
-
-
-def _fill_in_pod(body: Body, version: str, priority_class: Body) -> None:
-    spec = body["spec"]
-    for name, value in (
-        ("restartPolicy", "Always"),
-        ("terminationGracePeriodSeconds", 30),
-        ("schedulerName", "default-scheduler"),
-        ("priority", priority_class.get("value", 0)),
-        ("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority")),
-    ):
-        spec.setdefault(name, value)
-    if spec["terminationGracePeriodSeconds"] < 0 and version != "1.20":
-        spec["terminationGracePeriodSeconds"] = 1
-    there = {each.get("key") for each in spec.get("tolerations", ())}
-    spec["tolerations"] = [*spec.get("tolerations", ()), *(each for each in _TOLERATIONS if each["key"] not in there)]
-    if version != "1.20":
-        _merge_label_keys(body)
-    for container in spec.get("containers", ()):
-        resources = container.setdefault("resources", {})
-        if "limits" in resources:
-            resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
-    body["status"] = {"phase": "Pending", **body.get("status", {})}
-    if spec.get("schedulingGates"):
-        text = "Scheduling is blocked due to non-empty scheduling gates"
-        set_condition(body, {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": text})
-
-
-def _merge_label_keys(body: Body) -> None:
-    """Terms about pods with the same labels as this one say so in their selectors, too."""
-    affinity, labels = body["spec"].get("affinity", {}), body["metadata"].get("labels", {})
-    terms = list(body["spec"].get("topologySpreadConstraints", ()))
-    for kind in ("podAffinity", "podAntiAffinity"):
-        terms += affinity.get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
-    for term in terms:
-        keys = [key for key in term.get("matchLabelKeys", ()) if key in labels]
-        same = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys]
-        if same:
-            selector = term["labelSelector"]
-            selector["matchExpressions"] = [*selector.get("matchExpressions", ()), *same]
-
-
-def set_condition(body: Body, condition: Body) -> None:
-    conditions = body["status"].setdefault("conditions", [])
-    body["status"]["conditions"] = [each for each in conditions if each["type"] != condition["type"]] + [condition]
-
-
-# ---- patches
-
-#: Lists that a strategic patch merges, by the name that its entries have.
+_TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for taint in ("not-ready", "unreachable")
+]
+#: Lists that a strategic patch merges, by the name that their entries have.
 _KEYS = {"conditions": "type", "schedulingGates": "name", "containers": "name"}
 
 
+def invalid(kind: str, why: str) -> Refused:
+    return Refused(422, "Invalid", f"{kind} is invalid: {why}")
+
+
+def check(resource: str, before: Body | None, after: Body, subresource: str, *, is_old: bool) -> None:
+    """Refuse a wrong object or change, and drop what a server of 1.20 does not know."""
+    meta, spec = after["metadata"], after.get("spec", {})
+    if resource == "events" and after["regarding"].get("namespace", "" if is_old else "default") != meta["namespace"]:
+        raise invalid("Event", "involvedObject.namespace: does not match event.namespace")
+    if resource != "pods":
+        return
+    if is_old:
+        _drop_unknown(after)
+    asked, gates, was_asked, were_gates = *_asked(after), *_asked(before or after)
+    if not all(_QUANTITY.fullmatch(each) for each in asked):
+        raise Refused(400, "BadRequest", "Pod cannot be handled as a Pod: quantities must match the regular expression")
+    for is_wrong, why in (
+        (meta["name"] != meta["name"].lower(), "metadata.name: Invalid value"),
+        (gates and spec.get("nodeName"), "spec.nodeName: Forbidden: cannot be set until all schedulingGates are cleared"),
+        (gates - were_gates, "spec.schedulingGates[0].name: Forbidden: only deletion is allowed"),
+        (asked != was_asked and subresource != "resize", "spec: Forbidden: pod updates may not change fields other than image"),
+    ):
+        if is_wrong:
+            raise invalid("Pod", why)
+
+
+def _asked(pod: Body) -> tuple[list[str], set[str]]:
+    """The quantities of a pod, and its gates."""
+    amounts = [part for each in pod["spec"]["containers"] for part in each.get("resources", {}).values()]
+    return [each for part in amounts for each in part.values()], {each["name"] for each in pod["spec"].get("schedulingGates", ())}
+
+
+def _drop_unknown(pod: Body) -> None:
+    late = [(pod["spec"], ("schedulingGates", "schedulingGroup", "resources"))]
+    late += [(each, ("restartPolicy",)) for each in pod["spec"].get("initContainers", ())]
+    late += [(each, ("allocatedResources", "resources")) for each in pod.get("status", {}).get("containerStatuses", ())]
+    for part, names in late:
+        for name in names:
+            part.pop(name, None)
+
+
+def fill_in(resource: str, body: Body, objects: Objects, *, is_old: bool) -> None:
+    """Set what the server sets in a new object."""
+    meta = body["metadata"]
+    if resource in _PROTECTED:
+        meta["finalizers"] = [_PROTECTED[resource]]
+    if resource == "namespaces" and not is_old:
+        meta["labels"] = {**meta.get("labels", {}), "kubernetes.io/metadata.name": meta["name"]}
+    if resource == "pods":
+        body["spec"] = _filled(body["spec"], objects)
+        body["status"] = {"phase": "Pending", **body.get("status", {})}
+        if body["spec"].get("schedulingGates"):
+            set_condition(body, type="PodScheduled", status="False", reason="SchedulingGated", message=_GATED)
+        if not is_old:
+            label_as_node(body, objects)
+            _merge_label_keys(body["spec"], meta.get("labels", {}))
+
+
+def _filled(spec: Body, objects: Objects) -> Body:
+    """The spec of a pod with what its classes say, and with defaults."""
+    runtime = objects.get("runtimeclasses", {}).get(("", spec.get("runtimeClassName", "")))
+    if runtime is not None:
+        spec |= {"overhead": runtime["overhead"]["podFixed"], **runtime["scheduling"]}
+        spec["tolerations"] = [*_TOLERATIONS, *spec["tolerations"]]
+    named = objects.get("priorityclasses", {}).get(("", spec.get("priorityClassName", "")), {})
+    priority = {"priority": named.get("value", 0), "preemptionPolicy": named.get("preemptionPolicy", "PreemptLowerPriority")}
+    spec = {"terminationGracePeriodSeconds": 30, "schedulerName": "default-scheduler", "tolerations": [], **priority, **spec}
+    there = [each.get("key") for each in spec["tolerations"]]
+    spec["tolerations"] = [*spec["tolerations"], *(each for each in _TOLERATIONS if each["key"] not in there)]
+    for container in spec["containers"]:
+        resources = container.get("resources", {})
+        resources |= {"requests": resources["limits"] | resources.get("requests", {})} if "limits" in resources else {}
+    return spec
+
+
+def _merge_label_keys(spec: Body, labels: Body) -> None:
+    """Terms about pods with the same labels as this one say so in their selectors, too."""
+    terms = list(spec.get("topologySpreadConstraints", ()))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms += spec.get("affinity", {}).get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    for term in terms:
+        for key in term.get("matchLabelKeys", ()):
+            same = {"key": key, "operator": "In", "values": [labels[key]]}
+            term["labelSelector"].setdefault("matchExpressions", []).append(same)
+
+
+def label_as_node(pod: Body, objects: Objects) -> None:
+    """A pod has the zone of its node as a label."""
+    node = objects.get("nodes", {}).get(("", pod["spec"].get("nodeName", "")), {"metadata": {}})
+    if zone := node["metadata"].get("labels", {}).get(_ZONE):
+        pod["metadata"].setdefault("labels", {})[_ZONE] = zone
+
+
+def set_condition(pod: Body, **condition: str) -> None:
+    others = [each for each in pod["status"].get("conditions", ()) if each["type"] != condition["type"]]
+    pod["status"]["conditions"] = [*others, condition]
+
+
 def merged(old: Any, patch: Any, *, strategic: bool) -> Any:
-    """A merge patch, or a strategic one."""
+    """The result of a merge patch, or of a strategic one; ``old`` may be changed."""
     if not isinstance(old, dict) or not isinstance(patch, dict):
         return patch
     for name, value in patch.items():
         if value is None:
             old.pop(name, None)
         elif name in _KEYS and strategic:
-            old[name] = _merged_list(old.get(name, []), value, _KEYS[name])
+            there, wanted = ({each[_KEYS[name]]: each for each in part} for part in (old.get(name, ()), value))
+            names = [*(each for each in wanted if each not in there), *there]  # new entries come first
+            pairs = [(there.get(each, {}), wanted.get(each, {})) for each in names]
+            old[name] = [merged(*pair, strategic=True) for pair in pairs if "$patch" not in pair[1]]
         else:
             old[name] = merged(old.get(name), value, strategic=strategic)
     return old
-
-
-def _merged_list(old: list[Body], patch: list[Body], key: str) -> list[Body]:
-    """New entries come first."""
-    there = {each[key]: each for each in old}
-    by_key = {each[key]: {} for each in patch if each[key] not in there} | there
-    for each in patch:
-        if each.get("$patch") == "delete":
-            by_key.pop(each[key], None)
-        else:
-            by_key[each[key]] = merged(by_key.get(each[key], {}), each, strategic=True)
-    return list(by_key.values())

@@ -3,315 +3,226 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import h11
 import trio
-from fakeadmission import KINDS, Body, Refused, invalid
-from fakeroles import Access, everything, nothing
+from fakeadmission import invalid
+from fakehttp import Access, Body, Refused, Request, Wire
 from fakestore import Change, Store
 
-#: What there is, by the path of group and version.
-_RESOURCES = {
-    "/api/v1": (
-        *("pods", "bindings", "nodes", "namespaces", "configmaps", "secrets"),
-        *("persistentvolumeclaims", "persistentvolumes"),
-    ),
-    "/apis/policy/v1": ("poddisruptionbudgets",),
-    "/apis/policy/v1beta1": ("poddisruptionbudgets",),
-    "/apis/scheduling.k8s.io/v1": ("priorityclasses",),
-    "/apis/scheduling.k8s.io/v1beta1": ("priorityclasses",),
-    "/apis/scheduling.k8s.io/v1alpha2": ("podgroups", "podgroups/status"),
-    "/apis/events.k8s.io/v1": ("events",),
-    "/apis/coordination.k8s.io/v1": ("leases",),
-    "/apis/storage.k8s.io/v1": ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities"),
-    "/apis/node.k8s.io/v1": ("runtimeclasses",),
-    "/apis/storage.k8s.io/v1alpha1": ("csistoragecapacities",),
-    "/apis/authorization.k8s.io/v1": ("selfsubjectaccessreviews",),
-}
-#: What a server of this version does not have.
-_ABSENT = {
-    "1.36": {
-        "/apis/policy/v1beta1/poddisruptionbudgets",
-        "/apis/scheduling.k8s.io/v1beta1/priorityclasses",
-        "/apis/storage.k8s.io/v1alpha1/csistoragecapacities",
-    },
-    "1.20": {
-        "/apis/policy/v1/poddisruptionbudgets",
-        "/apis/scheduling.k8s.io/v1alpha2/podgroups",
-        "/apis/scheduling.k8s.io/v1alpha2/podgroups/status",
-        "/apis/storage.k8s.io/v1/csistoragecapacities",
-    },
-}
-#: A server waits so long for a version that it has not seen yet.
-FUTURE_S = 3.0
-
-
-class Target(NamedTuple):
-    """What a path means."""
-
-    group: str
-    resource: str
-    namespace: str
-    name: str
-    subresource: str
+#: The kinds of each group, with the versions in which servers of 1.36 and of 1.20 have them.
+_KINDS = (
+    ("", "v1", "v1", "Pod Binding Node Namespace ConfigMap Secret PersistentVolumeClaim PersistentVolume"),
+    ("authorization.k8s.io", "v1", "v1", "SelfSubjectAccessReview"),
+    ("coordination.k8s.io", "v1", "v1", "Lease"),
+    ("events.k8s.io", "v1", "v1", "Event"),
+    ("node.k8s.io", "v1", "v1", "RuntimeClass"),
+    ("policy", "v1", "v1beta1", "PodDisruptionBudget"),
+    ("scheduling.k8s.io", "v1", "v1 v1beta1", "PriorityClass"),
+    ("scheduling.k8s.io", "v1alpha2", "", "PodGroup"),
+    ("storage.k8s.io", "v1", "v1", "StorageClass CSINode CSIDriver"),
+    ("storage.k8s.io", "v1", "v1alpha1", "CSIStorageCapacity"),
+)
 
 
 class FakeServer:
     """Attributes:
     store: its objects.
-    users: roles by token; "" is somebody without a token.
+    users: tables of permissions by token, "" is somebody without a token; None: everything is permitted.
+    used, denied: what was permitted by a table, with the namespace that it says; and what was refused.
+    is_ready: False: it has just started, and refuses whom it knows.
     faults: called with each request before it is carried out; may wait, or raise ``Refused``.
-    requests: (method, path, user) of each.
-    denied: what was refused with 403.
     """
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store or Store()
-        self.users: dict[str, Callable[[Access], bool]] = {"": nothing, "admin": everything, "yk": everything}
-        self.faults: Callable[[str, Target, dict[str, str]], Any] | None = None
-        self.requests: list[tuple[str, str, str]] = []
+        self.users: dict[str, set[Access] | None] = {"": set(), "admin": None, "yk": None}
+        self.used: set[Access] = set()
         self.denied: list[Access] = []
+        self.is_ready = True
+        self.faults: Callable[[Request], Awaitable[object]] | None = None
         self.url = ""
-        self._grown = trio.Event()
-        self._watch_scopes: set[trio.CancelScope] = set()
-        self._resources = _resources(self.store.kubernetes)
+        self._watches: set[trio.CancelScope] = set()
+        #: The kinds that there are, by group, version and resource.
+        self._kinds = {
+            (group, version, _plural(kind)): kind
+            for group, new, old, kinds in _KINDS
+            for version in (old if self.store.is_old else new).split()
+            for kind in kinds.split()
+        }
 
     @asynccontextmanager
-    async def running(self, port: int = 0, ssl_context: Any = None) -> AsyncIterator[FakeServer]:
+    async def running(self, port: int = 0, tls: Any = None) -> AsyncIterator[FakeServer]:
         async with trio.open_nursery() as nursery:
-            listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-            number = listeners[0].socket.getsockname()[1]
-            if ssl_context is not None:
-                listeners = [trio.SSLListener(each, ssl_context) for each in listeners]
-            self.url = f"{'https' if ssl_context else 'http'}://127.0.0.1:{number}"
+            listeners: list[Any] = list(await trio.open_tcp_listeners(port, host="127.0.0.1"))
+            self.url = f"{'https' if tls else 'http'}://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+            listeners = [trio.SSLListener(each, tls) for each in listeners] if tls else listeners
             nursery.start_soon(trio.serve_listeners, self._serve, listeners)
-            try:
-                yield self
-            finally:
-                nursery.cancel_scope.cancel()
-
-    def changed(self) -> None:
-        """The store was changed from outside."""
-        event, self._grown = self._grown, trio.Event()
-        event.set()
+            yield self
+            nursery.cancel_scope.cancel()
 
     def cut_watches(self) -> None:
         """End all watches without a last chunk."""
-        for scope in list(self._watch_scopes):
-            scope.cancel()
+        while self._watches:
+            self._watches.pop().cancel()
 
-    # ---- connections
-
-    async def _serve(self, stream: trio.abc.Stream) -> None:
-        connection = h11.Connection(h11.SERVER)
-        try:
+    async def _serve(self, stream: Any) -> None:
+        wire = Wire(stream)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, h11.ProtocolError):
             async with stream:
-                while True:
-                    request, body = await _receive(stream, connection)
-                    if request is None:
-                        return
-                    await self._answer(stream, connection, request, body)
-                    if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
-                        return
-                    connection.start_next_cycle()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, h11.ProtocolError, OSError):
-            return
+                while request := await wire.receive():
+                    try:
+                        await self._answer(wire, request)
+                    except Refused as refused:
+                        await wire.send(refused.status, refused.answer)
+                    except ValueError as error:
+                        await wire.send(400, Refused(400, "BadRequest", str(error)).body)
 
-    async def _answer(self, stream: Any, connection: h11.Connection, request: h11.Request, body: bytes) -> None:
-        parts = urlsplit(request.target.decode())
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        headers = {name.decode().lower(): value.decode() for name, value in request.headers}
-        method = request.method.decode()
-        try:
-            found = self._discover(parts.path)
-            if found is not None:
-                await _send(stream, connection, 200, found)
-                return
-            target = self._target(parts.path)
-            await self._admit(method, target, query, headers, parts.path)
-            if method == "GET" and query.get("watch"):
-                await self._watch(stream, connection, target, query)
-                return
-            status, answer = await self._carry_out(method, target, query, json.loads(body) if body else {}, headers)
-        except Refused as refused:
-            status, answer = refused.status, refused.text or refused.body
-        except ValueError as error:
-            status, answer = 400, Refused(400, "BadRequest", str(error)).body
-        await _send(stream, connection, status, answer)
-
-    def _discover(self, path: str) -> Body | None:
-        """What there is in a group, or in one of its versions."""
-        if path in self._resources:
-            return {"kind": "APIResourceList", "resources": [{"name": name} for name in self._resources[path]]}
-        versions = [each.rpartition("/")[2] for each in self._resources if each.rpartition("/")[0] == path != "/api"]
-        return {"kind": "APIGroup", "versions": [{"version": each} for each in versions]} if versions else None
-
-    def _target(self, path: str) -> Target:
-        """``/api/v1/namespaces/team/pods/w/binding``."""
-        root = next((each for each in self._resources if path.startswith(f"{each}/")), None)
-        if root is None:
-            is_group = any(path.startswith(each.rpartition("/")[0]) for each in self._resources if each != "/api/v1")
-            text = "" if is_group else "404 page not found\n"
-            raise Refused(404, "NotFound", "the server could not find the requested resource", text=text)
-        group = root.split("/")[2] if root != "/api/v1" else ""
-        words = path.removeprefix(f"{root}/").split("/")
-        if words[0] == "namespaces" and len(words) > 2:
-            namespace, resource, *rest = words[1:]
-        else:
-            namespace, (resource, *rest) = "", words
-        if resource not in self._resources[root] or (rest[1:] == ["resize"] and self.store.kubernetes == "1.20"):
-            raise Refused(404, "NotFound", "the server could not find the requested resource")
-        return Target(group, resource, namespace, *[*rest, "", ""][:2])
-
-    async def _admit(self, method: str, target: Target, query: dict[str, str], headers: dict[str, str], path: str) -> None:
-        token = headers.get("authorization", "").removeprefix("Bearer ")
-        self.requests.append((method, path, token))
-        if token not in self.users:
+    async def _answer(self, wire: Wire, request: Request) -> None:
+        if request.user not in self.users:
             raise Refused(401, "Unauthorized", "Unauthorized")
-        resource = f"{target.resource}/{target.subresource}".rstrip("/")
-        access = Access(_verb(method, target, query), target.group, resource, target.namespace)
-        if resource != "selfsubjectaccessreviews" and not self.users[token](access):
-            self.denied.append(access)
-            text = f'{resource} is forbidden: User "{token}" cannot {access.verb} resource "{resource}"'
-            raise Refused(403, "Forbidden", text)
+        if not self.is_ready:
+            raise Refused(403, "Forbidden", f'User "{request.user}" cannot {request.access[0]}: no roles are loaded yet')
+        if not request.resource:
+            await wire.send(200, self._discovered(request))
+            return
+        self._admit(request)
         if self.faults is not None:
-            await self.faults(method, target, query)
+            await self.faults(request)
+        if "watch" in request.query:
+            await self._watch(wire, request)
+        elif request.method == "GET" and not request.name:
+            await wire.send(200, await self._page(request))
+        else:
+            await wire.send(*self._carry_out(request, json.loads(request.content or "{}")))
 
-    async def _carry_out(
-        self, method: str, target: Target, query: dict[str, str], body: Body, headers: dict[str, str]
-    ) -> tuple[int, Body]:
-        if target.resource == "selfsubjectaccessreviews":
-            return 201, self._review(body, headers)
-        if method == "GET" and not target.name:
-            return 200, await self._page(target, query)
-        if method == "DELETE" and "gracePeriodSeconds" in query:
-            body = {"gracePeriodSeconds": int(query["gracePeriodSeconds"]), **body}
-        version = self.store.version
-        try:
-            return self._write(method, target, body, headers)
-        finally:
-            if self.store.version != version:
-                self.changed()
+    def _discovered(self, request: Request) -> Body:
+        """The resources of a version, or the versions of a group."""
+        of_group = [(version, name) for group, version, name in self._kinds if group == request.group]
+        names = [name for version, name in of_group if version == request.version]
+        if not of_group or (request.version and not names):
+            raise self._absent(request)
+        if names:
+            return {"kind": "APIResourceList", "resources": [{"name": each} for each in names]}
+        return {"kind": "APIGroup", "versions": [{"version": each} for each in sorted({version for version, _ in of_group})]}
 
-    def _write(self, method: str, target: Target, body: Body, headers: dict[str, str]) -> tuple[int, Body]:
-        store, (_, resource, namespace, name, subresource) = self.store, target
-        if method == "POST" and "binding" in (subresource, resource.removesuffix("s")):
-            store.bind(namespace, name or body["metadata"]["name"], body, labels=bool(subresource))
-            return 201, {"kind": "Status", "status": "Success", "code": 201}
-        if method == "POST":
-            return 201, store.create(resource, namespace, body)
-        if method == "PUT" and (namespace, name) not in store.objects.get(resource, {}):
-            return 201, store.create(resource, namespace, body)
-        found = store.get(resource, namespace, name)
-        if method == "GET":
-            return 200, found
-        if method == "PUT":
-            return 200, store.replace(resource, found, body)
-        if method == "PATCH":
-            kind = headers.get("content-type", "")
-            if "merge-patch" not in kind and "apply-patch" not in kind:
+    def _absent(self, request: Request) -> Refused:
+        text = "" if request.group in {group for group, _, _ in self._kinds} else "404 page not found\n"
+        return Refused(404, "NotFound", "the server could not find the requested resource", text)
+
+    def _admit(self, request: Request) -> None:
+        is_later = request.subresource == "resize" and self.store.is_old
+        if (request.group, request.version, request.resource) not in self._kinds or is_later:
+            raise self._absent(request)
+        access = request.access
+        if access[2] != "selfsubjectaccessreviews" and not self._may(request.user, access):
+            self.denied.append(access)
+            raise Refused(403, "Forbidden", f'User "{request.user}" cannot {access[0]} resource "{access[2]}"')
+
+    def _may(self, user: str, access: Access) -> bool:
+        table = self.users[user]
+        found = {access, (*access[:3], "")} & (table or set())
+        self.used |= found
+        return table is None or bool(found)
+
+    def _carry_out(self, request: Request, body: Body) -> tuple[int, Body]:
+        store, resource, namespace, name = self.store, request.resource, request.namespace, request.name
+        match request.method, request.subresource or resource:
+            case "POST", "selfsubjectaccessreviews":
+                wanted = {"group": "", "namespace": "", "subresource": "", **body["spec"]["resourceAttributes"]}
+                whole = f"{wanted['resource']}/{wanted['subresource']}".rstrip("/")
+                is_allowed = self._may(request.user, (wanted["verb"], wanted["group"], whole, wanted["namespace"]))
+                return 201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": is_allowed}}
+            case "POST", "binding" | "bindings":
+                store.bind(namespace, name or body["metadata"]["name"], body, is_subresource=bool(name))
+                return 201, {"kind": "Status", "status": "Success", "code": 201}
+            case "POST" | "PUT", _ if (namespace, name) not in store.objects.get(resource, {}):
+                return 201, store.create(resource, namespace, {"kind": self._kind(request), **body})
+        found, kind = store.get(resource, namespace, name), request.headers.get("content-type", "")
+        match request.method:
+            case "PUT":  # of a Lease, which always says everything
+                return 200, store.patch(resource, found, body, strategic=False)
+            case "PATCH" if "merge-patch" in kind or "apply-patch" in kind:
+                is_strategic = "/merge-patch" not in kind
+                return 200, store.patch(resource, found, body, strategic=is_strategic, subresource=request.subresource)
+            case "PATCH":
                 raise Refused(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {kind}")
-            strategic = "/merge-patch" not in kind
-            return 200, store.patch(resource, found, body, strategic=strategic, subresource=subresource)
-        return 200, store.delete(resource, found, body)
+            case "DELETE":
+                return 200, store.delete(resource, found, {**request.query, **body})
+        return 200, found
 
-    def _review(self, body: Body, headers: dict[str, str]) -> Body:
-        """May the caller do this?"""
-        wanted = body["spec"]["resourceAttributes"]
-        resource = f"{wanted['resource']}/{wanted.get('subresource', '')}".rstrip("/")
-        access = Access(wanted["verb"], wanted.get("group", ""), resource, wanted.get("namespace", ""))
-        allowed = self.users[headers.get("authorization", "").removeprefix("Bearer ")](access)
-        return {"kind": "SelfSubjectAccessReview", "spec": body["spec"], "status": {"allowed": allowed}}
+    def _kind(self, request: Request) -> str:
+        return self._kinds[request.group, request.version, request.resource]
 
-    async def _page(self, target: Target, query: dict[str, str]) -> Body:
+    async def _page(self, request: Request) -> Body:
         """A list of the newest version, of an older one, or a further page of what it was when the first page was sent."""
-        version, start, limit = self.store.version, 0, int(query.get("limit", "0"))
-        match, wanted = query.get("resourceVersionMatch"), int(query.get("resourceVersion", "0"))
-        if match and not wanted:
-            raise invalid("ListOptions", "", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        query, version, start = request.query, self.store.version, 0
+        wanted, limit = int(query.get("resourceVersion", "0")), int(query.get("limit", "0"))
+        if "resourceVersionMatch" in query and not wanted:
+            raise invalid("ListOptions", "resourceVersionMatch is forbidden unless resourceVersion is provided")
         if wanted > version:
-            await trio.sleep(FUTURE_S)
+            await trio.sleep(3)
             raise Refused(504, "Timeout", f"Timeout: Too large resource version: {wanted}, current: {version}")
         if "continue" in query:
-            version, start = (int(part) for part in query["continue"].split("-"))
-        elif match == "Exact":
+            version, start = map(int, query["continue"].split("-"))
+        elif query.get("resourceVersionMatch") == "Exact":
             version = wanted
-        items = [each for each in self.store.at(target.resource, target.namespace, version) if _selects(query, each)]
-        if query.get("resourceVersion") == "0" or not limit:
-            limit = len(items)
-        rest = len(items) - start - limit
-        meta = {"resourceVersion": str(version), **({"continue": f"{version}-{start + limit}"} if rest > 0 else {})}
-        kind = KINDS.get(target.resource, "Object")
-        return {"kind": f"{kind}List", "metadata": meta, "items": items[start : start + limit]}
+        items = [each for each in self.store.all(request.resource, request.namespace, version) if _selects(query, each)]
+        end = start + limit if limit and query.get("resourceVersion") != "0" else len(items)
+        meta = {"resourceVersion": str(version), **({"continue": f"{version}-{end}"} if end < len(items) else {})}
+        return {"kind": f"{self._kind(request)}List", "metadata": meta, "items": items[start:end]}
 
-    # ---- watches
-
-    async def _watch(self, stream: Any, connection: h11.Connection, target: Target, query: dict[str, str]) -> None:
-        seconds = float(query.get("timeoutSeconds", "300"))
-        is_old = self.store.kubernetes == "1.20"  # knows no sendInitialEvents
-        if is_old and "resourceVersionMatch" in query:
-            raise invalid("ListOptions", "", "resourceVersionMatch is forbidden for watch")
-        if not is_old and "sendInitialEvents" in query and "resourceVersionMatch" not in query:
-            raise invalid("ListOptions", "", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-        await stream.send_all(connection.send(h11.Response(status_code=200, headers=_STREAM)))
+    async def _watch(self, wire: Wire, request: Request) -> None:
+        """Send what has changed since a version; without one, all that is there comes first."""
+        query, store = request.query, self.store
+        if store.is_old and "resourceVersionMatch" in query:
+            raise invalid("ListOptions", "resourceVersionMatch is forbidden for watch")
+        if not store.is_old and "sendInitialEvents" in query and "resourceVersionMatch" not in query:
+            raise invalid("ListOptions", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        headers = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
+        await wire.put(h11.Response(status_code=200, headers=headers))
+        version, is_over = int(query.get("resourceVersion", "0")), False
         with trio.CancelScope() as scope:
+            self._watches.add(scope)
+            while not is_over:
+                events, version = list(self._events(request, version)), max(version, store.version)
+                for kind, found in events:
+                    await wire.put(h11.Data(data=json.dumps({"type": kind, "object": found}).encode() + b"\n"))
+                    is_over = kind == "ERROR"
+                # The time begins when all is sent that was there, however slow the machine is.
+                scope.deadline = min(scope.deadline, trio.current_time() + float(query.get("timeoutSeconds", "300")))
+                while not is_over and version >= store.version:
+                    await store.grown.wait()
+        if scope not in self._watches:
+            raise trio.ClosedResourceError  # cut
+        self._watches.discard(scope)
+        await wire.put(h11.EndOfMessage())
 
-            def begin() -> None:
-                scope.deadline = trio.current_time() + seconds
-
-            self._watch_scopes.add(scope)
-            try:
-                await self._events(stream, connection, target, query, begin)
-            finally:
-                self._watch_scopes.discard(scope)
-        if trio.current_time() < scope.deadline:  # cut
-            await stream.aclose()
+    def _events(self, request: Request, version: int) -> Iterator[tuple[str, Body]]:
+        """The events of a watch after a version; after 0, all that is there has been added."""
+        query, resource, namespace, store = request.query, request.resource, request.namespace, self.store
+        try:
+            changes = [each for each in store.since(version) if each.resource == resource] if version else []
+        except Refused as refused:
+            yield "ERROR", refused.body
             return
-        await stream.send_all(connection.send(h11.EndOfMessage()))
-
-    async def _events(
-        self, stream: Any, connection: h11.Connection, target: Target, query: dict[str, str], begin: Callable[[], None] | None
-    ) -> None:
-        """Send what has changed since a version; without one, all that is there comes first.
-
-        Args:
-            begin: called when all that was there is sent: then the time of the watch begins, however slow the machine is.
-        """
-        version = int(query.get("resourceVersion", "0"))
-        if not version:
-            version = self.store.version
-            for found in self.store.all(target.resource, target.namespace):
-                if _selects(query, found):
-                    await _event(stream, connection, "ADDED", found)
-            if "sendInitialEvents" in query:
-                await _event(stream, connection, "BOOKMARK", _bookmark(version, {"k8s.io/initial-events-end": "true"}))
-        while True:
-            grown = self._grown
-            try:
-                changes = self.store.since(version)
-            except Refused as refused:
-                await _event(stream, connection, "ERROR", refused.body)
-                return
-            ours = [each for each in changes if each.resource == target.resource]
-            for change in ours:
-                if target.namespace in ("", change.object["metadata"].get("namespace", "")):
-                    for kind, found in _seen_as(query, change):
-                        await _event(stream, connection, kind, found)
-            version = changes[-1].version if changes else version
-            if ours and "allowWatchBookmarks" in query:
-                await _event(stream, connection, "BOOKMARK", _bookmark(version, {}))
-            if begin is not None:
-                begin()
-                begin = None
-            await grown.wait()
+        there = [] if version else store.all(resource, namespace)
+        for change in [*(Change(store.version, resource, "ADDED", each, None) for each in there), *changes]:
+            if namespace in ("", change.key[0]):
+                yield from _seen(query, change)
+        is_beginning = not version and "sendInitialEvents" in query
+        if is_beginning or (changes and "allowWatchBookmarks" in query):
+            annotations = {"k8s.io/initial-events-end": "true"} if is_beginning else {}
+            yield "BOOKMARK", {"metadata": {"resourceVersion": str(store.version), "annotations": annotations}}
 
 
-def _bookmark(version: int, annotations: dict[str, str]) -> Body:
-    return {"metadata": {"resourceVersion": str(version), "annotations": annotations}}
+def _plural(kind: str) -> str:
+    """The resource of a kind: ``pods``, ``priorityclasses``, ``csistoragecapacities``."""
+    name = kind.lower()
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
 
 
 def _selects(query: dict[str, str], found: Body) -> bool:
@@ -320,59 +231,10 @@ def _selects(query: dict[str, str], found: Body) -> bool:
     return not name or found["metadata"].get("labels", {}).get(name) == value
 
 
-def _seen_as(query: dict[str, str], change: Change) -> Iterator[tuple[str, Body]]:
+def _seen(query: dict[str, str], change: Change) -> Iterator[tuple[str, Body]]:
     """The event of a watch; an object that the selector does not select any more is deleted for it."""
-    is_there = change.type != "DELETED" and _selects(query, change.object)
-    was_there = change.before is not None and _selects(query, change.before)
-    if is_there:
-        yield "MODIFIED" if was_there else "ADDED", change.object
-    elif was_there and change.before is not None:
-        meta = {**change.before["metadata"], "resourceVersion": str(change.version)}
-        yield "DELETED", {**change.before, "metadata": meta}
-
-
-def _resources(kubernetes: str) -> dict[str, list[str]]:
-    absent = _ABSENT[kubernetes]
-    found = {path: [name for name in names if f"{path}/{name}" not in absent] for path, names in _RESOURCES.items()}
-    return {path: names for path, names in found.items() if names}
-
-
-_STREAM = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
-
-
-async def _event(stream: Any, connection: h11.Connection, kind: str, found: Body) -> None:
-    line = json.dumps({"type": kind, "object": found}).encode() + b"\n"
-    await stream.send_all(connection.send(h11.Data(data=line)))
-
-
-async def _receive(stream: Any, connection: h11.Connection) -> tuple[h11.Request | None, bytes]:
-    request, body = None, b""
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some(65536))
-        elif isinstance(event, h11.Request):
-            request = event
-        elif isinstance(event, h11.Data):
-            body += event.data
-        elif isinstance(event, h11.EndOfMessage):
-            return request, body
-        else:
-            return None, b""
-
-
-async def _send(stream: Any, connection: h11.Connection, status: int, answer: Body | str) -> None:
-    body = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
-    kind = "text/plain; charset=utf-8" if isinstance(answer, str) else "application/json"
-    headers = [("content-type", kind), ("content-length", str(len(body)))]
-    if status in (429, 504):
-        headers.append(("retry-after", "1"))
-    data = connection.send(h11.Response(status_code=status, headers=headers))
-    data += connection.send(h11.Data(data=body)) + connection.send(h11.EndOfMessage())
-    await stream.send_all(data)
-
-
-def _verb(method: str, target: Target, query: dict[str, str]) -> str:
-    if method == "GET":
-        return "watch" if query.get("watch") else "get" if target.name else "list"
-    return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
+    before = change.before if change.before is not None and _selects(query, change.before) else None
+    if change.type != "DELETED" and _selects(query, change.object):
+        yield "MODIFIED" if before else "ADDED", change.object
+    elif before:
+        yield "DELETED", {**before, "metadata": {**before["metadata"], "resourceVersion": str(change.version)}}

@@ -227,7 +227,6 @@ class Campaign:
             self.cluster.pod(f"p{self._number}", annotations=annotations)  # of one size: none reserves a node that others fit on
         else:
             store.delete("pods", rng.choice(pods), {})
-            self.server.changed()
 
     async def quiet(self) -> None:
         """Wait until all that fits is bound, and the daemon knows the same as the API server."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-
-from fakeadmission import Body
+from fakehttp import Body
 from fakeserver import FakeServer
 
 #: Pods with this annotation end by themselves as soon as they run.
@@ -26,7 +24,7 @@ class Kubelets:
         """Follow the store until cancelled."""
         version = 0
         while True:
-            grown = self._server._grown
+            grown = self._server.store.grown
             changes = [change for change in self._server.store.log if change.version > version]
             for change in changes:
                 version = change.version
@@ -44,9 +42,5 @@ class Kubelets:
             store.remove("pods", pod)
         elif pod["status"]["phase"] == "Pending":
             self.started.append((meta["uid"], pod["spec"]["nodeName"]))
-            running = copy.deepcopy(pod)
-            running["status"]["phase"] = "Succeeded" if ENDS in meta.get("annotations", {}) else "Running"
-            store._keep("pods", running, "MODIFIED", pod)
-        else:
-            return
-        self._server.changed()
+            phase = "Succeeded" if ENDS in meta.get("annotations", {}) else "Running"
+            store.patch("pods", pod, {"status": {"phase": phase}})

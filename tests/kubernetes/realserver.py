@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx2
 import yaml
-from fakestore import Body, Refused
+from fakehttp import Body, Refused
 from kubelets import ENDS
 
 BINARIES = {"apiserver": "YK_KUBE_APISERVER", "etcd": "YK_ETCD"}
@@ -143,9 +143,6 @@ class RealServer:
 
     def compact(self) -> None:
         """A real server compacts by itself."""
-
-    def changed(self) -> None:
-        """Nobody has to be told."""
 
     def phase(self, pod: Body, phase: str) -> None:
         """As a kubelet says it."""

@@ -79,7 +79,7 @@ def delete(whole: Whole) -> None:
 def open_gates(whole: Whole) -> None:
     for pod in whole.store.all("pods", "team"):
         if pod["spec"].get("schedulingGates"):
-            whole.store.patch("pods", pod, {"spec": {"schedulingGates": None}}, strategic=True)
+            whole.store.patch("pods", pod, {"spec": {"schedulingGates": None}})
             return
 
 
@@ -92,7 +92,7 @@ def node(whole: Whole) -> None:
         whole.store.remove("nodes", found)
     else:
         is_closed = found.get("spec", {}).get("unschedulable", False)
-        whole.store.patch("nodes", found, {"spec": {"unschedulable": not is_closed}}, strategic=True)
+        whole.store.patch("nodes", found, {"spec": {"unschedulable": not is_closed}})
 
 
 USERS: list[tuple[int, Callable[[Whole], None]]] = [

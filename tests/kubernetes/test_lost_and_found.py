@@ -10,8 +10,7 @@ import trio
 from cluster import TREE, Cluster, running_cluster
 from daemon import RunningDaemon, real_daemon, state_of
 from evenness import differences
-from fakeadmission import Body
-from fakeserver import Target
+from fakehttp import Body, Request
 
 from ykactor.kubernetes.adapter import Adapter
 
@@ -47,7 +46,6 @@ async def quiet(cluster: Cluster) -> None:
 def delete(cluster: Cluster, pods: list[Body]) -> None:
     for pod in pods:
         cluster.server.store.delete("pods", pod, {})
-    cluster.server.changed()
 
 
 async def test_98_of_200_pods_are_deleted(tmp_path: Path) -> None:
@@ -94,7 +92,7 @@ async def test_versions_are_compacted_while_watches_are_cut(tmp_path: Path) -> N
     async with filled(tmp_path, 5, 40) as (cluster, adapter):
         lists = {each.kind: each.lists for each in adapter.reflectors}
         opened = trio.Event()
-        cluster.server.faults = lambda *_: opened.wait()
+        cluster.server.faults = lambda _: opened.wait()
         cluster.server.cut_watches()
         delete(cluster, cluster.server.store.all("pods", "team")[10:])
         await cluster.until(lambda: len(cluster.pods()) == 10)
@@ -113,12 +111,11 @@ async def test_a_rival_binds_the_same_pods(tmp_path: Path) -> None:
     async with filled(tmp_path, 5, 40) as (cluster, adapter):
         store = cluster.server.store
 
-        async def be_first(method: str, target: Target, query: dict[str, str]) -> None:
+        async def be_first(target: Request) -> None:
             if target.subresource == "binding" and len(taken) < 5:
                 taken[target.name] = rng.choice(store.all("nodes", ""))["metadata"]["name"]
                 body = {"metadata": {"name": target.name}, "target": {"name": taken[target.name]}}
                 store.bind(target.namespace, target.name, body)
-                cluster.server.changed()
 
         cluster.server.faults = be_first
         delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName")][:15])
@@ -134,7 +131,7 @@ async def test_a_pod_is_made_again_while_it_is_bound(kubernetes: str) -> None:
     async with real_daemon() as daemon, running_cluster(daemon.url, kubernetes) as cluster:
         store = cluster.server.store
 
-        async def make_again(method: str, target: Target, query: dict[str, str]) -> None:
+        async def make_again(target: Request) -> None:
             if target.subresource == "binding" and store.get("pods", "team", "p1")["metadata"]["uid"] == first:
                 delete(cluster, [store.get("pods", "team", "p1")])
                 cluster.pod("p1", cpu="2")
@@ -156,7 +153,6 @@ async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
         store = cluster.server.store
         there = {name for name, node in cluster.bound().items() if node == "n1"}
         store.remove("nodes", store.get("nodes", "", "n1"))
-        cluster.server.changed()
         await cluster.until(lambda: "n1" not in adapter.state.book.nodes)
         delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName") == "n2"])
         await cluster.until(lambda: list(cluster.bound().values()).count("n2") == 4)
@@ -183,7 +179,6 @@ def configure(cluster: Cluster, text: str) -> None:
     store = cluster.server.store
     found = store.get("configmaps", "ykactor", "yunikorn-configs")
     store.patch("configmaps", found, {"data": {"queues.yaml": text}}, strategic=False)
-    cluster.server.changed()
 
 
 def notes_about(cluster: Cluster, name: str) -> list[str]:
@@ -197,7 +192,6 @@ async def test_the_lease_is_deleted(tmp_path: Path) -> None:
         store = cluster.server.store
         lease = store.get("leases", "ykactor", "ykactor")
         store.remove("leases", lease)
-        cluster.server.changed()
         await cluster.until(lambda: bool(store.objects["leases"]))
         again = store.get("leases", "ykactor", "ykactor")
         assert again["metadata"]["annotations"] == lease["metadata"]["annotations"]

@@ -1,18 +1,11 @@
 """The manifests in ``config/kubernetes``: they can be read, and the role is what the adapter needs."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from manifests import DIRECTORY, documents, permissions
 
 from ykactor.kubernetes.permissions import NEEDED
-
-DIRECTORY = Path(__file__).parents[2] / "config" / "kubernetes"
-
-
-def documents(name: str) -> list[dict[str, Any]]:
-    return [each for each in yaml.safe_load_all((DIRECTORY / name).read_text()) if each]
 
 
 @pytest.mark.parametrize("path", sorted(DIRECTORY.rglob("*.yaml")), ids=lambda path: path.name)
@@ -24,15 +17,9 @@ def test_each_document_has_a_kind(path: Path) -> None:
 
 def test_the_role_is_what_the_adapter_needs() -> None:
     """Neither more nor less."""
-    granted = {
-        (group, resource, verb, found["kind"] == "Role")
-        for found in documents("rbac.yaml")
-        for rule in found.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    needed = {(each.group, each.resource, verb, each.is_own) for each in NEEDED for verb in each.verbs}
+    granted = permissions(documents("rbac.yaml"), "ykactor")
+    places = {True: "ykactor", False: ""}
+    needed = {(verb, each.group, each.resource, places[each.is_own]) for each in NEEDED for verb in each.verbs}
     assert granted == needed
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import trio
-from fakeadmission import busy
-from fakeroles import Role, nothing
+from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from fakestore import Store
+from manifests import permissions
 from recordings import Replay, Step, load
 from trio.testing import MockClock
 from whole import TYPES
@@ -47,7 +47,7 @@ class Scene:
         kind = step["path"].rpartition("/")[2]
         if kind in ("clusterroles", "roles"):
             self._roles.append({"kind": "Role" if kind == "roles" else "ClusterRole", **step["body"]})
-            self._server.users["yk"] = Role.of(self._roles, "ykactor")
+            self._server.users["yk"] = permissions(self._roles, "ykactor")
         elif kind.endswith("rolebindings"):
             pass
         elif step["user"] == "etcd":
@@ -66,13 +66,13 @@ class Scene:
             server.faults = self._refuse
         return False
 
-    async def _refuse(self, *_: object) -> None:
-        raise busy()
+    async def _refuse(self, _: Request) -> None:
+        raise Refused(429, "TooManyRequests", "too many requests", "Too many requests, please try again later.\n")
 
 
 async def replay(steps: list[Step], kubernetes: str) -> Replay:
     async with FakeServer(Store(kubernetes)).running() as server:
-        server.users["alice"] = nothing
+        server.users["alice"] = set()
         played = Replay(server.url, TOKENS, lambda step: step["matters"] and is_served(step), Scene(server).before)
         await played.play(steps)
         return played

@@ -2,8 +2,7 @@
 
 from cluster import Cluster, running_cluster
 from daemon import real_daemon
-from fakeroles import Role
-from test_manifests import documents
+from manifests import documents, permissions
 
 GANG = {
     "yunikorn.apache.org/app-id": "gang",
@@ -35,8 +34,7 @@ async def complain_twice(cluster: Cluster) -> None:
     store = cluster.server.store
     for quota, count in (("no JSON", 1), ('{"cpu": "9"}', 1), ("no JSON", 2)):
         annotations = {"yunikorn.apache.org/namespace.quota": quota}
-        store.patch("namespaces", store.get("namespaces", "", "team"), {"metadata": {"annotations": annotations}}, strategic=True)
-        cluster.server.changed()
+        store.patch("namespaces", store.get("namespaces", "", "team"), {"metadata": {"annotations": annotations}})
         await cluster.until(lambda wanted=count: said_of(cluster, "team") == wanted)
 
 
@@ -48,11 +46,11 @@ def said_of(cluster: Cluster, name: str) -> int:
 
 async def test_everything_works_with_this_role_and_needs_all_of_it() -> None:
     """No request is refused, and each permission was used."""
-    role = Role.of(documents("rbac.yaml"), "ykactor")
+    role = permissions(documents("rbac.yaml"), "ykactor")
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.server.users["yk"] = role
         async with cluster.adapter(lease=True):
             await play(cluster)
             await complain_twice(cluster)
         assert cluster.server.denied == []
-        assert role.permissions - role.used == set()
+        assert role - cluster.server.used == set()

@@ -24,7 +24,6 @@ async def test_pods_run_where_the_daemon_says() -> None:
             for name in list(cluster.bound())[:2]:
                 pod = cluster.pods()[name]
                 cluster.server.store.delete("pods", pod, {})
-                cluster.server.changed()
             await cluster.until(lambda: waiting <= set(cluster.bound()))
 
 

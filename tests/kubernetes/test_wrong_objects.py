@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 from badinput import SAMPLES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
-from fakeadmission import Refused
+from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from seeds import seeds
 from whole import TYPES
@@ -148,7 +148,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
     told, said = list[Stimulus](), list[str]()
     strange = [Refused(200, "", "", text="<html>please wait</html>")]
 
-    async def answer_strangely(*_: object) -> None:
+    async def answer_strangely(_: Request) -> None:
         if strange:
             raise strange.pop()
 

@@ -5,7 +5,6 @@ What is on its way is in queues that a random generator delivers in parts: event
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 from cluster import TREE
-from fakeadmission import Body, Refused
+from fakehttp import Body, Refused
 from fakestore import Store
 from world import S_NS
 
@@ -175,7 +174,7 @@ class Whole:
                 self._try(lambda: self.store.create("pods", ref.namespace, json.loads(json.dumps(body))))
             case FailPod(ref, uid):
                 patch = {"metadata": {"uid": uid}, "status": {"phase": "Failed"}}
-                self._try(lambda: self.store.patch("pods", self._pod(ref), patch, strategic=True))
+                self._try(lambda: self.store.patch("pods", self._pod(ref), patch))
 
     def report(self) -> None:
         """The results of effects arrive."""
@@ -236,9 +235,7 @@ class Whole:
                 self._phase(pod, "Succeeded")
 
     def _phase(self, pod: Body, phase: str) -> None:
-        after = copy.deepcopy(pod)
-        after["status"]["phase"] = phase
-        self.store._keep("pods", after, "MODIFIED", pod)
+        self.store.patch("pods", pod, {"status": {"phase": phase}})
 
     def pass_time(self, seconds: float) -> None:
         """Time goes by for everybody."""
