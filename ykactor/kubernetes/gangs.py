@@ -6,7 +6,7 @@ The first pod of an application defines the gang: it says how many pods of which
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,8 +31,8 @@ _RESOURCE_FORM = re.compile(
     r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMGTP]i|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?",
     re.ASCII,
 )
-#: Characters of an application in the name of a placeholder, which has to be a DNS label.
-_NAME_PART = 28
+#: Characters of an application and of a group in the name of a placeholder, which has to be a DNS label.
+_NAME_PART, _GROUP_PART = 24, 20
 
 
 class GangError(ValueError):
@@ -166,14 +166,22 @@ class PlaceholderSettings(Struct, frozen=True):
     fs_group: int = 2000
 
 
+def placeholder_names(first: Pod, application_id: str, gang: Gang) -> Iterator[tuple[TaskGroup, str]]:
+    """Each placeholder of a gang: its group and its name, which is the same in another process."""
+    part, number = _name_part(application_id), 0
+    for group in gang.groups:
+        for _ in range(group.min_member):
+            yield group, f"tg-{part}-{group.name[:_GROUP_PART].rstrip('-')}-{first.metadata.uid[:8]}-{number}"
+            number += 1
+
+
 def placeholder_pod(
-    first: Pod, application_id: str, queue: str, gang: Gang, group: TaskGroup, nonce: str, settings: PlaceholderSettings
+    first: Pod, application_id: str, queue: str, gang: Gang, group: TaskGroup, name: str, settings: PlaceholderSettings
 ) -> dict[str, Any]:
     """A pod that holds the room of one member of a group; it belongs to the first pod of the application, and goes with it.
 
     Args:
         queue: the queue that the application names; may be empty.
-        nonce: makes its name unique.
     """
     meta = first.metadata
     asked = {name: first.metadata.annotations[name] for name in (USER_ANNOTATION, ALLOW_PREEMPTION) if name in meta.annotations}
@@ -189,7 +197,7 @@ def placeholder_pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"tg-{_name_part(application_id)}-{group.name[:20].rstrip('-')}-{nonce}",
+            "name": name,
             "namespace": meta.namespace,
             "labels": dict(group.labels),
             "annotations": {

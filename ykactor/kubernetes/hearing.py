@@ -254,8 +254,11 @@ def end_bind(book: Book, ended: BindEnded) -> None:
 
 
 def end_create(book: Book, ended: CreateEnded) -> None:
-    """A placeholder was created, or cannot be."""
+    """A placeholder was created, or cannot be: then its gang waits."""
     application = book.applications.get(ended.application_id)
-    first = book.pods.get(application.first) if application is not None else None
-    if ended.reason and first is not None:
+    if application is None or not ended.reason:
+        return
+    _gang_waits(book, application)
+    first = book.pods.get(application.first)
+    if first is not None:
         book.complain(first, "GangScheduling", f"the placeholder {ended.ref.name} could not be created: {ended.reason}")

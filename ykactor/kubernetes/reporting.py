@@ -196,21 +196,16 @@ def _holds_room(book: Book, application: ApplicationRecord) -> bool:
 
 
 def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
-    """Create the placeholders that are missing, once."""
+    """Create the placeholders that are missing, once. A gang of which a pod runs has started before, and gets none again."""
     first, gang = book.pods.get(application.first), application.gang
     if application.placeholders_made or first is None or gang is None:
         return
     application.placeholders_made = True
-    queue = pods.queue_of(first.pod).name
-    for group in gang.groups:
-        there = sum(_holds_room_of(book.pods[key], group.name) for key in application.keys)
-        for number in range(there, group.min_member):
-            nonce = f"{first.pod.metadata.uid[:8]}-{number}"
-            settings = book.configuration.settings
-            body = gangs.placeholder_pod(first.pod, application.name, queue, gang, group, nonce, settings)
-            ref = Ref(first.ref.namespace, body["metadata"]["name"])
+    if any(book.pods[key].place and not translation.is_placeholder(book.pods[key].pod) for key in application.keys):
+        return
+    queue, settings = pods.queue_of(first.pod).name, book.configuration.settings
+    for group, name in gangs.placeholder_names(first.pod, application.name, gang):
+        ref = Ref(first.ref.namespace, name)
+        if ref not in book.keys:
+            body = gangs.placeholder_pod(first.pod, application.name, queue, gang, group, name, settings)
             book.effects.append(CreatePlaceholder(application.name, ref, body))
-
-
-def _holds_room_of(record: PodRecord, group: str) -> bool:
-    return translation.is_placeholder(record.pod) and record.pod.metadata.annotations.get(gangs.GROUP_NAME) == group
