@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,8 @@ _KNOWN = frozenset({_QUEUES, _QUEUES_GZ, _IMAGE, _USER, _GROUP, _FS_GROUP, _QPS}
 #: Bytes of a queue file.
 TEXT_MAX = 16 << 20
 _NUMBER_MAX = 2**31 - 1
+#: Settings that are numbers, with the least one.
+_LEAST = {_USER: 0, _GROUP: 0, _FS_GROUP: 0, _QPS: 1}
 
 
 class Configuration:
@@ -49,7 +50,7 @@ class Configuration:
             self._maps.pop(name, None)
         else:
             self._maps[name] = Ref(found.metadata.namespace, name), _readable(found, complaints)
-        complaints += self._read_settings()
+        self._read_settings()
         return complaints
 
     def text(self) -> str:
@@ -90,44 +91,40 @@ class Configuration:
     def _value(self, key: str) -> str:
         return next((self._maps[name][1][key] for name in reversed(_NAMES) if key in self._maps.get(name, (None, {}))[1]), "")
 
-    def _read_settings(self) -> list[str]:
-        complaints: list[str] = []
-        numbers = {key: _number(key, self._value(key), complaints) for key in (_USER, _GROUP, _FS_GROUP, _QPS)}
+    def _read_settings(self) -> None:
+        numbers = {key: int(self._value(key)) for key in _LEAST if self._value(key)}
         default = PlaceholderSettings()
         self.settings = structs.replace(
             default,
             image=self._value(_IMAGE) or default.image,
-            run_as_user=default.run_as_user if numbers[_USER] is None else numbers[_USER],
-            run_as_group=default.run_as_group if numbers[_GROUP] is None else numbers[_GROUP],
-            fs_group=default.fs_group if numbers[_FS_GROUP] is None else numbers[_FS_GROUP],
+            run_as_user=numbers.get(_USER, default.run_as_user),
+            run_as_group=numbers.get(_GROUP, default.run_as_group),
+            fs_group=numbers.get(_FS_GROUP, default.fs_group),
         )
-        self.qps = numbers[_QPS] or None
-        return complaints
-
-
-def _number(key: str, text: str, complaints: list[str]) -> int | None:
-    if not text:
-        return None
-    if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _NUMBER_MAX:
-        return int(text)
-    complaints.append(f"{key}: found {text[:40]!r}, expected a number up to {_NUMBER_MAX}")
-    return None
+        self.qps = numbers.get(_QPS)
 
 
 def _readable(found: ConfigMap, complaints: list[str]) -> dict[str, str]:
-    """The known values of a ConfigMap, the queue file uncompressed; the names of others in one complaint."""
-    values = {key: value for key, value in found.data.items() if key in _KNOWN}
+    """The known values of a ConfigMap that can be read, the queue file uncompressed; the names of others in one complaint."""
+    values = {key: value for key, value in found.data.items() if key in _KNOWN and value}
     compressed: Mapping[str, str] = {**found.data, **found.binary_data}
     if _QUEUES_GZ in compressed and _QUEUES not in values:
         try:
             values[_QUEUES] = _unpacked(compressed[_QUEUES_GZ])
-        except (binascii.Error, zlib.error, UnicodeDecodeError, ValueError) as error:
+        except (zlib.error, ValueError) as error:
             complaints.append(f"{_QUEUES_GZ}: {error}, expected a queue file that is compressed with gzip, in base64")
     values.pop(_QUEUES_GZ, None)
+    for key, least in _LEAST.items():
+        if key in values and not _is_number(values[key], least):
+            complaints.append(f"{key}: found {values.pop(key)[:40]!r}, expected a number from {least} to {_NUMBER_MAX}")
     others = sorted({*found.data, *found.binary_data} - _KNOWN)
     if others:
         complaints.append(f"settings without effect here: {', '.join(others)[:500]}")
     return values
+
+
+def _is_number(text: str, least: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= _NUMBER_MAX
 
 
 def _unpacked(text: str) -> str:
