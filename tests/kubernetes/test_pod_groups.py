@@ -107,3 +107,12 @@ def test_why_a_group_waits_is_said_on_the_group() -> None:
         "condition of m0 SchedulingSkipped",
         "condition of m1 SchedulingSkipped",
     ]
+
+
+def test_a_group_waits_for_a_configuration_that_is_on_its_way() -> None:
+    """Its queue may be a new one."""
+    dialogue = Dialogue(node("n1"), group("pg", 2))
+    dialogue.register()
+    dialogue.state.book.configuration.in_flight = 1
+    assert "application team.pg" not in dialogue.see(*members(2))
+    assert "application team.pg" in dialogue.hear(si.Ack(id=""))

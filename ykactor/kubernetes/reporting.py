@@ -122,7 +122,7 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
     if application.is_started or translation.is_placeholder(record.pod):
         return False
     if application.group is not None:
-        return _is_group_held_back(book, application)
+        return _is_group_held_back(book, record, application)
     if application.gang is None:
         return False
     _make_placeholders(book, application)
@@ -134,11 +134,11 @@ def _is_left_alone(record: PodRecord) -> bool:
     return bool(record.pod.metadata.deletion_timestamp or record.pod.spec.scheduling_gates or record.is_gated)
 
 
-def _is_group_held_back(book: Book, application: ApplicationRecord) -> bool:
+def _is_group_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
     """True until the daemon says that all members of a PodGroup have room; one that runs in part is an ordinary application."""
     if any(book.pods[key].place for key in application.keys):
         application.is_started = True
-    elif not application.is_told and not book.configuration.in_flight and podgroups.is_ready(book, application):
+    elif not application.is_told and podgroups.is_ready(book, application) and not _waits_for_configuration(book, record):
         podgroups.begin(book, application)
     return not application.is_started
 
@@ -169,14 +169,20 @@ def _why_held_back(book: Book, record: PodRecord, application: ApplicationRecord
 
 def _report_application(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
     """Tell the daemon of an application before its first pod; False while a configuration is on its way."""
-    if book.configuration.in_flight:
-        book.waiting[record.key] = None
+    if _waits_for_configuration(book, record):
         return False
     first = book.pods.get(application.first, record)
     running = [each for each in map(book.pods.__getitem__, application.keys) if each.place and not pods.has_ended(each.pod)]
     application.is_started |= bool(running) and not _holds_room(book, application)
     book.out.applications.append(book.tell_application(application, first, is_forced=bool(running)))
     return True
+
+
+def _waits_for_configuration(book: Book, record: PodRecord) -> bool:
+    """True while a configuration is on its way: then the pod is compared again."""
+    if book.configuration.in_flight:
+        book.waiting[record.key] = None
+    return bool(book.configuration.in_flight)
 
 
 def _begin_bind(book: Book, record: PodRecord) -> None:
