@@ -11,12 +11,12 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects.commands import (
+    Admitted,
     Adopt,
     Close,
     Configure,
     Disown,
     EndAllocations,
-    Entry,
     FireTimers,
     SettleBatch,
     SubmitBatch,
@@ -34,7 +34,7 @@ def leaf(*names: str) -> LeafCore:
     """A leaf with these applications, in this order of registration."""
     leaf_core = LeafCore(QueueConfig(PATH, False), Books())
     added = [AddApplication(ApplicationID(name), PATH, "alice") for name in names]
-    leaf_core.handle(SubmitBatch(0, [Entry(n, spec, n, n, ALICE) for n, spec in enumerate(added)]))
+    leaf_core.handle(SubmitBatch(0, [(n, Admitted(spec, ALICE), n, n) for n, spec in enumerate(added)]))
     return leaf_core
 
 
@@ -50,9 +50,9 @@ def test_batch_answers_by_position() -> None:
     """Each entry is answered under its position, also when it has nothing to say."""
     leaf_core = leaf("app-1")
     entries = [
-        Entry(3, SubmitAllocation(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})), 5, 1),
-        Entry(5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), TerminationType.STOPPED_BY_RM), 6, 2),
-        Entry(8, RemoveApplication(ApplicationID("app-1")), 7, 3),
+        (3, SubmitAllocation(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})), 5, 1),
+        (5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), TerminationType.STOPPED_BY_RM), 6, 2),
+        (8, RemoveApplication(ApplicationID("app-1")), 7, 3),
     ]
     answer = leaf_core.handle(SubmitBatch(10, entries))
     assert [position for position, _ in answer] == [3, 5, 8]
@@ -64,7 +64,7 @@ def test_settle_answers_state_changes_only() -> None:
     """The scheduler has the allocation already; it wants to know what the leaf made of it, by place in the plan."""
     leaf_core = leaf("app-1")
     spec = AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})
-    leaf_core.handle(SubmitBatch(1, [Entry(0, SubmitAllocation(spec), 1, 1)]))
+    leaf_core.handle(SubmitBatch(1, [(0, SubmitAllocation(spec), 1, 1)]))
     asked = leaf_core.applications[ApplicationID("app-1")].asks[AllocationKey("t1")]
     placement = Allocated(2, asked, PATH, NodeID("n1"))
     answer = leaf_core.handle(SettleBatch(2, [(7, placement)]))
@@ -77,8 +77,8 @@ def test_timers_ring_by_deadline_then_arrival() -> None:
     """Due timers in order of (deadline, registration); a stopped one does not ring."""
     leaf_core = leaf("late", "early", "also-early", "stopped")
     for now_ns, name in [(0, "early"), (0, "also-early"), (0, "stopped"), (9, "late")]:
-        leaf_core.handle(SubmitBatch(now_ns, [Entry(0, running("t1", name), now_ns, 1)]))
-    leaf_core.handle(SubmitBatch(10, [Entry(0, running("t2", "stopped"), 10, 1)]))  # the second allocation: Running, no timer
+        leaf_core.handle(SubmitBatch(now_ns, [(0, running("t1", name), now_ns, 1)]))
+    leaf_core.handle(SubmitBatch(10, [(0, running("t2", "stopped"), 10, 1)]))  # the second allocation: Running, no timer
     assert leaf_core.deadline_ns == 300 * S_NS
     assert leaf_core.handle(FireTimers(300 * S_NS - 1)) == []
     answer = leaf_core.handle(FireTimers(400 * S_NS))
@@ -90,7 +90,7 @@ def test_timers_ring_by_deadline_then_arrival() -> None:
 def test_ended_applications_leave() -> None:
     """An application that its timer completes is no longer in the queue (AP-70, QU-99)."""
     leaf_core = leaf("app-1")
-    leaf_core.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
+    leaf_core.handle(SubmitBatch(0, [(0, running("t1", "app-1"), 0, 1)]))
     leaf_core.handle(EndAllocations(0, [(ApplicationID("app-1"), AllocationKey("t1"))], "why"))
     ((_, facts),) = leaf_core.handle(FireTimers(30 * S_NS))
     assert states(facts) == ["app-1 Completed"]
@@ -100,9 +100,9 @@ def test_ended_applications_leave() -> None:
 def test_a_name_that_comes_back_has_its_own_timers() -> None:
     """The timer of a removed application does not ring for a new one of the same id."""
     leaf_core = leaf("app-1")
-    leaf_core.handle(SubmitBatch(0, [Entry(0, running("t1", "app-1"), 0, 1)]))
-    leaf_core.handle(SubmitBatch(1, [Entry(0, RemoveApplication(ApplicationID("app-1")), 1, 2)]))
-    leaf_core.handle(SubmitBatch(1, [Entry(0, AddApplication(ApplicationID("app-1"), PATH, "alice"), 1, 3, ALICE)]))
+    leaf_core.handle(SubmitBatch(0, [(0, running("t1", "app-1"), 0, 1)]))
+    leaf_core.handle(SubmitBatch(1, [(0, RemoveApplication(ApplicationID("app-1")), 1, 2)]))
+    leaf_core.handle(SubmitBatch(1, [(0, Admitted(AddApplication(ApplicationID("app-1"), PATH, "alice"), ALICE), 1, 3)]))
     assert leaf_core.deadline_ns is None
 
 

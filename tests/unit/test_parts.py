@@ -11,7 +11,7 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import SubmitAllocation
-from ykactor.core.objects.commands import Entry, SubmitBatch
+from ykactor.core.objects.commands import SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK, Budget
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
@@ -214,7 +214,7 @@ def test_a_leaf_pauses_when_many_tasks_end(end, monkeypatch):
     """After every part of the tasks and of the asks."""
     monkeypatch.setattr(parts, "PART_MAX", 10)
     leaf = crowded(30, 20).direct.core.registry.queues["root.a"]
-    assert list(leaf.work(SubmitBatch(0, [Entry(0, end(), 0, 0)]))) == [()] * 5
+    assert list(leaf.work(SubmitBatch(0, [(0, end(), 0, 0)]))) == [()] * 5
 
 
 def test_a_leaf_pauses_when_many_selectors_are_read():
@@ -225,7 +225,7 @@ def test_a_leaf_pauses_when_many_selectors_are_read():
         texts = [",".join(f"k{length}.{ask}.{word}!=v" for word in range(length)) for ask in range(60)]
         specs = (AllocationSpec(f"s{n}", "app-1", {"vcore": 1}, tags={selector.TAG: text}) for n, text in enumerate(texts))
         asks = [SubmitAllocation(spec) for spec in specs]
-        return len(list(leaf.work(SubmitBatch(0, [Entry(0, each, 0, number) for number, each in enumerate(asks)]))))
+        return len(list(leaf.work(SubmitBatch(0, [(0, each, 0, number) for number, each in enumerate(asks)]))))
 
     assert pauses(60) >= 5
     assert pauses(1) == 0

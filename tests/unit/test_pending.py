@@ -95,7 +95,7 @@ def test_ask_queue_against_sorting() -> None:
     """Thousands of random additions, removals and turns agree with a sorted list."""
     chance = random.Random(3)
     first = waiting("t0", 0)
-    asks, present = AskQueue((shape_of(first.spec), RESERVES), 1, SchedulingQueue()), [first]
+    asks, present = AskQueue((shape_of(first.spec), RESERVES), 1, SchedulingQueue(), first.spec), [first]
     asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):
@@ -134,7 +134,7 @@ class Chances:
 def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorities: int) -> None:
     """The time that is said without one is not after that of any ask."""
     chance = random.Random(created * priorities)
-    asks, present = AskQueue((shape_of(waiting("t", 0).spec), RESERVES), 1, SchedulingQueue()), list[Ask]()
+    asks, present = AskQueue((shape_of(waiting("t", 0).spec), RESERVES), 1, SchedulingQueue(), waiting("t", 0).spec), list[Ask]()
     chances, counts = Chances(), {True: 0, False: 0}
     for now_ns in range(1, 3000):
         if chance.random() < 0.5:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from ykactor.core.accounting.resource_types import COMMON_TYPES
 from ykactor.core.messages.asks import (
     NEGATIVE_RESOURCES,
     PREDICATE_CLASS_MAX,
@@ -75,19 +76,21 @@ class Application(ApplicationRecord):
         wrong = _mistake(spec)
         if wrong is not None:
             return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, wrong.reason, wrong.code)]
-        if spec.allocation_key in self.allocations:
+        key = spec.allocation_key
+        if key in self.allocations:
             return self._update_allocation(now_ns, spec)
-        if spec.allocation_key in self.asks:
+        if key in self.asks:
             return self._update_ask(now_ns, spec)
-        placeholder = self.gang.placeholder_of(spec.allocation_key)
+        placeholder = self.gang.placeholder_of(key) if self.gang.replacing else None
         if placeholder is not None:
             return self._update_replacement(now_ns, placeholder, spec)
         if spec.placeholder and self.gang.is_full(spec.task_group_name):
             reason = f"found {GROUPS_MAX} task groups, no room for one more"
-            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)]
-        created = created_ns(spec, arrival_ns)
+            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.LIMIT)]
+        created = created_ns(spec, arrival_ns) if spec.tags else arrival_ns
         self.changed.tasks += 1
-        self.books.types.add(spec.resource)
+        if not spec.resource.keys() <= COMMON_TYPES:
+            self.books.types.add(spec.resource)
         ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
         self.changed.task(ask)
         if created < self.submission_ns:
@@ -97,11 +100,11 @@ class Application(ApplicationRecord):
         if spec.node_id is not None:  # it already runs there (AP-109)
             facts += self.allocate(now_ns, ask, spec.node_id, recovered=True)
             if spec.releasing:  # AP-145
-                self.gang.released.add(spec.allocation_key)
+                self.gang.released.add(key)
             return facts
         if self.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
-        self.asks[spec.allocation_key] = ask
+        self.asks[key] = ask
         facts.append(AskAdded(now_ns, ask, self.queue))
         return facts
 

@@ -1,6 +1,6 @@
 """The commands that queues and nodes carry out, each with the type of its reply."""
 
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, final
 
 from msgspec import Struct
 
@@ -39,15 +39,18 @@ class NodeCommand(Command[R_co], frozen=True):
 # ---- leaves
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """One submission for a leaf, with its position in the batch and its arrival time and number."""
+@final
+class Admitted(Struct, frozen=True, gc=False):
+    """A new application, and its user."""
 
-    position: int
-    submission: AddApplication | SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
-    arrival_ns: int
-    arrival: int
-    #: The user of a new application.
-    who: UserGroups | None = None
+    spec: AddApplication
+    who: UserGroups
+
+
+#: What a leaf gets of the input.
+ForLeaf = Admitted | SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
+#: A submission for a leaf: its position in the batch, and its arrival time and number.
+Entry = tuple[int, ForLeaf, int, int]
 
 
 class SubmitBatch(QueueCommand[Positioned], frozen=True, gc=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ykactor.core.accounting.resource_types import COMMON_TYPES
@@ -85,6 +85,20 @@ class Holdings:
         """How many more resource types there may be; negative if there are too many already; None is any number."""
         most = None if self.limits is None else self.limits.resource_types
         return None if most is None else most - self._types.found()
+
+    def has_room_for(self, submissions: Sequence[Submission]) -> bool:
+        """True if none of the submissions could be one too many, whatever becomes of those before it."""
+        left, types_left = self.left(), self.types_left()
+        if min(left["applications"], left["asks"], left["nodes"]) < len(submissions):
+            return False
+        if types_left is None:
+            return True
+        for submission in submissions:
+            if type(submission) is SubmitAllocation and submission.spec.resource.keys() <= COMMON_TYPES:
+                continue
+            if self.new_types(submission):
+                return False
+        return types_left >= 0
 
     def new_types(self, submission: Submission) -> frozenset[str]:
         """The resource types that a submission would add, as far as only the partition knows."""

@@ -8,7 +8,6 @@ import heapq
 from typing import Any, TypeVar
 
 from ykactor.core.accounting.books import Books
-from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
@@ -17,15 +16,15 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
 from ykactor.core.objects import operations, placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
+    Admitted,
     Cancel,
     Close,
     Configure,
     EndAllocations,
-    Entry,
     Expired,
     FailAll,
     FireTimers,
@@ -144,23 +143,22 @@ class LeafCore:
     def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
         now_ns, pace = command.now_ns, Pace()
         reply = []
-        for entry in command.entries:
-            submission = entry.submission
+        for position, submission, arrival_ns, arrival in command.entries:
             if type(submission) is SubmitAllocation:
                 if submission.spec.tags and pace.is_due(selector.items(submission.spec.tags)):
                     yield ()
-                facts = self._submit(now_ns, entry, submission.spec)
-            elif type(submission) is AddApplication:
-                assert entry.who is not None
-                facts = [self._add_application(now_ns, submission, entry.who, entry.arrival_ns, entry.arrival)]
+                facts = self._submit(now_ns, submission.spec, arrival_ns, arrival)
             elif type(submission) is RecordTask:
                 facts = self._record(submission)
+            elif type(submission) is Admitted:
+                facts = [self._add_application(now_ns, submission, arrival_ns, arrival)]
             else:
                 facts = yield from self._release(now_ns, submission)
-            reply.append((entry.position, facts))
+            reply.append((position, facts))
         return reply
 
-    def _add_application(self, now_ns: int, spec: AddApplication, who: UserGroups, arrival_ns: int, arrival: int) -> Fact:
+    def _add_application(self, now_ns: int, admitted: Admitted, arrival_ns: int, arrival: int) -> Fact:
+        spec, who = admitted.spec, admitted.who
         application = Application(spec, who, self.path, arrival_ns, arrival, self._books)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
@@ -175,13 +173,14 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _submit(self, now_ns: int, entry: Entry, spec: AllocationSpec) -> list[Fact]:
+    def _submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Fact]:
         application = self.applications.get(spec.application_id)
         if application is None:  # it ended earlier in this batch (AP-103)
             reason = f"failed to find application {spec.application_id}"
             return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, RejectionCode.NO_APPLICATION)]
-        facts = application.submit(now_ns, spec, entry.arrival_ns, entry.arrival)
-        self._keep_or_drop(application)
+        facts = application.submit(now_ns, spec, arrival_ns, arrival)
+        if application.armed:  # that it has ended needs no look: nothing that is submitted ends an application
+            self._arm(application)
         return facts
 
     def _record(self, submission: RecordTask) -> list[Fact]:

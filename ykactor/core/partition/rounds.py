@@ -14,14 +14,13 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from ykactor.core.messages.asks import Ask, is_foreign
+from ykactor.core.messages.asks import FOREIGN_TAG, AllocationSpec, Ask
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
     AllocationResized,
     ApplicationChanged,
     ApplicationLeft,
-    ApplicationRejected,
     Fact,
     PlaceGivenUp,
     PreemptionPolicyChanged,
@@ -44,7 +43,7 @@ from ykactor.core.messages.submissions import (
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import ChangeAllocations, Entry, SubmitBatch
+from ykactor.core.objects.commands import ChangeAllocations, Entry, ForLeaf, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.holdings import Holdings, kind_of
 from ykactor.core.objects.leaf import LeafCore
@@ -54,7 +53,7 @@ from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import NodeID, PartitionName, QueuePath
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.values.parts import PART_MAX, joined
 
 #: Work that returns what became true, in order.
@@ -80,8 +79,6 @@ class ForNodes(Struct):
 
 
 def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
-    if type(submission) is SubmitAllocation:
-        return not is_foreign(submission.spec)
     if type(submission) is ReleaseAllocations:
         return bool(submission.application_id)
     return isinstance(submission, AddApplication | RemoveApplication | RecordTask)
@@ -97,7 +94,7 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
     """Divide the input into rounds, in order; a submission that is handled alone comes as it is."""
     current: ForLeaves | ForNodes | None = None
     for submission in submissions:
-        if _is_for_leaf(submission):
+        if (type(submission) is SubmitAllocation and FOREIGN_TAG not in submission.spec.tags) or _is_for_leaf(submission):
             if type(current) is not ForLeaves:
                 if current is not None:
                     yield current
@@ -124,6 +121,9 @@ def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> 
     Whether it would be is only known when those before it have been handled: they may be refused themselves, replace what is
     there, or end something. So where it could be, a round ends before it, and it has one of its own.
     """
+    if holdings.has_room_for(submissions):
+        yield from in_rounds(submissions)
+        return
     waiting: list[Submission] = []
     left, types_left = holdings.left(), holdings.types_left()
     for submission in submissions:
@@ -165,37 +165,12 @@ class Rounds:
         self.arrivals = 0
         self.last_arrival_ns = 0
 
-    def _stamp(self, now_ns: int) -> tuple[int, int]:
-        """The arrival time, always later than the one before whatever the resolution of the clock, and the arrival number."""
-        self.arrivals += 1
-        self.last_arrival_ns = max(now_ns, self.last_arrival_ns + 1)
-        return self.last_arrival_ns, self.arrivals
-
     # ---- leaves: applications, asks, releases
 
     def of_leaves(self, now_ns: int, submissions: Sequence[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         caused: list[list[Fact]] = [[]] * len(submissions)
-        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
-        admission = Admission(self._name, self._registry, self._users, self._holdings)
-        for position, submission in enumerate(submissions):
-            who = None
-            routed: LeafCore | Fact | None
-            if type(submission) is AddApplication:
-                admitted = yield from admission.admit(now_ns, submission)
-                if isinstance(admitted, ApplicationRejected):
-                    routed = self._keep_rejected(submission, admitted)
-                else:
-                    routed, who, caused[position] = admitted
-            else:
-                routed = self._route(now_ns, submission)
-            if isinstance(routed, LeafCore):
-                batches[routed].append(Entry(position, submission, *self._stamp(now_ns), who))
-            elif routed is not None:
-                caused[position] = [routed]
-        preparations = admission.sends()
-        if preparations:
-            yield from send(preparations)
+        batches = yield from self._routed(now_ns, submissions, caused)
         replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
         for reply in replies:
             for position, facts in reply:
@@ -205,31 +180,74 @@ class Rounds:
         yield from self.keep_ended(facts)
         return facts
 
+    def _routed(
+        self, now_ns: int, submissions: Sequence[LeafSubmission], caused: list[list[Fact]]
+    ) -> Exchange[dict[LeafCore, list[Entry]]]:
+        """What each leaf is to handle. What is refused, and queues that are created, are in ``caused`` at their positions."""
+        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
+        admission = Admission(self._name, self._registry, self._users, self._holdings)
+        #: By application with an ask in this round, the batch of its leaf.
+        known: dict[ApplicationID, list[Entry]] = {}
+        for position, submission in enumerate(submissions):
+            accepted: ForLeaf
+            if (
+                type(submission) is SubmitAllocation
+                and submission.spec.application_id in known
+                and submission.spec.node_id is None
+            ):
+                batch, accepted = known[submission.spec.application_id], submission
+            else:
+                routed = yield from self._route(now_ns, admission, submission)
+                if isinstance(routed, list):
+                    caused[position] = routed
+                    continue
+                leaf, accepted, caused[position] = routed
+                batch = batches[leaf]
+                if type(submission) is SubmitAllocation:
+                    known[submission.spec.application_id] = batch
+                elif type(submission) is RemoveApplication:
+                    known.pop(submission.application_id, None)
+            self.arrivals += 1
+            last_ns = self.last_arrival_ns  # arrivals differ, whatever the resolution of the clock
+            self.last_arrival_ns = now_ns if now_ns > last_ns else last_ns + 1
+            batch.append((position, accepted, self.last_arrival_ns, self.arrivals))
+        preparations = admission.sends()
+        if preparations:
+            yield from send(preparations)
+        return batches
+
     def _route(
-        self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
-    ) -> LeafCore | Fact | None:
-        """The leaf that handles a submission, or the refusal, or None for what is silently ignored (AP-131, AP-132)."""
+        self, now_ns: int, admission: Admission, submission: LeafSubmission
+    ) -> Exchange[tuple[LeafCore, ForLeaf, list[Fact]] | list[Fact]]:
+        """The leaf that handles a submission, what it gets, and the facts before that.
+
+        Without a leaf the refusal, or no fact for what is silently ignored (AP-131, AP-132).
+        """
+        if type(submission) is AddApplication:
+            admitted = yield from admission.admit(now_ns, submission)
+            if isinstance(admitted, tuple):
+                return admitted
+            self._timers.note_rejected(timers.rejected(submission, now_ns, admitted.reason))  # it stays visible (AP-22)
+            return [admitted]
         registry = self._registry
         if type(submission) is SubmitAllocation:
-            spec = submission.spec
-            if spec.application_id not in registry.applications:  # AP-103
-                code, reason = RejectionCode.NO_APPLICATION, f"failed to find application {spec.application_id}"
-            elif spec.node_id is not None and spec.node_id not in registry.nodes:  # AP-104
-                code, reason = RejectionCode.NO_NODE, f"failed to find node {spec.node_id}"
-            else:
-                return registry.leaf_of(spec.application_id)
-            return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, code)
+            rejected = self._rejection(now_ns, submission.spec)
+            return (registry.leaf_of(submission.spec.application_id), submission, []) if rejected is None else [rejected]
         if submission.application_id not in registry.applications:
-            return None  # AP-83
+            return []  # AP-83
         leaf = registry.leaf_of(submission.application_id)
         if type(submission) is RemoveApplication:
             del registry.applications[submission.application_id]
-        return leaf
+        return leaf, submission, []
 
-    def _keep_rejected(self, spec: AddApplication, rejected: ApplicationRejected) -> ApplicationRejected:
-        """Refused applications stay visible for a while (AP-22)."""
-        self._timers.note_rejected(timers.rejected(spec, rejected.at_ns, rejected.reason))
-        return rejected
+    def _rejection(self, now_ns: int, spec: AllocationSpec) -> AllocationRejected | None:
+        if spec.application_id not in self._registry.applications:  # AP-103
+            code, reason = RejectionCode.NO_APPLICATION, f"failed to find application {spec.application_id}"
+        elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
+            code, reason = RejectionCode.NO_NODE, f"failed to find node {spec.node_id}"
+        else:
+            return None
+        return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, code)
 
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""

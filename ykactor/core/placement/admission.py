@@ -12,7 +12,7 @@ from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects.commands import Adopt, Configure
+from ykactor.core.objects.commands import Admitted, Adopt, Configure
 from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
@@ -60,8 +60,8 @@ class Admission:
         self._quotas: dict[LeafCore, QueueConfig] = {}
         self._pace = Pace()
 
-    def admit(self, now_ns: int, spec: AddApplication) -> Pausing[tuple[LeafCore, UserGroups, list[Fact]] | ApplicationRejected]:
-        """Returns the leaf and the user of a new application and the facts about queues created for it, or the refusal."""
+    def admit(self, now_ns: int, spec: AddApplication) -> Pausing[tuple[LeafCore, Admitted, list[Fact]] | ApplicationRejected]:
+        """Returns the leaf of a new application, what it gets, and the facts about queues created for it, or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
             return ApplicationRejected(now_ns, spec.application_id, who, RejectionCode.BAD_USER)
@@ -74,7 +74,7 @@ class Admission:
             yield ()
         self._set_quotas(now_ns, leaf, spec.tags, facts)
         self._registry.applications[spec.application_id] = leaf.path
-        return leaf, who, facts
+        return leaf, Admitted(spec, who), facts
 
     def _place(self, spec: AddApplication, who: UserGroups) -> Pausing[Placed | Rejection]:
         name = spec.application_id

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import Any, Generic, Protocol, TypeVar
 
-from ykactor.core.messages.asks import Ask, Shape, look_work
+from ykactor.core.messages.asks import AllocationSpec, Ask, Shape, look_work
 from ykactor.core.queueing.notified import NotifiedAsks
 from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.headroom import Shortage
@@ -38,6 +39,7 @@ class AskQueue(SortedList[Ask]):
     """The pending asks of one application that have the same ``QueueKey``, in ask order."""
 
     __slots__ = (
+        "_example",
         "ask_class",
         "is_by_age",
         "is_heavy",
@@ -54,9 +56,11 @@ class AskQueue(SortedList[Ask]):
         "sort_key",
     )
 
-    def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue]) -> None:
+    def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue], example: AllocationSpec) -> None:
         super().__init__()
         self.key = key
+        #: The first of these asks.
+        self._example = example
         #: The number of queues that the application had made with this one.
         self.number = number
         #: The order of the application's queues, which this one is in.
@@ -73,14 +77,30 @@ class AskQueue(SortedList[Ask]):
         #: Whether no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
         self.is_by_age = True
 
+    def takes(self, spec: AllocationSpec) -> bool:
+        """True if it is clear at once that an ask without a node has the key of this queue."""
+        example = self._example
+        return (
+            spec.resource is example.resource
+            and spec.tags == example.tags
+            and spec.allow_preempt_other is example.allow_preempt_other
+            and spec.failures == example.failures
+        )
+
     def add(self, key: SortKey, item: Ask) -> None:
         """Insert an ask at ``key``, its order."""
-        if not self:
+        entries = self._entries
+        if self._start == len(entries):
             self.is_by_age = True
-        elif self.is_by_age:
-            last_key, last = self._entries[-1]
-            self.is_by_age = last_key < key and last.since_ns <= item.since_ns
-        super().add(key, item)
+            entries.append((key, item))
+            return
+        last_key, last = entries[-1]
+        if last_key < key:  # what arrives is often last
+            self.is_by_age = self.is_by_age and last.since_ns <= item.since_ns
+            entries.append((key, item))
+        else:
+            self.is_by_age = False
+            insort(entries, (key, item), lo=self._start)
 
     def oldest_ns(self) -> int:
         """The time since which the oldest ask has been pending; there must be one."""

@@ -57,6 +57,7 @@ class PendingApplication:
 
     __slots__ = (
         "_changed",
+        "_last_queue",
         "_queues_made",
         "allocated",
         "application_id",
@@ -113,6 +114,8 @@ class PendingApplication:
         self.reserving: dict[AllocationKey, Ask] = {}
         self.queues: dict[QueueKey, AskQueue] = {}
         self._queues_made = 0
+        #: The queue that the last ask joined; None if it has no ask any more.
+        self._last_queue: AskQueue | None = None
         self.ask_queues: SchedulingQueue[AskQueue] = SchedulingQueue()
         self.opened: list[AskQueue] = []
         self.closed: list[AskQueue] = []
@@ -143,7 +146,10 @@ class PendingApplication:
         if ask.created_ns < self.submission_ns:
             self.submission_ns = ask.created_ns
             self.changed = True
-        self._wait(ask)
+        if self.gang is None:
+            self._enqueue(ask)
+        else:
+            self._wait(ask)
 
     def _wait(self, ask: Ask) -> None:
         if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
@@ -157,27 +163,34 @@ class PendingApplication:
         self.asks[ask.spec.allocation_key] = ask, None
 
     def _enqueue(self, ask: Ask, *, has_node: bool = False) -> None:
-        shape = shape_of(ask.spec)
-        may_preempt = ask.spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
-        key, order = (shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES), order_of(ask)
-        queue = self.queues.get(key)
-        if queue is None:
-            self._queues_made += 1
-            queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues)
-            self.opened.append(queue)
-            self.ask_queues.put(queue, order)
-            self.ask_queues.park(queue)
+        spec, order = ask.spec, (-ask.spec.priority, ask.created_ns, ask.arrival)
+        queue = self._last_queue  # neighbours often are alike
+        if queue is None or has_node or not queue.takes(spec):
+            shape = shape_of(spec)
+            may_preempt = spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
+            key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
+            queue = self.queues.get(key)
+            if queue is None:
+                self._queues_made += 1
+                queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues, spec)
+                self.opened.append(queue)
+                self.ask_queues.put(queue, order)
+                self.ask_queues.park(queue)
+            self._last_queue = None if has_node else queue
         queue.add(order, ask)
         self.unreported[queue] = None
         if queue.notified is not None:
             queue.notified.add(ask)
         ask_class = queue.ask_class
         if ask_class is not None:
-            ask_class.oldest_ns = min(ask_class.oldest_ns, ask.since_ns)
+            if ask.since_ns < ask_class.oldest_ns:
+                ask_class.oldest_ns = ask.since_ns
             if ask_class.waits_at is not None and queue.first() is ask:
                 self.opened.append(queue)
-        self.asks[ask.spec.allocation_key] = ask, queue
-        self.ask_queues.put(queue, queue.first_key())
+        self.asks[spec.allocation_key] = ask, queue
+        first_key = queue.first_key()
+        if queue.sort_key != first_key:
+            self.ask_queues.put(queue, first_key)
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
         """A node is reserved for an ask: it leaves its queue, and joins another one only if it still tries to preempt."""
@@ -209,6 +222,8 @@ class PendingApplication:
             self.ask_queues.put(queue, first_key)
             if first_key is None:
                 del self.queues[queue.key]
+                if queue is self._last_queue:
+                    self._last_queue = None
                 self.unreported.pop(queue, None)
                 self.closed.append(queue)
         elif not has_node:

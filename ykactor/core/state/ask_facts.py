@@ -26,8 +26,16 @@ def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> No
 
 def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     """An ask is new."""
-    work.begin(state.applications[ask.spec.application_id])
-    add(state, work, ask)
+    spec = ask.spec
+    application = state.applications[spec.application_id]
+    if not application.asks:
+        work.begin(application)
+    if application not in work.applications:
+        work.touch(state.leaf_of(application), application)
+    application.add(ask)
+    if state.next_eligible_ns is not None:
+        state.note_ages(state.leaf_of(application), (ask,))
+    work.change_pending(application.leaf, spec.resource, 1)
 
 
 def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:

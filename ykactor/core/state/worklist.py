@@ -8,6 +8,7 @@ from typing import Any
 from ykactor.core.messages.facts import Fact
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
@@ -31,7 +32,7 @@ class Worklist:
         self.woken: dict[PendingApplication, None] = {}
         self.leaves: dict[QueueNode, None] = {}
         self.nodes: dict[NodeID, None] = {}
-        self.pending: dict[QueueNode, Resource] = {}
+        self.pending: dict[QueueUsage, Resource] = {}
         self.tree_changed = False
         self.is_out_of_order = False
 
@@ -45,7 +46,7 @@ class Worklist:
         if application.enrolled and not application.asks and not application.allocated:
             self.woken[application] = None
 
-    def change_pending(self, leaf: QueueNode, resource: Resource, sign: int) -> None:
+    def change_pending(self, leaf: QueueUsage, resource: Resource, sign: int) -> None:
         """Asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
         change = self.pending.get(leaf)
         if change is None:

@@ -15,8 +15,8 @@ CONFIG_MAX = 16 * 2**20
 _LONGER = {"queueName": 4 * TEXT_MAX, "queues": 4 * TEXT_MAX, "config": CONFIG_MAX}
 #: Texts of entries that name nothing: they have no limit of their own, and what uses them cuts them.
 _FREE = frozenset(("message", "error"))
-#: Items of a list or mapping, such as tags or groups, and bytes of all its texts. ``of_entry`` relies on it that neither is lower
-#: than ``TEXT_MAX``.
+#: Items of a list or mapping, such as tags or groups, and bytes of all its texts. Entries of requests rely on it that neither is
+#: lower than ``TEXT_MAX``.
 ITEMS_MAX = 4096
 ITEMS_BYTES_MAX = 2**18
 #: Entries of one list of a request.
@@ -24,9 +24,6 @@ ENTRIES_MAX = 100_000
 #: Items of each list of a subscription, with which every event is compared, by the names of the lists.
 FILTER_ITEMS_MAX = 64
 _FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER_ITEMS_MAX)
-
-_encode = msgspec.msgpack.Encoder().encode
-
 
 class TooLong(NamedTuple):
     """What is too long in a request or an entry: its path, and what was found and expected."""
@@ -40,17 +37,9 @@ def of_request(request: msgspec.Struct) -> TooLong | None:
     return next(_in_struct(request, ""), None)
 
 
-def encoded_size(entry: msgspec.Struct) -> int:
-    """The bytes of an entry as MessagePack. Cost: 0.3 us for most entries."""
-    return len(_encode(entry))
-
-
-def of_entry(entry: msgspec.Struct, size: int) -> TooLong | None:
-    """What is too long in an entry of this encoded size, or None.
-
-    Most entries are as a whole shorter than one text, list or mapping may be.
-    """
-    return None if size <= TEXT_MAX else next(_in_struct(entry, ""), None)
+def of_entry(entry: msgspec.Struct) -> TooLong | None:
+    """What is too long in an entry, or None; nothing is in one of at most ``TEXT_MAX`` bytes as MessagePack."""
+    return next(_in_struct(entry, ""), None)
 
 
 def shortened(text: str, limit: int = TEXT_MAX) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from sys import intern
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import structs
 
 from ykactor.core.config.access import UserGroups
@@ -49,6 +50,8 @@ from ykactor.wire.si.codec import ProtocolError
 
 #: The work that is done without a pause, about 2 ms: an entry is as much as its bytes as MessagePack, and some more.
 _STEP_WORK, _ENTRY_WORK = 2**17, 64
+
+_encode = msgspec.msgpack.Encoder().encode
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -89,9 +92,9 @@ def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Su
     work = 0
     for field, entries, convert in _parts(request):
         for index, entry in enumerate(entries):
-            size = lengths.encoded_size(entry)
+            size = len(_encode(entry))
             try:
-                if too_long := lengths.of_entry(entry, size):
+                if size > lengths.TEXT_MAX and (too_long := lengths.of_entry(entry)):
                     if not isinstance(entry, _Answered):
                         continue  # what has such a name does not exist (AP-132)
                     raise ProtocolError("OUT_OF_RANGE", too_long.message, too_long.path)
@@ -294,13 +297,15 @@ def _removal(wire: si.RemoveApplicationRequest) -> _Routed:
 
 def _allocation(wire: si.Allocation) -> _Routed:
     """A foreign allocation has no ``applicationID``; the core refuses other allocations without one (AP-103)."""
-    require(wire.allocation_key, "allocationKey")
+    if not wire.allocation_key:
+        require(wire.allocation_key, "allocationKey")
     policy = wire.preemption_policy or _NO_POLICY
+    resource = _RESOURCES.get(tuple(wire.resource_per_alloc.items()))
     spec = AllocationSpec(
         allocation_key=AllocationKey(wire.allocation_key),
         # asks are many: equal parts of them are kept once
         application_id=ApplicationID(intern(wire.application_id)),
-        resource=_resource(wire.resource_per_alloc, "resourcePerAlloc"),
+        resource=resource or _resource(wire.resource_per_alloc, "resourcePerAlloc"),
         priority=wire.priority,
         node_id=NodeID(intern(wire.node_id)) if wire.node_id else None,
         tags=wire.allocation_tags,  # type: ignore[arg-type]  # decoders make dicts
@@ -312,7 +317,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
         allow_preempt_other=policy.allow_preempt_other is True,
         releasing=wire.releasing and bool(wire.node_id),
     )
-    return partition_named(wire.partition_name), SubmitAllocation(spec)
+    return partition_named(wire.partition_name) if wire.partition_name else _DEFAULT, SubmitAllocation(spec)
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:
