@@ -136,22 +136,17 @@ async def _start(
     return await trio.lowlevel.open_process([*wrapper, *COMMAND, *arguments], **pipes, env=whole, pass_fds=pass_fds)
 
 
-async def _finish(process: trio.Process | Forked) -> tuple[str, str]:
-    """Wait for its end; what it wrote on standard output and error. It is killed if the caller waits no longer."""
+async def _read_to_the_end(process: Forked) -> tuple[str, str]:
+    """What it writes on standard output and error."""
     written = {"stdout": b"", "stderr": b""}
 
     async def read(name: str) -> None:
-        async with getattr(process, name) as pipe:
-            async for chunk in pipe:
-                written[name] += chunk
+        async for chunk in getattr(process, name):
+            written[name] += chunk
 
-    try:
-        async with trio.open_nursery() as nursery:
-            for name in written:
-                nursery.start_soon(read, name)
-        await process.wait()
-    finally:
-        process.kill()
+    async with trio.open_nursery() as nursery:
+        for name in written:
+            nursery.start_soon(read, name)
     return written["stdout"].decode(), written["stderr"].decode()
 
 
@@ -164,16 +159,41 @@ async def state_of(url: str) -> dict[str, Any]:
     return partition
 
 
-async def run_command(*arguments: str | Path, expect: int = 0, environment: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Run ``ykactor`` to its end, which must have this exit code; what it wrote on standard output and error.
+@asynccontextmanager
+async def running_command(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, stdin: int | None = None, terminal: int | None = None
+) -> AsyncIterator[Forked]:
+    """``ykactor`` in a process of its own until the block ends; it is killed then if it still runs.
 
     Args:
         environment: as in ``real_daemon``.
+        stdin: its standard input; None: nothing.
+        terminal: takes its outputs; None: they are pipes.
     """
-    with trio.fail_after(LIMIT_S):
-        process = await _start(list(map(str, arguments)), environment or {})
-        output, errors = await _finish(process)
-    assert process.returncode == expect, output + errors
+    whole = clean_environment() | (environment or {})
+    process = await Forked.start(list(map(str, arguments)), whole, stdin=stdin, log=terminal)
+    try:
+        with trio.fail_after(LIMIT_S):
+            yield process
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+            await process.aclose()
+
+
+async def run_command(
+    *arguments: str | Path, expect: int = 0, environment: Mapping[str, str] | None = None, stdin: int | None = None
+) -> tuple[str, str]:
+    """Run ``ykactor`` to its end, which must have this exit code; what it wrote on standard output and error.
+
+    Args:
+        environment, stdin: as in ``running_command``.
+    """
+    async with running_command(*arguments, environment=environment, stdin=stdin) as process:
+        output, errors = await _read_to_the_end(process)
+        code = await process.wait()
+    assert code == expect, output + errors
     return output, errors
 
 

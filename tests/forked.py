@@ -20,28 +20,48 @@ _SERVER = Path(__file__).with_name("forkserver.py")
 
 
 class Forked:
-    """A process with what tests use of ``trio.Process``: its standard input is empty, its outputs are pipes."""
+    """A process with what tests use of ``trio.Process``: its outputs are pipes, or ``stdout`` and ``stderr`` are None."""
 
-    def __init__(self, report: int, stdout: int, stderr: int) -> None:
+    def __init__(self, report: int) -> None:
         self.pid = 0
         self._code: int | None = None
-        self.stdout = trio.lowlevel.FdStream(stdout)
-        self.stderr = trio.lowlevel.FdStream(stderr)
+        self.stdout: trio.lowlevel.FdStream | None = None
+        self.stderr: trio.lowlevel.FdStream | None = None
         self._report = trio.lowlevel.FdStream(report)
         self._waiting = trio.Lock()
 
     @classmethod
-    async def start(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Forked":
-        """Run ``ykactor`` with these arguments and exactly this environment."""
-        pipes = [os.pipe() for _ in range(3)]
-        (stdout, out), (stderr, err), (report, told) = pipes
-        socket.send_fds(_server(), [json.dumps([arguments, dict(environment)]).encode()], [out, err, told])
-        for written in (out, err, told):
-            os.close(written)
-        process = cls(report, stdout, stderr)
+    async def start(
+        cls, arguments: Sequence[str], environment: Mapping[str, str], *, stdin: int | None = None, log: int | None = None
+    ) -> "Forked":
+        """Run ``ykactor`` with these arguments and exactly this environment.
+
+        Args:
+            stdin: its standard input; None: nothing.
+            log: takes both outputs; None: they are pipes.
+        """
+        report, told = os.pipe()
+        process = cls(report)
+        ours = [told]
+        if stdin is None:
+            ours.append(stdin := os.open(os.devnull, os.O_RDONLY))
+        if log is None:
+            outputs = [process._new_pipe("stdout"), process._new_pipe("stderr")]
+            ours += outputs
+        else:
+            outputs = [log, log]
+        socket.send_fds(_server(), [json.dumps([arguments, dict(environment)]).encode()], [stdin, *outputs, told])
+        for descriptor in ours:
+            os.close(descriptor)
         await trio.lowlevel.wait_readable(report)
         process.pid = process._read()
         return process
+
+    def _new_pipe(self, name: str) -> int:
+        """The end to write to of a new pipe; the other one is the stream of this name."""
+        reading, writing = os.pipe()
+        setattr(self, name, trio.lowlevel.FdStream(reading))
+        return writing
 
     @property
     def returncode(self) -> int | None:
@@ -53,6 +73,12 @@ class Forked:
         if self._code is None and select.select([self._report.fileno()], [], [], 0)[0]:
             self._code = self._read()
         return self._code
+
+    async def aclose(self) -> None:
+        """Close our ends of its outputs."""
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                await stream.aclose()
 
     async def wait(self) -> int:
         """Until it has ended; its exit code."""

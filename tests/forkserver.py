@@ -1,7 +1,7 @@
 """``forkserver.py FD``: imports ``ykactor`` once, then forks one process of it for each request at the socket ``FD``.
 
-A request is one message: the JSON text ``[arguments, environment]`` and the descriptors of standard output, standard error
-and a report. The report gets the process's number and later its exit code (negative: the signal), each as four bytes.
+A request is one message: the JSON text ``[arguments, environment]`` and the descriptors of standard input, output and error,
+and of a report. The report gets the process's number and later its exit code (negative: the signal), each as four bytes.
 """
 
 import gc
@@ -33,7 +33,7 @@ def _import_all() -> None:
 def _become_requested(control: socket.socket) -> None:
     """Return in each process that was asked for, prepared as by ``exec``; the server itself ends here with its client."""
     while True:
-        request, descriptors, _, _ = socket.recv_fds(control, _REQUEST_MAX_BYTES, 3)
+        request, descriptors, _, _ = socket.recv_fds(control, _REQUEST_MAX_BYTES, 4)
         _reap()
         if not request:
             sys.exit()
@@ -53,17 +53,17 @@ def _become_requested(control: socket.socket) -> None:
 
 def _watch_over(descriptors: list[int]) -> None:
     """Fork once more: the new process returns, this one reports on it."""
-    *outputs, report = descriptors
+    *standards, report = descriptors
     pid = os.fork()
     if pid:
-        for descriptor in outputs:
+        for descriptor in standards:
             os.close(descriptor)
         os.write(report, REPORT.pack(pid))
         _, status = os.waitpid(pid, 0)
         os.write(report, REPORT.pack(os.waitstatus_to_exitcode(status)))
         os._exit(0)
     os.close(report)
-    for standard, descriptor in enumerate(outputs, start=1):
+    for standard, descriptor in enumerate(standards):
         os.dup2(descriptor, standard)
         os.close(descriptor)
 

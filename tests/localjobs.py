@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from daemon import COMMAND, LIMIT_S, clean_environment
+from daemon import LIMIT_S, clean_environment
+from forked import Forked
 
 from ykactor.local import control
 from ykactor.local.model import Job, State
@@ -35,15 +36,20 @@ class LocalManager:
 
     def __init__(self, directory: Path, url: str, *options: str, user: int | None = None) -> None:
         self.directory = directory
-        command = COMMAND if user is None else (sys.executable, "-c", _AS_USER, str(user))
-        self._command = [*command, "local", "--url", url, "--local-dir", str(directory), "--grace", "0.5", *options]
-        self.process: trio.Process
+        self._arguments = ["local", "--url", url, "--local-dir", str(directory), "--grace", "0.5", *options]
+        self._user = user
+        self.process: trio.Process | Forked
 
     async def open(self) -> None:
         """Start it, without waiting for anything."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = clean_environment()
         with (self.directory / "log").open("ab") as log:
-            self.process = await trio.lowlevel.open_process(self._command, stdout=log, stderr=log, env=clean_environment())
+            if self._user is None:
+                self.process = await Forked.start(self._arguments, environment, log=log.fileno())
+            else:
+                command = [sys.executable, "-c", _AS_USER, str(self._user), *self._arguments]
+                self.process = await trio.lowlevel.open_process(command, stdout=log, stderr=log, env=environment)
 
     async def start(self) -> None:
         """Returns when it answers."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command
+from daemon import COMMAND, LIMIT_S, clean_environment, node, real_daemon, run_command, running_command
 from queuetexts import SAMPLES
 
 from ykactor.client import connect
@@ -107,20 +107,18 @@ async def test_submit_and_follow(scenario):
 async def followed(url, *options, task_status):
     """Run ``ykactor follow``; its lines come through the channel that this is started with. SIGINT ends it with code 130."""
     lines, received = trio.open_memory_channel(1000)
-    command = [*COMMAND, "follow", url, *options]
-    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=clean_environment())
-    task_status.started(received)
-    try:
-        rest = b""
-        async for chunk in process.stdout:
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                await lines.send(line.decode())
-    finally:
-        process.send_signal(signal.SIGINT)
-        with trio.CancelScope(shield=True):
-            await process.stdout.aclose()
-            assert await process.wait() == 130
+    async with running_command("follow", url, *options) as process:
+        task_status.started(received)
+        try:
+            rest = b""
+            async for chunk in process.stdout:
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    await lines.send(line.decode())
+        finally:
+            process.send_signal(signal.SIGINT)
+            with trio.CancelScope(shield=True):
+                assert await process.wait() == 130
 
 
 async def test_follow_ends_quietly_when_nobody_reads():

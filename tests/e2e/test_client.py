@@ -16,7 +16,7 @@ import click
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import real_daemon, run_command
+from daemon import real_daemon, run_command, running_command
 from doubles import accept_all, running_daemon
 from msgspec import structs
 
@@ -441,8 +441,7 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
 async def test_follow_tells_of_its_connection_on_standard_error():
     """Lost and back again are said beside the events, not among them."""
     async with running_daemon() as daemon, cutting_proxy(address_of(daemon)) as proxy:
-        command = [sys.executable, "-m", "ykactor", "follow", proxy.url]
-        async with connect(daemon.url, rm_id="rm-1") as rm, running(*command) as process:
+        async with connect(daemon.url, rm_id="rm-1") as rm, running_command("follow", proxy.url) as process:
             await has_follower(daemon)
             await rm.request(si.NodeRequest(nodes=[NODE]))
             assert " NODE " in await read_line(process) + await read_line(process)
@@ -639,9 +638,9 @@ async def test_follow_command_prints_json_lines():
 async def test_interrupted_commands_end_cleanly(scenario):
     """Ctrl-C is the usual end: exit code 130, no traceback, and ``submit`` says how far it came."""
     async with running_daemon() as daemon:
-        follower = [sys.executable, "-m", "ykactor", "follow", daemon.url, "--from", "0"]
-        submitter = [sys.executable, "-m", "ykactor", "submit", str(scenario), "--url", daemon.url, "--speed", "0.001"]
-        async with running(*follower) as follow_process, running(*submitter) as submit_process:
+        follower = running_command("follow", daemon.url, "--from", "0")
+        submitter = running_command("submit", scenario, "--url", daemon.url, "--speed", "0.001")
+        async with follower as follow_process, submitter as submit_process:
             submitted = [await read_line(submit_process) for _ in range(2)]
             followed = [await read_line(follow_process) for _ in range(2)]
             for process in (follow_process, submit_process):

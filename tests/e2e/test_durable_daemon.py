@@ -2,15 +2,15 @@
 
 import logging
 import signal
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
-from daemon import COMMAND, clean_environment
+from daemon import running_command
 from daemonhere import apply_config, daemon_here
+from forked import Forked
 from memorystore import MemoryStore
 from partitiontexts import several
 from world import queue
@@ -75,18 +75,12 @@ messages:
 
 
 @asynccontextmanager
-async def waiting(*arguments: str) -> AsyncIterator[trio.Process]:
+async def waiting(*arguments: str) -> AsyncIterator[Forked]:
     """A command that has said that it waits for the journal."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = await trio.lowlevel.open_process([*COMMAND, *arguments], **pipes, env=clean_environment())
-    try:
+    async with running_command(*arguments) as process:
         said = await process.stderr.receive_some()
         assert said == b"waiting for the journal of the daemon: no room on the disk\n"
         yield process
-    finally:
-        process.kill()
-        await process.stdout.aclose()
-        await process.stderr.aclose()
 
 
 @pytest.mark.parametrize("events_max", [50_000, 0])

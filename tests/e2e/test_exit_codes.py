@@ -9,13 +9,13 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
 import pytest
 import trio
-from daemon import COMMAND, LIMIT_S, clean_environment
+from daemon import COMMAND, LIMIT_S, clean_environment, running_command
 
 from ykactor.journal.batch import Batch
 from ykactor.journal.lock import locked
@@ -322,20 +322,6 @@ def test_ctrl_c_in_a_command(run_here, monkeypatch):
     assert run_here("simulate", SAMPLE) == (exit_codes.INTERRUPTED, "", "")
 
 
-@asynccontextmanager
-async def running(*arguments):
-    """A command in a process of its own, with its output in pipes."""
-    with trio.fail_after(LIMIT_S):
-        process = await trio.lowlevel.open_process(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
-        )
-        async with process.stdout, process.stderr:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-
 @pytest.mark.parametrize("flags", [[], ["--oracle"]], ids=["actors", "oracle"])
 async def test_ctrl_c_while_simulating(tmp_path, flags):
     """A long simulation ends without a word on Ctrl-C, with code 130 and without a summary."""
@@ -344,7 +330,7 @@ async def test_ctrl_c_while_simulating(tmp_path, flags):
     node = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": 4}}  # too little: a warning before the run
     moments = [{"at": second, "type": "NodeRequest", "nodes": [] if second else [node]} for second in range(50_000)]
     scenario.write_text("".join(json.dumps(line) + "\n" for line in (header, *moments)))
-    async with running("simulate", str(scenario), *flags) as process:
+    async with running_command("simulate", scenario, *flags) as process:
         assert (await process.stderr.receive_some()).startswith(b"warning: ")
         await trio.sleep(0.1)  # also right if the run is not under way yet
         process.send_signal(signal.SIGINT)
@@ -355,7 +341,7 @@ async def test_ctrl_c_while_simulating(tmp_path, flags):
 
 async def test_sigterm_ends_a_demonstration():
     """It is the orderly end, and quiet; after Ctrl-C the code is 130 (``test_demo.py``)."""
-    async with running("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
+    async with running_command("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
         await process.stdout.receive_some()
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == exit_codes.OK
@@ -364,7 +350,7 @@ async def test_sigterm_ends_a_demonstration():
 
 async def test_demo_ends_quietly_when_nobody_reads():
     """``ykactor demo | head -1`` leaves no traceback and no process."""
-    async with running("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
+    async with running_command("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
         await process.stdout.receive_some()
         await process.stdout.aclose()
         assert await process.wait() == exit_codes.FAILED

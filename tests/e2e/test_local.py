@@ -3,7 +3,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import COMMAND, LIMIT_S, RunningDaemon, clean_environment, real_daemon, run_command
+from daemon import LIMIT_S, RunningDaemon, real_daemon, run_command, running_command
 from localjobs import job_of, left_over, local_manager, noting
 from restdaemon import request
 
@@ -242,15 +241,9 @@ async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None
 async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:
     """Who waits no longer is told how to end it."""
     _, environment = world
-    process = await trio.lowlevel.open_process(
-        [*COMMAND, "run", "--", "sh", "-c", "echo up; sleep 100"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=clean_environment() | environment,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    async with process.stdout, process.stderr:
+    async with running_command("run", "--", "sh", "-c", "echo up; sleep 100", environment=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         assert await process.stdout.receive_some() == b"up\n"
         process.send_signal(signal.SIGINT)
         assert await process.wait() == exit_codes.INTERRUPTED
@@ -531,14 +524,9 @@ async def test_input_that_is_not_read_is_mentioned(directory: Path, tmp_path: Pa
         os.write(writing, b"data")
     file = os.open(os.devnull if kind == "nothing" else tmp_path / "file", os.O_RDONLY)
     async with local_manager(directory, nowhere):
-        done = await trio.run_process(
-            [*COMMAND, "run", "--local-dir", str(directory), "--detach", "--", "true"],
-            stdin=reading if "pipe" in kind else file,
-            capture_stdout=True,
-            capture_stderr=True,
-            env=clean_environment(),
-        )
+        stdin = reading if "pipe" in kind else file
+        output, errors = await run_command("run", "--local-dir", directory, "--detach", "--", "true", stdin=stdin)
     for descriptor in (reading, writing, file):
         os.close(descriptor)
-    assert (b"standard input is not read" in done.stderr) == (kind in ("pipe", "file"))
-    assert done.stdout == b"job-1\n"
+    assert ("standard input is not read" in errors) == (kind in ("pipe", "file"))
+    assert output == "job-1\n"

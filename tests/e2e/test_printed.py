@@ -9,8 +9,7 @@ import click
 import pytest
 import trio
 from click.testing import CliRunner
-from daemon import LIMIT_S, application, asks, clean_environment, next_allocated, node, real_daemon
-from daemon import _start as start
+from daemon import application, asks, next_allocated, node, real_daemon, running_command
 
 from ykactor.client import connect
 from ykactor.surfaces.cli import follow, terminal
@@ -185,14 +184,13 @@ async def printed(world: World, command: str, *options: str) -> str:
         result = await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, arguments))
         assert result.exception is None or isinstance(result.exception, SystemExit), (command, result.exception)
         return result.stdout + result.stderr
-    process, text = await start(arguments, clean_environment()), b""
-    with trio.fail_after(LIMIT_S):
+    text = b""
+    async with running_command(*arguments) as process:
         for stream in process.stderr, process.stdout:
             async for chunk in stream:
                 text += chunk
                 if command == "local" and b"owned" in text:  # it does not end
                     process.kill()
-    await process.wait()
     return text.decode()
 
 

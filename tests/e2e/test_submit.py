@@ -2,12 +2,10 @@
 
 import re
 import signal
-import subprocess
 from contextlib import asynccontextmanager
 
 import pytest
-import trio
-from daemon import COMMAND, application, asks, clean_environment, next_allocated, node, run_command, state_of
+from daemon import application, asks, next_allocated, node, run_command, running_command, state_of
 from daemonhere import daemon_here
 
 from ykactor.client import connect, follow
@@ -182,21 +180,13 @@ async def test_ends_what_says_how_long_it_runs(scenario):
 @asynccontextmanager
 async def submitting(scenario, url, *options):
     """A ``submit`` that has placed its task and runs until it is stopped."""
-    command = [*COMMAND, "submit", str(scenario), "--url", url, "--speed", "0.0001", *options]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = await trio.lowlevel.open_process(command, **pipes, env=clean_environment() | {"PYTHONUNBUFFERED": "1"})
-    async with process.stdout, process.stderr:
-        try:
-            printed = b""
-            while b"allocated t1" not in printed:
-                chunk = await process.stdout.receive_some()
-                assert chunk, await process.stderr.receive_some()
-                printed += chunk
-            yield process
-        finally:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
+    async with running_command("submit", scenario, "--url", url, "--speed", "0.0001", *options) as process:
+        printed = b""
+        while b"allocated t1" not in printed:
+            chunk = await process.stdout.receive_some()
+            assert chunk, await process.stderr.receive_some()
+            printed += chunk
+        yield process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -7,7 +7,6 @@ import pty
 import re
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ import pytest
 import trio
 import yaml
 from click.testing import CliRunner, Result
-from daemon import COMMAND, LIMIT_S, application, asks, clean_environment, next_allocated, node
+from daemon import LIMIT_S, application, asks, next_allocated, node, running_command
 from test_limited_followers import limit_sessions
 from test_slow_configurations import daemon_here, update
 from trio.testing import MockClock
@@ -373,15 +372,10 @@ async def test_a_daemon_that_does_not_answer(autojump_clock: MockClock) -> None:
 async def test_a_pipe_that_is_closed() -> None:
     """``ykactor queues | head -1`` ends without a word."""
     async with busy_daemon() as url:
-        command = [*COMMAND, "queues", "--url", url]
-        process = await trio.lowlevel.open_process(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment()
-        )
-        await process.stdout.aclose()
-        with trio.fail_after(LIMIT_S):
-            async with process.stderr:
-                assert await process.stderr.receive_some() == b""
-                assert await process.wait() == exit_codes.FAILED
+        async with running_command("queues", "--url", url) as process:
+            await process.stdout.aclose()
+            assert await process.stderr.receive_some() == b""
+            assert await process.wait() == exit_codes.FAILED
 
 
 @pytest.mark.parametrize(("is_interrupted", "code"), [(False, exit_codes.OK), (True, exit_codes.INTERRUPTED)])
@@ -391,10 +385,7 @@ async def test_top(is_interrupted: bool, code: int) -> None:
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     settings = termios.tcgetattr(theirs)
     async with busy_daemon() as url:
-        environment = clean_environment() | {"TERM": "xterm"}
-        command = [*COMMAND, "top", "--url", url]
-        process = await trio.lowlevel.open_process(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-        try:
+        async with running_command("top", "--url", url, environment={"TERM": "xterm"}, stdin=theirs, terminal=theirs) as process:
             assert b"root.team-a.x" in await shown_until(ours, b"REASON")
             if is_interrupted:
                 process.send_signal(signal.SIGINT)
@@ -403,10 +394,8 @@ async def test_top(is_interrupted: bool, code: int) -> None:
             assert b"Traceback" not in await shown_until(ours, b"\x1b[?1049l")  # the screen that was there before
             assert await process.wait() == code
             assert termios.tcgetattr(theirs) == settings
-        finally:
-            process.kill()
-            os.close(ours)
-            os.close(theirs)
+    os.close(ours)
+    os.close(theirs)
 
 
 async def shown_until(terminal: int, wanted: bytes) -> bytes:
