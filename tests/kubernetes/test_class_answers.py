@@ -66,7 +66,7 @@ def test_answers_about_a_node_come_when_it_comes_and_behind_each_change() -> Non
     """The daemon forgets them with each change (SC-156). A heartbeat changes nothing."""
     dialogue, told = told_after_registration(pod("w", **SSD))
     dialogue.see(node("n1"))
-    assert told.in_order() == ["CREATE_DRAIN n1", "n1 place no", "n1 preempt no", "DRAIN_TO_SCHEDULABLE n1"]
+    assert told.in_order() == ["CREATE_DRAIN n1", "UPDATE n1", "n1 place no", "n1 preempt no", "DRAIN_TO_SCHEDULABLE n1"]
     dialogue.see(node("n1", labels={"disk": "ssd"}))
     assert told.in_order() == ["UPDATE n1", "n1 place", "n1 preempt"]
     dialogue.see(node("n1", labels={"disk": "ssd"}, cpu="8"))

@@ -22,8 +22,17 @@ def test_a_fresh_registration_reports_everything_in_order() -> None:
         "foreign o on n1",
         "ask r on n1",
         "ask w",
+        "UPDATE n1",
         "DRAIN_TO_SCHEDULABLE n1",
     ]
+
+
+def test_a_new_node_has_no_capacity_before_its_pods_are_told() -> None:
+    """A pod of a DaemonSet may be placed on a drained node (SC-72)."""
+    dialogue = Dialogue(node("n1"), pod("r", node="n1"))
+    dialogue.register()
+    entries = [entry for effect in dialogue.effects for entry in getattr(getattr(effect, "request", None), "nodes", ())]
+    assert [entry.schedulable_resource for entry in entries[:2]] == [None, {"vcore": 4000, "memory": 16 << 30, "pods": 110}]
 
 
 def test_a_pod_is_bound_where_the_scheduler_places_it() -> None:
@@ -47,7 +56,7 @@ def test_nothing_is_told_before_all_is_listed() -> None:
     fresh.state._listed.discard(Kind.PODS)
     assert fresh.register() == []
     assert fresh.see(node("n1")) == []
-    assert fresh.play(Listed(Kind.PODS, [])) == ["CREATE_DRAIN n1", "DRAIN_TO_SCHEDULABLE n1"]
+    assert fresh.play(Listed(Kind.PODS, [])) == ["CREATE_DRAIN n1", "UPDATE n1", "DRAIN_TO_SCHEDULABLE n1"]
 
 
 def test_a_pod_that_is_deleted_while_it_is_bound() -> None:
@@ -145,7 +154,7 @@ def test_a_node_that_goes_takes_its_pods_and_brings_them_back() -> None:
     assert dialogue.lose(here) == ["DECOMISSION n1"]
     assert dialogue.see(running) == []
     assert dialogue.see(node("n1", uid="other")) == []
-    assert dialogue.confirm() == ["CREATE_DRAIN n1", "ask r on n1", "DRAIN_TO_SCHEDULABLE n1"]
+    assert dialogue.confirm() == ["CREATE_DRAIN n1", "ask r on n1", "UPDATE n1", "DRAIN_TO_SCHEDULABLE n1"]
 
 
 def test_a_decision_about_a_node_that_has_gone_meanwhile_is_for_another_one_of_its_name() -> None:

@@ -172,7 +172,7 @@ def test_a_pod_of_others_is_kept_back_until_its_node_is_known() -> None:
     found = pod("o", node="n2", **OTHER)
     dialogue = registered(found)
     assert dialogue.see(found) == []
-    assert dialogue.see(node("n2")) == ["CREATE_DRAIN n2", "foreign o on n2", "DRAIN_TO_SCHEDULABLE n2"]
+    assert dialogue.see(node("n2")) == ["CREATE_DRAIN n2", "foreign o on n2", "UPDATE n2", "DRAIN_TO_SCHEDULABLE n2"]
 
 
 @pytest.mark.parametrize("how", ["deleted", "Succeeded", "Failed"])

@@ -54,8 +54,13 @@ def taints_of(node: Node) -> tuple[Taint, ...]:
 
 
 def created(name: str, offer: Offer) -> si.NodeInfo:
-    """A new node, on which nothing is placed before it is opened."""
-    return si.NodeInfo(node_id=name, action="CREATE_DRAIN", attributes=offer.attributes, schedulable_resource=dict(offer.amounts))
+    """A new node without capacity. That it is drained would not be enough: an ask that requires it may run there (SC-72)."""
+    return si.NodeInfo(node_id=name, action="CREATE_DRAIN", attributes=offer.attributes)
+
+
+def filled(name: str, offer: Offer) -> si.NodeInfo:
+    """Its capacity, when its pods are known."""
+    return si.NodeInfo(node_id=name, action="UPDATE", schedulable_resource=dict(offer.amounts))
 
 
 def changes(name: str, before: Offer, after: Offer) -> list[si.NodeInfo]:

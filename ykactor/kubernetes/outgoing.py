@@ -20,7 +20,8 @@ class Outgoing:
     """Entries for the daemon: nodes, answers about them, applications, what has ended, what is asked for, opened nodes.
 
     Nodes come first, so that what runs there is accepted. Answers come before asks, so that the daemon has no questions.
-    Nodes are opened last, so that nothing is placed before everything is known.
+    New nodes get their capacity when what runs there is told, before the answers about them, which a new capacity ends (SC-156),
+    and are opened last.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class Outgoing:
         self.applications: list[si.AddApplicationRequest] = []
         self.releases: list[si.AllocationRelease] = []
         self.allocations: list[si.Allocation] = []
+        self.capacities: list[si.NodeInfo] = []
         self.openings: list[si.NodeInfo] = []
 
     def requests(self, request_id: str) -> list[Tell]:
@@ -46,8 +48,8 @@ class Outgoing:
             yield Tell(si.NodeRequest(nodes=nodes))
         for scopes in _parts(self.forgotten):
             yield Tell(si.PredicatesResponse(forget=scopes))
-        for answers in _parts(self.answers):
-            yield Tell(si.PredicatesResponse(answers=answers))
+        new = {entry.node_id for entry in self.capacities}
+        yield from _answers([answer for answer in self.answers if answer.node_id not in new])
         yield from map(Tell, self.quotas)
         for removals in _parts(self.removals):
             yield Tell(si.ApplicationRequest(remove=removals))
@@ -57,8 +59,16 @@ class Outgoing:
             yield Tell(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases)))
         for allocations in _parts(self.allocations):
             yield Tell(si.AllocationRequest(allocations=allocations))
+        for capacities in _parts(self.capacities):
+            yield Tell(si.NodeRequest(nodes=capacities))
+        yield from _answers([answer for answer in self.answers if answer.node_id in new])
         for openings in _parts(self.openings):
             yield Tell(si.NodeRequest(nodes=openings))
+
+
+def _answers(answers: Sequence[si.PredicateAnswer]) -> Iterator[Tell]:
+    for part in _parts(answers):
+        yield Tell(si.PredicatesResponse(answers=part))
 
 
 def _parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:

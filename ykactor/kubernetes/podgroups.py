@@ -68,10 +68,10 @@ def _hold_room(book: Book, application: ApplicationRecord, member: PodRecord) ->
 
 def room_ended(book: Book, application: ApplicationRecord, key: str, *, is_lost: bool) -> None:
     """A placeholder has ended because a member takes its place; or its node is lost, and it needs room elsewhere."""
-    member = book.pods[application.rooms.pop(key)]
+    member = application.rooms.pop(key)
     del book.rooms[key]
     if is_lost and not application.is_started:
-        _hold_room(book, application, member)
+        _hold_room(book, application, book.pods[member])
 
 
 def end(book: Book, application: ApplicationRecord) -> None:

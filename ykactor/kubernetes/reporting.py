@@ -44,6 +44,7 @@ def _report_nodes(book: Book) -> None:
         before, record.told = record.told, record.offer
         if before is None:
             book.out.nodes.append(nodes.created(name, record.offer))
+            book.out.capacities.append(nodes.filled(name, record.offer))
             if record.offer.is_open:
                 book.out.openings.append(nodes.opening(name, is_open=True))
             book.touch(pod.key for pod in book.pods_on(name))
