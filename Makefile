@@ -67,10 +67,10 @@ jobs: $(VENV)/.ready
 	@echo "Runs 1,000 jobs of this machine, and kills daemon and local resource manager 60 times meanwhile: about three minutes on two cores."
 	PYTHONPATH=tests $(BIN)/python tests/jobs 1000 60 $(or $(SEED),0)
 
-# Beside a real API server, if YK_KUBE_APISERVER and YK_ETCD name one (tests/kubernetes/README.md).
+# Beside a real API server, and real controllers, if variables name them (tests/kubernetes/README.md).
 test-kube: $(VENV)/.ready
-	@echo "Kills adapter, daemon and API server 120 times, and looks for pods that run twice or not at all: about ten minutes on two cores."
-	PYTHONPATH=tests $(BIN)/python tests/kubernetes 60 $(or $(SEED),0)
+	@echo "Plays recorded dialogues, policies and controllers, and kills adapter, daemon, leader and API server 20 times each: half an hour."
+	PYTHONPATH=tests $(BIN)/python tests/kubernetes 20 $(or $(SEED),0)
 
 abuse: $(VENV)/.ready
 	@echo "A thousand followers, 10,000 connections, floods, a million wrong messages, 100,000 queue files: about fifteen minutes on two cores."

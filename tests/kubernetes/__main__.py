@@ -1,10 +1,8 @@
-"""``python tests/kubernetes KILLS [SEED]``: kills of everything, with one adapter and with two replicas.
-
-With ``YK_KUBE_APISERVER`` and ``YK_ETCD`` beside a real API server, else beside the fake one.
-"""
+"""``python tests/kubernetes KILLS [SEED]``: all that needs a real API server, or a fake one for the kills if there is none."""
 
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,14 +10,36 @@ import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from kubecampaign import FakeServing, RealServing, run
-from realserver import missing
+import realcontrollers
+import realpolicies
+import realrecording
+from kubecampaign import Campaign, FakeServing, RealServing, run
+from realprocesses import missing
+
+
+def main(kills: int, seed: int) -> None:
+    """Play everything in turn; what cannot be played is skipped with the reason."""
+    _play("the recorded dialogue", realrecording.replay, realrecording.missing())
+    _play("the admission policies", realpolicies.play, realpolicies.missing())
+    _play("real controllers", realcontrollers.play, missing("apiserver", "etcd", "controllers"))
+    print(f"kills beside the fake API server: {missing()}" if missing() else "kills beside a real API server", flush=True)
+    for has_lease in (True, False):
+        _play("two replicas" if has_lease else "alone", partial(_kill, kills, seed, has_lease))
+
+
+def _play(what: str, play: Callable[[Path], Awaitable[str]], missing: str = "") -> None:
+    if missing:
+        print(f"{what}: skipped, {missing}", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        print(f"{what}: {trio.run(play, Path(directory))}", flush=True)
+
+
+async def _kill(kills: int, seed: int, has_lease: bool, directory: Path) -> str:
+    serving = (FakeServing if missing() else RealServing)(directory)
+    campaign = Campaign(directory, serving, seed, has_lease=has_lease, has_takeovers=True)
+    return await run(campaign, kills, partial(print, flush=True))
+
 
 if __name__ == "__main__":
-    print(missing() or "beside a real API server", flush=True)
-    kills, seed = int(sys.argv[1]), int((*sys.argv[2:], "0")[0])
-    for has_lease in (True, False):
-        with tempfile.TemporaryDirectory() as directory:
-            serving = (FakeServing if missing() else RealServing)(Path(directory))
-            campaign = partial(run, serving, Path(directory), seed, kills, has_lease=has_lease, say=partial(print, flush=True))
-            print(trio.run(campaign))
+    main(int(sys.argv[1]), int((*sys.argv[2:], "0")[0]))

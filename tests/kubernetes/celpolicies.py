@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
-from fakeadmission import Body, Refused, merged
+from fakeadmission import merged
+from fakehttp import Body, Refused
 
 _PART = re.compile(r"\bObject(?:\.\w+)*\{(?:(\w+):)?")
 _VARIABLE = re.compile(r"\bvariables\.(\w+)")

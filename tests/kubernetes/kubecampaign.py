@@ -1,4 +1,4 @@
-"""Kills of everything while pods come and go: the adapter, the daemon, the leader of two replicas, and the API server."""
+"""Kills of everything while 200 pods come and go on 20 nodes: the adapter, the daemon, the leader, and the API server."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ import trustme
 from cluster import TREE, Cluster
 from daemon import RunningDaemon, clean_environment, real_daemon, state_of
 from evenness import differences
+from fakehttp import Refused
 from fakeserver import FakeServer
 from kubelets import ENDS, Kubelets
+from realprocesses import kubeconfig
 from realserver import PollingKubelets, RealServer
 
 T = TypeVar("T")
 
 COMMAND = [sys.executable, "-m", "ykactor"]
-#: What can be killed.
-VICTIMS = ("adapter", "daemon", "server")
+NODES, PODS = 20, 200
+#: The Lease by which one of two replicas leads.
+_LEASE = ("leases", "ykactor", "ykactor")
 
 
 class Held(Generic[T]):
@@ -101,15 +104,22 @@ class FakeServing:
 
 
 class RealServing:
-    """A real API server, with the role of the manifests, and kubelets that poll."""
+    """A real API server, with the role of the manifests, and kubelets that poll.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        has_controllers: the real controllers run too.
+    """
+
+    def __init__(self, directory: Path, *, has_controllers: bool = False) -> None:
+        self._has_controllers = has_controllers
         self.server = RealServer(directory)
         self.kubelets = PollingKubelets(self.server)
 
     async def begin(self, nursery: trio.Nursery) -> str:
         await nursery.start(self._hold)
         self.server.install()
+        if self._has_controllers:
+            self.server.processes.start("controllers")
         nursery.start_soon(self._look)
         return kubeconfig(self.server.url, "certs/apiserver.crt", "yk-token")
 
@@ -125,21 +135,13 @@ class RealServing:
 
     async def restart(self, rng: random.Random) -> None:
         """Now and then its store too."""
-        self.server.kill("apiserver")
+        processes = self.server.processes
+        processes.kill("apiserver")
         if rng.random() < 0.3:
-            self.server.kill("etcd")
-            self.server.start("etcd")
-        self.server.start("apiserver")
+            processes.kill("etcd")
+            processes.start("etcd")
+        processes.start("apiserver")
         self.server.wait_ready()
-
-
-def kubeconfig(url: str, authority: str, token: str) -> str:
-    return f"""
-current-context: c
-clusters: [{{name: k, cluster: {{server: "{url}", certificate-authority: {authority}}}}}]
-users: [{{name: u, user: {{token: {token}}}}}]
-contexts: [{{name: c, context: {{cluster: k, user: u, namespace: ykactor}}}}]
-"""
 
 
 class Campaign:
@@ -149,13 +151,19 @@ class Campaign:
         directory: for certificates and the state of the daemon.
         serving: the API server.
         has_lease: there are two replicas.
+        has_takeovers: a leader that was killed stays away until the other one leads.
     """
 
-    def __init__(self, directory: Path, serving: Serving, seed: int, *, has_lease: bool = False) -> None:
+    def __init__(
+        self, directory: Path, serving: Serving, seed: int, *, has_lease: bool = False, has_takeovers: bool = False
+    ) -> None:
         self.rng = random.Random(seed)
         self._directory = directory
         self._identities = ["one", "two"] if has_lease else ["one"]
         self._has_lease = has_lease
+        self._has_takeovers = has_takeovers
+        #: What can be killed.
+        self.victims = ("adapter", "daemon", "server", *(["leader"] if has_lease else ()))
         self._serving = serving
         self.server = serving.server
         self.cluster = Cluster(self.server, "")
@@ -206,10 +214,12 @@ class Campaign:
     async def kill(self, victim: str) -> None:
         """Kill it with SIGKILL and start it again."""
         self.kills += 1
-        if victim == "adapter":
-            identity = self.rng.choice(self._identities)
+        if victim in ("adapter", "leader"):
+            identity = self.rng.choice(self._identities) if victim == "adapter" else await self._leader()
             self.adapters[identity].kill()
             await self.adapters[identity].wait()
+            if victim == "leader" and self._has_takeovers:
+                await self._leader(other_than=identity)
             await self.start_adapter(identity)
         elif victim == "daemon":
             await self._daemon.close()
@@ -217,16 +227,30 @@ class Campaign:
         else:
             await self._serving.restart(self.rng)
 
+    async def _leader(self, other_than: str = "") -> str:
+        """Who leads; waits until somebody does."""
+        for _ in range(600):
+            try:
+                found: str = self.server.store.get(*_LEASE)["spec"]["holderIdentity"]
+            except Refused:  # none yet, or the server has only just started
+                found = ""
+            if found not in ("", other_than):
+                return found
+            await trio.sleep(0.1)
+        raise AssertionError(f"nobody leads after a minute, {self._logs()}")
+
     def act(self) -> None:
         """Users do something."""
         store, rng = self.server.store, self.rng
-        pods = store.all("pods", "team")
-        if rng.random() < 0.6 or len(pods) < 10:
-            self._number += 1
-            annotations = {ENDS: "yes"} if rng.random() < 0.3 else {}
-            self.cluster.pod(f"p{self._number}", annotations=annotations)  # of one size: none reserves a node that others fit on
+        if rng.random() < 0.6:
+            self.create()
         else:
-            store.delete("pods", rng.choice(pods), {})
+            store.delete("pods", rng.choice(store.all("pods", "team")), {})
+
+    def create(self) -> None:
+        """A pod; all are of one size, so that none reserves a node that others fit on."""
+        self._number += 1
+        self.cluster.pod(f"p{self._number}", annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {})
 
     async def quiet(self) -> None:
         """Wait until all that fits is bound, and the daemon knows the same as the API server."""
@@ -234,11 +258,18 @@ class Campaign:
             if not self._differences(await state_of(self.daemon.url)):
                 return
             await trio.sleep(0.1)
-        logs = "\n".join(f"{each}: {(self._directory / f'{each}.log').read_text()[-3000:]}" for each in self._identities)
-        raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{logs}")
+        raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{self._logs()}")
+
+    def _logs(self) -> str:
+        return "\n".join(f"{each}: {(self._directory / f'{each}.log').read_text()[-3000:]}" for each in self._identities)
 
     def _differences(self, state: dict[str, Any]) -> list[str]:
         return differences(self.server.store.all("pods", "team"), self.server.store.all("nodes", ""), state)
+
+    @property
+    def started(self) -> int:
+        """How many pods have run."""
+        return len(self._serving.kubelets.started)
 
     async def check(self) -> None:
         """Pods have started, and none twice."""
@@ -253,23 +284,20 @@ def server_context(authority: trustme.CA) -> Any:
     return context
 
 
-async def run(
-    serving: Serving, directory: Path, seed: int, kills: int, *, has_lease: bool, say: Callable[[str], object] = lambda _: None
-) -> str:
-    """Play a campaign; returns figures."""
-    async with Campaign(directory, serving, seed, has_lease=has_lease).running() as campaign:
-        for number in range(6):
+async def run(campaign: Campaign, kills: int, say: Callable[[str], object] = lambda _: None) -> str:
+    """Kill each victim so often; returns figures."""
+    async with campaign.running():
+        for number in range(NODES):
             campaign.cluster.node(f"n{number}")
+        for _ in range(PODS):
+            campaign.create()
         for turn in range(kills):
-            for _ in range(campaign.rng.randint(3, 10)):
-                campaign.act()
-                await trio.sleep(campaign.rng.uniform(0, 0.05))
-            victim = VICTIMS[turn % len(VICTIMS)]
-            await campaign.kill(victim)
-            if turn % 3 == 2:
-                await campaign.quiet()
-                await campaign.check()
-            say(f"{turn + 1}: {victim}")
-        await campaign.quiet()
-        await campaign.check()
-        return f"{campaign.kills} kills, {len(serving.kubelets.started)} pods have run, each once"
+            for victim in campaign.victims:
+                for _ in range(campaign.rng.randint(3, 10)):
+                    campaign.act()
+                    await trio.sleep(campaign.rng.uniform(0, 0.05))
+                await campaign.kill(victim)
+            await campaign.quiet()
+            await campaign.check()
+            say(f"{turn + 1} kills of each: {', '.join(campaign.victims)}")
+        return f"{campaign.kills} kills, {campaign.started} pods have run, each once"

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from celpolicies import Policies, Request, User
-from fakeadmission import Body, Refused, merged
+from fakeadmission import merged
+from fakehttp import Body, Refused
 
 USER_INFO = "yunikorn.apache.org/user.info"
 APP_ID = "yunikorn.apache.org/app-id"
@@ -196,7 +197,7 @@ def _failure(acting: Acting, check: Check) -> str:
         if check.changer is not None:
             acting.change(check.changer, kind, name, _inside(kind, check.change), check.subresource)
     except Refused as refused:
-        if refused.status != 403:
+        if refused.status != 403 and check.refused is not None:
             return f"{refused.status} {refused}"
         is_refused = True
     if check.refused not in (None, is_refused):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+import ssl
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 import trio
-from httpx2 import AsyncClient, RemoteProtocolError, Response
+from httpx2 import AsyncClient, Response, TransportError
 
 from ykactor.kubernetes import model
 from ykactor.kubernetes.quantities import QuantityError, parse
@@ -37,6 +38,8 @@ _TYPES: dict[str, type] = {
 }
 #: Events of a watch that are not there after this time never come.
 _EVENTS_S = 5.0
+#: A watch that the server ends has ended after this time, the longest by itself after 7 s.
+_END_S = 30.0
 
 
 def load(path: Path) -> list[Step]:
@@ -95,6 +98,7 @@ class Replay:
         tokens: of the users in the recording.
         matters: True for a step whose answer is compared; the others only set the scene.
         before: called with each step before it is played; True if that was all there is to do.
+        tls: for a server that has TLS.
 
     Attributes:
         differences: what was answered otherwise, by the title of the step.
@@ -102,9 +106,14 @@ class Replay:
     """
 
     def __init__(
-        self, url: str, tokens: dict[str | None, str], matters: Callable[[Step], bool], before: Callable[[Step], bool]
+        self,
+        url: str,
+        tokens: dict[str | None, str],
+        matters: Callable[[Step], bool],
+        before: Callable[[Step], bool],
+        tls: ssl.SSLContext | bool = True,
     ) -> None:
-        self._client = AsyncClient(base_url=url, timeout=None, trust_env=False)
+        self._client = AsyncClient(base_url=url, timeout=None, trust_env=False, verify=tls)
         self._tokens = tokens
         self._matters = matters
         self._before = before
@@ -148,13 +157,16 @@ class Replay:
         if isinstance(body, dict) and "resourceVersion" in (meta := body.get("metadata", {})):
             old = meta["resourceVersion"]
             text = text.replace(f'"{old}"', f'"{self._translation.version(int(old))}"')
-        answer = await self._client.request(step["method"], self._path(step), content=text, headers=self._headers(step))
-        found = _json(answer)
+        try:
+            answer = await self._client.request(step["method"], self._path(step), content=text, headers=self._headers(step))
+            status, found = answer.status_code, _json(answer)
+        except TransportError:
+            status, found = None, None
         self._translation.learn(step.get("response"), found)
         if self._matters(step):
-            self._compare(step, (step["status"], step["response"]), (answer.status_code, found))
+            self._compare(step, (step["status"], step.get("response")), (status, found))
 
-    def _compare(self, step: Step, recorded: tuple[int, Any], found: tuple[int, Any]) -> None:
+    def _compare(self, step: Step, recorded: tuple[int | None, Any], found: tuple[int | None, Any]) -> None:
         self.compared += 1
         wanted = json.loads(self._translation.translated(json.dumps(recorded[1])))
         is_short = bool(step.get("trimmed"))
@@ -171,15 +183,16 @@ class Replay:
                     events.append({"type": str(answer.status_code), "object": {}})
                 async for line in answer.aiter_lines():
                     events.append(json.loads(line))
-        except RemoteProtocolError:
+        except TransportError:
             pass  # cut
         ended.set()
 
     async def _compare_watch(self, step: Step) -> None:
         ended, events = self._events[step["title"]]
         wanted = [each for each in step["events"] if each["type"] != "BOOKMARK"]
-        with trio.move_on_after(_EVENTS_S):
-            if step["ended_by"] == "client":
+        is_endless = step["ended_by"] == "client"
+        with trio.move_on_after(_EVENTS_S if is_endless else _END_S):
+            if is_endless:
                 while len(_told(events)) < len(wanted):  # noqa: ASYNC110
                     await trio.sleep(0.001)
             else:

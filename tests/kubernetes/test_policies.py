@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from celpolicies import Policies, User
-from fakeadmission import Body
+from fakehttp import Body
 from policytable import (
     ADAPTER,
     ALICE,

@@ -1,0 +1,133 @@
+"""Pods of the real controllers: a Job, a DaemonSet, a Deployment, and placeholders that go with the first pod of a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+from fakehttp import Body, Refused
+from kubecampaign import Campaign, RealServing
+from kubelets import ENDS
+
+_GANG = {
+    "yunikorn.apache.org/app-id": "gang",
+    "yunikorn.apache.org/task-group-name": "g",
+    "yunikorn.apache.org/task-groups": '[{"name": "g", "minMember": 40, "minResource": {"cpu": "1"}}]',
+}
+_NODES = 4
+
+
+class Controllers:
+    """A cluster whose controllers are the real ones."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.store = campaign.server.store
+
+    async def play(self) -> str:
+        """Everything in turn; the daemon knows the same as the API server after each."""
+        told = []
+        for act in (self.job, self.daemon_set, self.deployment, self.gang):
+            told.append(await act())
+            await self.campaign.quiet()
+            await self.campaign.check()
+        return "; ".join(told)
+
+    async def job(self) -> str:
+        """A Job of twenty pods, five at a time, is complete when each has run."""
+        spec = {"completions": 20, "parallelism": 5, "template": _template(annotations={ENDS: "yes"}, restartPolicy="Never")}
+        self.store.create("jobs", "team", {"metadata": {"name": "job"}, "spec": spec})
+        await self._until(lambda: "Complete" in _conditions(self.store.get("jobs", "team", "job")))
+        assert self.store.get("jobs", "team", "job")["status"]["succeeded"] == len(self._owned("Job")) == 20
+        return "a Job of 20 pods is complete"
+
+    async def daemon_set(self) -> str:
+        """A pod runs on each node, also on one that comes later; it goes with its node."""
+        self.store.create("daemonsets", "team", _workload("daemon"))
+        await self._until(lambda: self._nodes_of("DaemonSet") == [f"n{number}" for number in range(_NODES)])
+        self.campaign.cluster.node("late")
+        await self._until(lambda: "late" in self._nodes_of("DaemonSet"))
+        self.store.delete("nodes", self.store.get("nodes", "", "late"), {})
+        await self._until(lambda: self._nodes_of("DaemonSet") == [f"n{number}" for number in range(_NODES)])
+        self.store.delete("daemonsets", self.store.get("daemonsets", "team", "daemon"), {"propagationPolicy": "Background"})
+        await self._until(lambda: not self._owned("DaemonSet"))
+        return f"a DaemonSet ran on {_NODES} nodes, and on one more while it was there"
+
+    async def deployment(self) -> str:
+        """Its pods run; a new template replaces them; they go with it."""
+        self.store.create("deployments", "team", _workload("web", replicas=6))
+        await self._until(lambda: len(self._nodes_of("ReplicaSet")) == 6)
+        before = {body["metadata"]["name"] for body in self._owned("ReplicaSet")}
+        self.store.change("deployments", "team", "web", {"spec": {"template": {"metadata": {"labels": {"new": "yes"}}}}})
+        await self._until(lambda: len(self._nodes_of("ReplicaSet")) == 6 and not before & self._names("ReplicaSet"))
+        self.store.delete("deployments", self.store.get("deployments", "team", "web"), {"propagationPolicy": "Background"})
+        await self._until(lambda: not self._owned("ReplicaSet"))
+        return "a Deployment of 6 pods was rolled out twice"
+
+    async def gang(self) -> str:
+        """While no adapter runs, the garbage collector alone takes the placeholders away."""
+        self.campaign.cluster.pod("first", annotations=_GANG)
+        await self._until(lambda: len(self._owned("Pod")) == 40)
+        await self._until(lambda: len(self._nodes_of("Pod")) == 4 * _NODES)
+        for adapter in self.campaign.adapters.values():
+            adapter.kill()
+            await adapter.wait()
+        self.store.delete("pods", self.store.get("pods", "team", "first"), {})
+        await self._until(lambda: not self._owned("Pod"))
+        for identity in self.campaign.adapters:
+            await self.campaign.start_adapter(identity)
+        return "40 placeholders went with their first pod"
+
+    # ---- looking
+
+    def _owned(self, kind: str) -> list[Body]:
+        """The pods that an object of a kind owns."""
+        return [
+            body
+            for body in self.store.all("pods", "team")
+            if any(owner["kind"] == kind for owner in body["metadata"].get("ownerReferences", ()))
+        ]
+
+    def _names(self, kind: str) -> set[str]:
+        return {body["metadata"]["name"] for body in self._owned(kind)}
+
+    def _nodes_of(self, kind: str) -> list[str]:
+        """Where they run, in order."""
+        return sorted(body["spec"]["nodeName"] for body in self._owned(kind) if body["status"]["phase"] == "Running")
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(1200):  # the garbage collector of pods looks every 20 s, and asks twice
+            try:
+                if holds():
+                    return
+            except Refused as refused:
+                if refused.status < 500:
+                    raise
+            await trio.sleep(0.1)
+        pods = self.store.all("pods", "team")
+        told = [(each["metadata"]["name"], each["spec"].get("nodeName"), each["status"]) for each in pods]
+        raise AssertionError(f"it is not so after two minutes: {told}")
+
+
+def _template(annotations: Body | None = None, **spec: Any) -> Body:
+    containers = [{"name": "c", "image": "example", "resources": {"requests": {"cpu": "500m"}}}]
+    meta = {"labels": {"app": "x"}, "annotations": annotations or {}}
+    return {"metadata": meta, "spec": {"schedulerName": "ykactor", "containers": containers, **spec}}
+
+
+def _workload(name: str, **spec: Any) -> Body:
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": _template(), **spec}}
+
+
+def _conditions(found: Body) -> set[str]:
+    return {each["type"] for each in found["status"].get("conditions", ()) if each["status"] == "True"}
+
+
+async def play(directory: Path) -> str:
+    """Play all; returns what was done."""
+    async with Campaign(directory, RealServing(directory, has_controllers=True), 0).running() as campaign:
+        for number in range(_NODES):
+            campaign.cluster.node(f"n{number}")
+        return await Controllers(campaign).play()
