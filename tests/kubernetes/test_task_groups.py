@@ -12,6 +12,7 @@ from objects import changed, node, pod, uid
 
 from ykactor.kubernetes import model
 from ykactor.kubernetes.messages import CreateEnded, CreatePlaceholder, Event, Ref, Tell
+from ykactor.kubernetes.pods import user_of
 from ykactor.wire.si import messages as si
 
 PREFIX = "yunikorn.apache.org/"
@@ -114,6 +115,18 @@ def test_a_placeholder_says_nothing_that_nobody_has_said() -> None:
     spec = bodies(dialogue)[0]["spec"]
     absent = {*WHERE, "priorityClassName", "imagePullSecrets"}
     assert not absent & spec.keys()
+
+
+@pytest.mark.parametrize("own", [{}, {"user.info": '{"user":"ann"}'}], ids=["nobody", "ann"])
+def test_a_placeholder_has_the_user_of_its_first_pod(own: dict[str, str]) -> None:
+    """A group cannot name another one: the policies of the API server trust the adapter, which makes the placeholder."""
+    forged = group(annotations={f"{PREFIX}user.info": '{"user":"bob"}'})
+    first = pod("t1", annotations=annotations(forged, **own))
+    dialogue = Dialogue(node("n1"), first)
+    dialogue.register()
+    for body in bodies(dialogue):
+        assert f"{PREFIX}user.info" in body["metadata"]["annotations"]  # else the policies would write the name of the adapter
+        assert user_of(as_pod(body)) == user_of(first)
 
 
 def test_the_application_of_a_gang() -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.model import Pod
-from ykactor.kubernetes.pods import ALLOW_PREEMPTION, APP_LABEL, QUEUE_LABEL, USER_ANNOTATION, Amounts
+from ykactor.kubernetes.pods import ALLOW_PREEMPTION, APP_LABEL, NOBODY_INFO, QUEUE_LABEL, USER_ANNOTATION, Amounts
 
 GROUPS, GROUP_NAME = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 PARAMETERS, PLACEHOLDER = "yunikorn.apache.org/schedulingPolicyParameters", "yunikorn.apache.org/placeholder"
@@ -184,7 +184,9 @@ def placeholder_pod(
         queue: the queue that the application names; may be empty.
     """
     meta = first.metadata
-    asked = {name: first.metadata.annotations[name] for name in (USER_ANNOTATION, ALLOW_PREEMPTION) if name in meta.annotations}
+    # Admission policies trust the adapter, so a user is always named, or the group could name one.
+    asked = {name: meta.annotations[name] for name in (USER_ANNOTATION, ALLOW_PREEMPTION) if name in meta.annotations}
+    asked.setdefault(USER_ANNOTATION, NOBODY_INFO)
     where = {
         "nodeSelector": group.node_selector,
         "tolerations": group.tolerations,

@@ -158,6 +158,8 @@ def _first(given: Iterable[str | None], what: str, default: str) -> Names:
 
 #: The user of pods whose submitter is not known.
 NOBODY = si.UserGroupInformation(user="nobody", groups=["nobody"])
+#: The annotation that names nobody.
+NOBODY_INFO = '{"user":"nobody","groups":["nobody"]}'
 
 
 class _User(Struct):
