@@ -13,7 +13,7 @@ Body = dict[str, Any]
 #: A verb, a group, a resource such as ``pods/binding``, and a namespace.
 Access = tuple[str, str, str, str]
 #: ``/api/v1/namespaces/team/pods/w/binding`` or a beginning of it, or anything else without parts.
-_PATH = re.compile(r"/(?:api|apis/([^/]+))(?:/([^/]+))?(?:/namespaces/([^/]+)(?=/))?(?:/([^/]+))?(?:/([^/]+))?(?:/([^/]+))?|.*()")
+PATH = re.compile(r"/(?:api|apis/([^/]+))(?:/([^/]+))?(?:/namespaces/([^/]+)(?=/))?(?:/([^/]+))?(?:/([^/]+))?(?:/([^/]+))?|.*()")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -73,7 +73,7 @@ class Wire:
         head, content = events[0], b"".join(each.data for each in events[1:])
         url = urlsplit(head.target.decode())
         headers = {name.decode(): value.decode() for name, value in head.headers}
-        parts = _PATH.fullmatch(url.path).groups("")[:6]  # type: ignore[union-attr]
+        parts = PATH.fullmatch(url.path).groups("")[:6]  # type: ignore[union-attr]
         return Request(head.method.decode(), dict(parse_qsl(url.query)), headers, content, *parts)
 
     async def send(self, status: int, answer: Body | str) -> None:

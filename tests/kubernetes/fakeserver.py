@@ -226,7 +226,10 @@ def _plural(kind: str) -> str:
 
 
 def _selects(query: dict[str, str], found: Body) -> bool:
-    """True if the object has the label of the selector ``name=value``."""
+    """True if the object has the label and the name of the selectors ``name=value``."""
+    wanted = query.get("fieldSelector", "").removeprefix("metadata.name=")
+    if wanted not in ("", found["metadata"]["name"]):
+        return False
     name, _, value = query.get("labelSelector", "").partition("=")
     return not name or found["metadata"].get("labels", {}).get(name) == value
 

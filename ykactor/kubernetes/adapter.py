@@ -17,7 +17,8 @@ from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_re
 from ykactor.client.login import LoginOptions
 from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.effects import Counts, Effects
+from ykactor.kubernetes.binding import Counts
+from ykactor.kubernetes.effects import Effects
 from ykactor.kubernetes.groupversions import find_groups
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import DURATION_S, Leader, LeaseName
@@ -123,7 +124,17 @@ class Adapter:
         await self._is_listed.wait()  # the registration brings the configuration
         settings = self._settings
         pace = Pace(self.state.book.configuration.qps or settings.qps)
-        effects = Effects(self._api, pace, settings.identity, self._arrive, settings.now, self._rng, self.counts, self._groups_of)
+        effects = Effects(
+            self._api,
+            pace,
+            settings.identity,
+            self._arrive,
+            self.state.wants,
+            settings.now,
+            self._rng,
+            self.counts,
+            lambda: self._groups,
+        )
         failure: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -152,9 +163,6 @@ class Adapter:
             self.state.stop()
         if failure is not None:
             raise failure
-
-    def _groups_of(self, namespace: str) -> str:
-        return f"{self._groups}/namespaces/{namespace}/podgroups"
 
     # ---- input and output of the state
 

@@ -1,13 +1,16 @@
-"""Work for the API server in lanes: what is urgent never waits for what is not."""
+"""Work for the API server in lanes: what is urgent never waits for what is not, and what has to be tried again waits aside."""
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 import trio
 
+#: The shortest pause: rounding may leave a little less than a token at the end of a longer one.
+_SLEEP_S = 0.001
 W = TypeVar("W")
 
 
@@ -28,7 +31,7 @@ class Pace:
         """Wait for a token."""
         self._fill()
         while self._tokens < 1:
-            await trio.sleep((1 - self._tokens) / self.per_second)
+            await trio.sleep(max(_SLEEP_S, (1 - self._tokens) / self.per_second))
             self._fill()
         self._tokens -= 1
 
@@ -42,7 +45,8 @@ class Lane(Generic[W]):
     """Work that is carried out by some workers, one item for each key at a time.
 
     Args:
-        carry_out: called with each item.
+        carry_out: called with each item and the number of attempts before; returns after how many seconds it is to be tried
+            again, None if it is done.
         size: of the items that wait; the oldest is dropped beyond it. None: whoever puts them bounds them.
         newest_first: the item that came last is carried out first.
 
@@ -50,34 +54,69 @@ class Lane(Generic[W]):
         dropped: how many items were dropped.
     """
 
-    def __init__(self, carry_out: Callable[[W], Awaitable[None]], *, size: int | None = None, newest_first: bool = False) -> None:
+    def __init__(
+        self, carry_out: Callable[[W, int], Awaitable[float | None]], *, size: int | None = None, newest_first: bool = False
+    ) -> None:
         self._carry_out = carry_out
         self._size = size
         self._newest_first = newest_first
-        self._items: OrderedDict[Hashable, W] = OrderedDict()
+        self._items: OrderedDict[Hashable, tuple[W, int]] = OrderedDict()
+        self._aside: OrderedDict[Hashable, tuple[W, int, float]] = OrderedDict()
+        #: When items that are aside are due; entries of items that were replaced stay until then.
+        self._due: list[tuple[float, int, Hashable]] = []
+        self._count = 0
+        self._busy: set[Hashable] = set()
         self._grown = trio.lowlevel.ParkingLot()
         self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items) + len(self._aside)
 
     def put(self, key: Hashable, item: W) -> None:
         """Add an item; one of the same key that still waits is replaced."""
+        self._aside.pop(key, None)
         self._items.pop(key, None)
-        self._items[key] = item
-        if self._size is not None and len(self._items) > self._size:
-            self._items.popitem(last=False)
-            self.dropped += 1
+        self._items[key] = item, 0
+        self._trim()
         self._grown.unpark()
-
-    def clear(self) -> None:
-        """Forget what waits."""
-        self._items.clear()
 
     async def work(self) -> None:
         """Carry out items until cancelled."""
         while True:
-            while not self._items:
-                await self._grown.park()
-            _, item = self._items.popitem(last=self._newest_first)
-            await self._carry_out(item)
+            key = self._next()
+            if key is None:
+                with trio.move_on_at(self._due[0][0] if self._due else float("inf")):
+                    await self._grown.park()
+                continue
+            item, attempts = self._items.pop(key)
+            self._busy.add(key)
+            pause_s = await self._carry_out(item, attempts)
+            self._busy.discard(key)
+            if pause_s is not None and key not in self._items:
+                self._set_aside(key, item, attempts + 1, trio.current_time() + pause_s)
+
+    def _next(self) -> Hashable | None:
+        """The key of the next item; one whose key is busy has to wait."""
+        self._fetch_due()
+        keys = reversed(self._items) if self._newest_first else iter(self._items)
+        return next((key for key in keys if key not in self._busy), None)
+
+    def _set_aside(self, key: Hashable, item: W, attempts: int, due_s: float) -> None:
+        self._count += 1
+        self._aside[key] = item, attempts, due_s
+        heapq.heappush(self._due, (due_s, self._count, key))
+        self._trim()
+        self._grown.unpark()  # whoever waits has to know when this is due
+
+    def _fetch_due(self) -> None:
+        now_s = trio.current_time()
+        while self._due and self._due[0][0] <= now_s:
+            due_s, _, key = heapq.heappop(self._due)
+            if key in self._aside and self._aside[key][2] == due_s:
+                item, attempts, _ = self._aside.pop(key)
+                self._items[key] = item, attempts
+
+    def _trim(self) -> None:
+        if self._size is not None and len(self) > self._size:
+            (self._aside or self._items).popitem(last=False)
+            self.dropped += 1

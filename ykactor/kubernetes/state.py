@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from ykactor.kubernetes import hearing, observing, reporting
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import (
+    Bind,
     BindEnded,
     Changed,
     CreateEnded,
+    CreatePlaceholder,
     Effect,
+    FailPod,
     Gone,
     Heard,
     Kind,
@@ -18,6 +21,7 @@ from ykactor.kubernetes.messages import (
     Stimulus,
     Unreadable,
 )
+from ykactor.kubernetes.pods import has_ended
 from ykactor.wire.si import messages as si
 
 #: Kinds that are listed before anything is told: the daemon would place asks on nodes whose pods are not known.
@@ -67,6 +71,20 @@ class State:
         for record in self.book.pods.values():
             self.book.unplace(record)
             record.why = None
+
+    def wants(self, effect: Bind | CreatePlaceholder | FailPod) -> bool:
+        """True if an effect that is tried again and again has a purpose still."""
+        book = self.book
+        match effect:
+            case Bind(key=key, node=node):
+                record = book.pods.get(key)
+                return record is not None and record.is_binding and record.node == node and not has_ended(record.pod)
+            case CreatePlaceholder(application_id=name):
+                application = book.applications.get(name)
+                return application is not None and not application.is_started and application.first in book.pods
+            case FailPod(ref=ref, uid=uid):
+                key = book.keys.get(ref, "")
+                return key in book.pods and book.pods[key].pod.metadata.uid == uid
 
     def _take(self, stimulus: Stimulus) -> None:
         book = self.book

@@ -1,0 +1,48 @@
+"""Requests to a fake API server without sockets, for tests on a simulated clock."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import trio
+from fakehttp import PATH, Body, Refused, Request, Wire
+from fakeserver import FakeServer
+
+from ykactor.kubernetes.api import JSON, Api, _error
+
+
+class DirectApi(Api):
+    """The API of a server as somebody with this token."""
+
+    def __init__(self, server: FakeServer, token: str = "yk") -> None:
+        self._server = server
+        self._token = token
+
+    async def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> bytes:
+        await trio.lowlevel.checkpoint()
+        url = urlsplit(path)
+        headers = {"authorization": f"Bearer {self._token}", "content-type": content_type}
+        content = b"" if body is None else json.dumps(body).encode()
+        parts = PATH.fullmatch(url.path).groups("")[:6]  # type: ignore[union-attr]
+        wire = _Answer()
+        try:
+            await self._server._answer(wire, Request(method, dict(parse_qsl(url.query)), headers, content, *parts))
+        except Refused as refused:
+            await wire.send(refused.status, refused.answer)
+        text = (wire.answer if isinstance(wire.answer, str) else json.dumps(wire.answer)).encode()
+        if wire.status >= 400:
+            raise _error(wire.status, {"retry-after": "1"} if wire.status in (429, 504) else {}, text)
+        return text
+
+
+class _Answer(Wire):
+    """Keeps an answer."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.answer: Body | str = ""
+
+    async def send(self, status: int, answer: Body | str) -> None:
+        self.status, self.answer = status, answer
