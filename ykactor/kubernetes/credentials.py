@@ -6,7 +6,7 @@ import os
 import ssl
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ import yaml
 from msgspec import Struct
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+#: Other ways to show who this is, and to speak for somebody else.
+_USER_REFUSED = ("exec", "auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+_CLUSTER_REFUSED = ("proxy-url", "tls-server-name")
 
 
 class CredentialsError(Exception):
@@ -77,7 +81,7 @@ def of_kubeconfig(path: Path, context: str = "") -> Credentials:
     chosen = _named(path, config, "contexts", context, "context")
     cluster = _named(path, config, "clusters", str(chosen.get("cluster", "")), "cluster")
     user = _named(path, config, "users", str(chosen.get("user", "")), "user")
-    url = str(cluster.get("server", "")).rstrip("/")
+    url = str(cluster.get("server") or "").rstrip("/")
     if not url.startswith("https://"):
         raise CredentialsError(f"{path}: cluster.server: found {url!r}, expected https://HOST:PORT")
     try:
@@ -98,28 +102,51 @@ def _named(path: Path, config: dict[str, Any], section: str, name: str, kind: st
 def _tls(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
     if cluster.get("insecure-skip-tls-verify"):
         raise CredentialsError(f"{path}: insecure-skip-tls-verify: the certificate of the server is always checked")
-    authority = cluster.get("certificate-authority-data")
-    if authority is not None:
-        tls = ssl.create_default_context(cadata=b64decode(authority).decode())
-    else:
-        file = cluster.get("certificate-authority")
-        tls = ssl.create_default_context(cafile=None if file is None else str(path.parent / str(file)))
-    if "client-certificate-data" in user and "client-key-data" in user:
+    _refuse(path, "cluster", cluster, _CLUSTER_REFUSED, "a server that is reached directly, by its own name")
+    authority = _pem(path, cluster, "certificate-authority")
+    tls = ssl.create_default_context(cadata=None if authority is None else authority.decode())
+    certificate, key = _pem(path, user, "client-certificate"), _pem(path, user, "client-key")
+    if certificate is not None and key is not None:
         with tempfile.NamedTemporaryFile(prefix="ykactor-", suffix=".pem") as both:  # private, and gone at once
-            both.write(b64decode(user["client-certificate-data"]) + b"\n" + b64decode(user["client-key-data"]))
+            both.write(certificate + b"\n" + key)
             both.flush()
             tls.load_cert_chain(both.name)
-    elif "client-certificate" in user and "client-key" in user:
-        tls.load_cert_chain(path.parent / str(user["client-certificate"]), path.parent / str(user["client-key"]))
+    elif certificate is not None or key is not None:
+        lacking = "client-certificate" if certificate is None else "client-key"
+        raise CredentialsError(f"{path}: user: found no {lacking}, expected a certificate and its key")
     return tls
 
 
+def _pem(path: Path, entry: dict[str, Any], name: str) -> bytes | None:
+    """PEM in the kubeconfig itself, or in a file beside it; None if there is none."""
+    data, file = entry.get(f"{name}-data") or None, entry.get(name) or None
+    try:
+        if data is not None:
+            return b64decode("".join(str(data).split()), validate=True)
+        return None if file is None else (path.parent / str(file)).read_bytes()
+    except (OSError, ValueError) as error:
+        raise CredentialsError(f"{path}: {name if data is None else f'{name}-data'}: {error}") from None
+
+
 def _token(path: Path, user: dict[str, Any]) -> Callable[[], str]:
-    for way in ("exec", "auth-provider", "username"):
-        if way in user:
-            raise CredentialsError(f"{path}: user.{way} is not supported, expected a token or a client certificate")
+    _refuse(path, "user", user, _USER_REFUSED, "a token or a client certificate")
     if "tokenFile" in user:
         file = path.parent / str(user["tokenFile"])
+        try:
+            file.read_text()
+        except OSError as error:
+            raise CredentialsError(f"{path}: user.tokenFile: {error}") from None
         return lambda: file.read_text().strip()
-    token = str(user.get("token", ""))
+    token = user.get("token", "")
+    if not isinstance(token, str) or not (token.isascii() and token.isprintable()):
+        raise CredentialsError(f"{path}: user.token: expected a line of text")
+    if not token and "client-key" not in user and "client-key-data" not in user:
+        raise CredentialsError(f"{path}: user: found nothing to show who this is, expected a token or a client certificate")
     return lambda: token
+
+
+def _refuse(path: Path, section: str, entry: dict[str, Any], refused: Iterable[str], expected: str) -> None:
+    """Raises ``CredentialsError`` for what would mean somebody or something else if it were ignored."""
+    for name in refused:
+        if entry.get(name):
+            raise CredentialsError(f"{path}: {section}.{name} is not supported, expected {expected}")
