@@ -67,6 +67,21 @@ def test_a_kubeconfig_without_a_current_context(
     assert run(capsys, *command, "--kubeconfig", file) == (2, expected)
 
 
+@pytest.mark.usefixtures("logging_restored")
+def test_an_error_of_its_own_is_logged_and_has_an_exit_code_of_its_own(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that whoever supervises it starts it again, as for ``serve``."""
+
+    async def fail(*_: object) -> int:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr("ykactor.surfaces.cli.kubernetes._run", fail)
+    code, errors = run(capfd, "--kubeconfig", kubeconfig(tmp_path / "config", 1))
+    assert (code, errors.count("\n")) == (70, 1)
+    assert {"adapter_crashed", "surprise"} <= set(errors.replace('"', " ").replace(":", " ").replace("\\n", " ").split())
+
+
 def test_an_answer_and_none_read_as_sentences() -> None:
     """An error of the API server begins with its status, another one says that there was no answer."""
     assert str(ApiError(409, "Conflict", "it exists")) == "409 Conflict: it exists"

@@ -66,6 +66,7 @@ class Adapter:
         state: what it knows; read by metrics.
         effects: of the present leadership; None if this replica does not lead.
         counts: of all its leaderships.
+        turns: how often the state has taken what has arrived.
     """
 
     def __init__(self, api: Api, settings: Settings, rng: random.Random) -> None:
@@ -76,12 +77,15 @@ class Adapter:
         self._is_there = trio.Event()
         self._is_listed = trio.Event()
         self._session: KeptSession | None = None
+        #: True while it holds the Lease, but the daemon serves another process.
+        self._is_replaced = False
         self.state = State(settings.scheduler_name)
         self.reflectors = [Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)]
         #: Where PodGroups are; "" for a server that has none.
         self._groups = ""
         self.effects: Effects | None = None
         self.counts = Counts()
+        self.turns = 0
 
     async def run(self) -> None:
         """Run until cancelled.
@@ -118,7 +122,11 @@ class Adapter:
             await self._serve(epoch)
         except (SessionReplaced, RequestRefused) as error:
             self._settings.say(f"the daemon serves another process: {error}")
-            await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
+            self._is_replaced = True
+            try:
+                await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
+            finally:
+                self._is_replaced = False
 
     async def _serve(self, epoch: int) -> None:
         await self._is_listed.wait()  # the registration brings the configuration
@@ -176,6 +184,7 @@ class Adapter:
                 await self._is_there.wait()
             self._is_there = trio.Event()
             arrived, self._arrived = self._arrived, []
+            self.turns += 1
             for effect in self.state.handle(arrived, trio.current_time()):
                 self._carry_out(effect)
             if self.state.is_listed:
@@ -193,9 +202,18 @@ class Adapter:
 
     # ---- how it is
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing has arrived that the state has not taken."""
+        return not self._arrived
+
     def problems(self) -> Iterator[str]:
         """Sentences that say why it is not ready; none if it leads or waits, and sees what happens."""
         now_s = trio.current_time()
+        if self._is_replaced:
+            yield "the daemon serves another process"
+        if not self.state.is_listed:
+            yield "not everything is listed yet"
         for reflector in self.reflectors:
             if reflector.alive_s is None:
                 yield f"{reflector.kind} are not listed yet"

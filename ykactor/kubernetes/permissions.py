@@ -69,18 +69,17 @@ async def _may(api: Api, attributes: dict[str, str]) -> bool:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            await trio.sleep(PAUSE_S)
+    attempt = 0
+    while True:
         try:
             review = await api.read("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", _Review, "POST", body)
         except ApiError as error:
-            if error.status == 403 and attempt + 1 < ATTEMPTS:
-                continue
-            raise
-        if review.status.allowed:
-            return True
-    return False
+            attempt += 1
+            if error.status != 403 or attempt == ATTEMPTS:
+                raise
+            await trio.sleep(PAUSE_S)
+        else:
+            return review.status.allowed
 
 
 def _attributes(namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -53,7 +53,8 @@ async def _answer(stream: trio.SocketStream, adapter: Adapter) -> None:
     body = text.encode()
     headers = [("content-type", _TEXT), ("content-length", str(len(body))), ("connection", "close")]
     data = connection.send(h11.Response(status_code=status, headers=headers)) or b""
-    data += connection.send(h11.Data(data=body)) or b""
+    if event.method != b"HEAD":
+        data += connection.send(h11.Data(data=body)) or b""
     await stream.send_all(data + (connection.send(h11.EndOfMessage()) or b""))
 
 

@@ -7,8 +7,8 @@ import os
 import random
 import signal
 import socket
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,9 @@ from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.server.doors import TcpAddress
+from ykactor.surfaces.server.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
 
 if TYPE_CHECKING:
     from ykactor.kubernetes.adapter import Settings
@@ -110,7 +111,8 @@ def command(
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.leader import LeaseName
 
-    configure(log_level, sys.stderr)
+    writer = LogWriter(STANDARD_ERROR)
+    configure(log_level, writer)
     settings = Settings(
         url=daemon.url,
         login=daemon.login(),
@@ -121,12 +123,20 @@ def command(
         qps=qps,
         identity=identity,
         now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
-        say=lambda sentence: log_event(log, logging.INFO, "kubernetes", message=sentence),
+        say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
     )
     try:
-        trio.run(_run, credentials, settings, listen)
+        if trio.run(_run, credentials, settings, listen) == signal.SIGINT:
+            raise KeyboardInterrupt
     except* (RequestRefused, SessionReplaced) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
+    except* click.ClickException as problems:
+        raise exit_codes.first_of(problems) from None
+    except* Exception as failure:
+        log.critical("adapter_crashed", exc_info=failure)
+        raise SystemExit(exit_codes.SOFTWARE) from None
+    finally:
+        writer.close(LOG_CLOSE_S)
 
 
 @command.command()
@@ -168,8 +178,8 @@ def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
         raise exit_codes.Refused(str(error)) from None
 
 
-async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress | None) -> None:
-    """Run until SIGTERM or SIGINT."""
+async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress | None) -> int:
+    """Run until SIGTERM or SIGINT; returns the signal."""
     from ykactor.kubernetes import probes
     from ykactor.kubernetes.adapter import Adapter
     from ykactor.kubernetes.api import Api
@@ -179,11 +189,24 @@ async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress 
         async with Api.open(credentials) as api, trio.open_nursery() as nursery:
             adapter = Adapter(api, settings, random.Random(os.urandom(8)))
             if listen is not None:
-                port = await nursery.start(probes.serve, adapter, listen.host, listen.port)
-                log_event(log, logging.INFO, "listening", address=f"{listen.host}:{port}")
+                with _listening(listen):
+                    port = await nursery.start(probes.serve, adapter, listen.host, listen.port)
+                log_event(log, logging.INFO, "adapter_listened", address=f"{listen.host}:{port}")
             nursery.start_soon(adapter.run)
+            nursery.start_soon(feed_watchdog, notifier, lambda: adapter.turns, lambda: adapter.is_idle)
             notifier.ready(f"adapter of {settings.rm_id} for {credentials.url}")
             number = await anext(signals)
-            log_event(log, logging.INFO, "stopping", signal=signal.Signals(number).name)
+            log_event(log, logging.INFO, "adapter_stopped", signal=signal.Signals(number).name)
             notifier.stopping()
             nursery.cancel_scope.cancel()
+    return number
+
+
+@contextmanager
+def _listening(address: TcpAddress) -> Iterator[None]:
+    """Ends the command if it cannot listen there, with the exit code of ``serve``."""
+    try:
+        yield
+    except OSError as error:
+        kind = exit_codes.Refused if isinstance(error, PermissionError) else exit_codes.Unavailable
+        raise kind(f"{address}: {error.strerror or error}: choose another address with --listen HOST:PORT") from None

@@ -38,7 +38,7 @@ from ykactor.surfaces.environment import reserves_nodes
 from ykactor.surfaces.server.daemon import Daemon, Settings
 from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
 from ykactor.surfaces.server.files import write_private
-from ykactor.surfaces.server.log_writer import LogWriter
+from ykactor.surfaces.server.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
 from ykactor.surfaces.server.logs import configure, get_logger, log_event
 from ykactor.surfaces.server.recovery import Recovered
 from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from ykactor.surfaces.server.tls_watcher import TlsWatcher
 
 log = get_logger(__name__)
-
-#: The descriptor of standard error, and how long the end waits for the log to be written there.
-STANDARD_ERROR = 2
-LOG_CLOSE_S = 1.0
 
 
 class StateDirectory(click.Path):

@@ -13,6 +13,10 @@ from ykactor.surfaces.server.logs import get_logger, log_event
 
 log = get_logger(__name__)
 
+#: The descriptor of standard error, and how long the end of a command waits for the log to be written there.
+STANDARD_ERROR = 2
+LOG_CLOSE_S = 1.0
+
 #: Lines that wait to be written, and their characters; further ones are lost. A line has some hundred characters.
 LINES_MAX = 4096
 CHARACTERS_MAX = 2**24

@@ -25,6 +25,7 @@ ENTRIES_MAX = 100_000
 FILTER_ITEMS_MAX = 64
 _FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER_ITEMS_MAX)
 
+
 class TooLong(NamedTuple):
     """What is too long in a request or an entry: its path, and what was found and expected."""
 

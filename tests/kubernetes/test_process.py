@@ -1,0 +1,175 @@
+"""``ykactor kubernetes`` as a process: its log, its exit codes, systemd, its probes, and ``check``."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+import trio
+from daemon import RunningDaemon, real_daemon, run_command, running_command
+from fakeserver import FakeServer
+from kubecampaign import FakeServing
+from manifests import documents, permissions
+from test_probes import get
+
+from ykactor.client import RequestRefused, connect
+from ykactor.kubernetes import permissions as api_permissions
+from ykactor.kubernetes.api import Api, ApiError
+from ykactor.kubernetes.credentials import Credentials
+
+
+@asynccontextmanager
+async def api_server(directory: Path) -> AsyncIterator[tuple[FakeServing, Path]]:
+    """An API server over TLS, and a kubeconfig for it."""
+    async with trio.open_nursery() as nursery:
+        serving, config = FakeServing(directory), directory / "kubeconfig"
+        config.write_text(await serving.begin(nursery))
+        yield serving, config
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def adapter(
+    config: Path, daemon_url: str, *more: str, environment: dict[str, str] | None = None
+) -> AsyncIterator[RunningDaemon]:
+    """The command, with its log read."""
+    options = ["--kubeconfig", str(config), "--url", daemon_url, "--identity", "one", "--listen", "127.0.0.1:0", *more]
+    async with running_command("kubernetes", *options, environment=environment) as process, trio.open_nursery() as nursery:
+        running = RunningDaemon(process)
+        nursery.start_soon(running.read_log)
+        yield running
+        nursery.cancel_scope.cancel()
+
+
+class Systemd:
+    """What systemd hears."""
+
+    def __init__(self, path: Path) -> None:
+        self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+
+    async def hears(self, state: str) -> str:
+        with trio.fail_after(30):
+            while True:
+                await trio.lowlevel.wait_readable(self._socket)
+                text = self._socket.recv(4096).decode()
+                if text.startswith(state):
+                    return text
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+async def test_a_supervisor_sees_how_it_lives(tmp_path: Path) -> None:
+    """READY, the watchdog, probes, a log of JSON lines; SIGTERM gives the Lease back, and is a success."""
+    with closing(Systemd(tmp_path / "notify")) as systemd:
+        await lives(tmp_path, systemd)
+
+
+async def lives(tmp_path: Path, systemd: Systemd) -> None:
+    async with api_server(tmp_path) as (serving, config), real_daemon() as daemon:
+        async with adapter(config, daemon.url, environment=systemd.environment) as running:
+            assert "adapter of kubernetes" in await systemd.hears("READY=1")
+            await systemd.hears("WATCHDOG=1")
+            port = int((await running.wait_logged("adapter_listened"))["address"].rpartition(":")[2])
+            await leads(port)
+            lease = serving.server.store.get("leases", "ykactor", "ykactor")
+            assert lease["spec"]["holderIdentity"] == "one"
+            assert any("leads with epoch" in line["message"] for line in running.logged("adapter_said"))
+            running.process.terminate()
+            await systemd.hears("STOPPING=1")
+            assert await running.process.wait() == 0
+            assert (running.noise, not running.logged("watchdog_starved")) == ("", True)
+            assert {"time", "level", "logger"} <= (await running.wait_logged("adapter_stopped")).keys()
+            assert not serving.server.store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"]
+
+
+async def leads(port: int) -> None:
+    """Wait until it is ready and leads."""
+    with trio.fail_after(30):
+        while True:
+            ready, metrics = await get(port, "/readyz"), await get(port, "/metrics")
+            if ready[0] == 200 and "ykactor_kubernetes_leader 1" in metrics[1]:
+                return
+            await trio.sleep(0.05)
+
+
+async def test_an_interrupted_one_has_the_exit_code_of_ctrl_c(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as (_, config), adapter(config, "ws://127.0.0.1:1", "--no-lease") as running:
+        await running.wait_logged("adapter_listened")
+        running.process.send_signal(signal.SIGINT)
+        assert await running.process.wait() == 130
+
+
+async def test_a_daemon_that_serves_another_process_ends_one_without_a_lease(tmp_path: Path) -> None:
+    """With one line that says so."""
+    async with api_server(tmp_path) as (_, config), real_daemon() as daemon:
+        options = ["--kubeconfig", str(config), "--url", daemon.url, "--no-lease", "--log-level", "error"]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(replace, daemon.url)
+            _, errors = await run_command("kubernetes", *options, expect=1)
+            nursery.cancel_scope.cancel()
+        assert errors.count("\n") == 1
+        assert "4001" in errors
+
+
+async def replace(url: str) -> None:
+    """Take the place of the resource manager as soon as it is there."""
+    while True:
+        try:
+            async with connect(url, rm_id="kubernetes", resume_from="now"):
+                await trio.sleep_forever()
+        except RequestRefused:
+            await trio.sleep(0.05)
+
+
+async def test_an_address_that_is_in_use_may_be_free_later(tmp_path: Path) -> None:
+    """As for ``serve``."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with api_server(tmp_path) as (_, config):
+            _, errors = await run_command("kubernetes", "--kubeconfig", config, "--listen", address, "--no-lease", expect=75)
+    assert errors == f"Error: {address}: Address already in use: choose another address with --listen HOST:PORT\n"
+
+
+# ---- check
+
+
+async def test_check_names_what_is_missing(tmp_path: Path) -> None:
+    """With the group, and the namespace of what is needed in one only; the role of the manifests lacks nothing."""
+    role = permissions(documents("rbac.yaml"), "ykactor")
+    lacking = {("create", "pods/binding"), ("watch", "poddisruptionbudgets"), ("get", "leases")}
+    async with api_server(tmp_path) as (serving, config):
+        serving.server.users["yk"] = role
+        assert await run_command("kubernetes", "check", "--kubeconfig", config) == ("no permission is missing\n", "")
+        serving.server.users["yk"] = {each for each in role if (each[0], each[2]) not in lacking}
+        output, _ = await run_command("kubernetes", "check", "--kubeconfig", config, expect=1)
+        assert output.splitlines() == [
+            "missing: create pods/binding",
+            "missing: watch poddisruptionbudgets of policy",
+            "missing: get leases of coordination.k8s.io in namespace ykactor",
+        ]
+
+
+async def test_check_asks_again_while_a_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not loaded its roles yet, and refuses whom it knows; one that refuses for long has another reason."""
+    monkeypatch.setattr(api_permissions, "PAUSE_S", 0.1)
+    async with FakeServer().running() as server, trio.open_nursery() as nursery:
+        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+            server.is_ready = False
+
+            async def load() -> None:
+                await trio.sleep(0.05)
+                server.is_ready = True
+
+            nursery.start_soon(load)
+            assert await api_permissions.missing(api, "ykactor") == []
+            server.is_ready = False
+            with pytest.raises(ApiError, match="403 Forbidden"):
+                await api_permissions.missing(api, "ykactor")
