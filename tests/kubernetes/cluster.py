@@ -33,6 +33,7 @@ class Cluster:
     server: the API server.
     kubelets: the nodes.
     said: the sentences of the adapters.
+    warned: those of them that are warnings.
     """
 
     kubelets: Kubelets
@@ -41,6 +42,7 @@ class Cluster:
         self.server = server
         self.daemon_url = daemon_url
         self.said: list[str] = []
+        self.warned: list[str] = []
 
     def create(self, resource: str, body: dict[str, Any], namespace: str = "") -> dict[str, Any]:
         return self.server.store.create(resource, namespace, body)
@@ -75,6 +77,11 @@ class Cluster:
         """An adapter in this process."""
         credentials = Credentials(self.server.url, ssl.create_default_context(), lambda: token, "ykactor")
         async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+
+            def warn(sentence: str) -> None:
+                self.warned.append(f"{identity}: {sentence}")
+                self.said.append(f"{identity}: {sentence}")
+
             settings = Settings(
                 url=self.daemon_url,
                 login={},
@@ -86,6 +93,7 @@ class Cluster:
                 identity=identity,
                 now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
                 say=lambda sentence: self.said.append(f"{identity}: {sentence}"),
+                warn=warn,
             )
             adapter = Adapter(api, settings, random.Random(0))
             nursery.start_soon(adapter.run)

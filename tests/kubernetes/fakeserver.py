@@ -33,8 +33,7 @@ class FakeServer:
     store: its objects.
     users: tables of permissions by token, "" is somebody without a token; None: everything is permitted.
     used, denied: what was permitted by a table, with the namespace that it says; and what was refused.
-    is_ready: False: it has just started, and refuses whom it knows.
-    faults: called with each request before it is carried out; may wait, or raise ``Refused``.
+    faults: called with each request whose user is known; may wait, raise ``Refused``, or do something before it is carried out.
     """
 
     def __init__(self, store: Store | None = None) -> None:
@@ -42,7 +41,6 @@ class FakeServer:
         self.users: dict[str, set[Access] | None] = {"": set(), "admin": None, "yk": None}
         self.used: set[Access] = set()
         self.denied: list[Access] = []
-        self.is_ready = True
         self.faults: Callable[[Request], Awaitable[object]] | None = None
         self.url = ""
         self._watches: set[trio.CancelScope] = set()
@@ -84,14 +82,12 @@ class FakeServer:
     async def _answer(self, wire: Wire, request: Request) -> None:
         if request.user not in self.users:
             raise Refused(401, "Unauthorized", "Unauthorized")
-        if not self.is_ready:
-            raise Refused(403, "Forbidden", f'User "{request.user}" cannot {request.access[0]}: no roles are loaded yet')
+        if self.faults is not None:
+            await self.faults(request)
         if not request.resource:
             await wire.send(200, self._discovered(request))
             return
         self._admit(request)
-        if self.faults is not None:
-            await self.faults(request)
         if "watch" in request.query:
             await self._watch(wire, request)
         elif request.method == "GET" and not request.name:
@@ -217,6 +213,11 @@ class FakeServer:
         if is_beginning or (changes and "allowWatchBookmarks" in query):
             annotations = {"k8s.io/initial-events-end": "true"} if is_beginning else {}
             yield "BOOKMARK", {"metadata": {"resourceVersion": str(store.version), "annotations": annotations}}
+
+
+async def starting(request: Request) -> None:
+    """The fault of a server that has just started: it refuses all whom it knows, because it has not loaded their roles."""
+    raise Refused(403, "Forbidden", f'User "{request.user}" cannot {request.access[0]} resource "{request.resource}"')
 
 
 def _plural(kind: str) -> str:

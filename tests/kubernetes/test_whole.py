@@ -1,5 +1,6 @@
 """The adapter with a real daemon, a fake API server and simulated kubelets."""
 
+import trio
 from cluster import running_cluster
 from daemon import real_daemon
 
@@ -25,6 +26,30 @@ async def test_pods_run_where_the_daemon_says() -> None:
                 pod = cluster.pods()[name]
                 cluster.server.store.delete("pods", pod, {})
             await cluster.until(lambda: waiting <= set(cluster.bound()))
+
+
+async def test_a_change_of_qps_holds_at_once() -> None:
+    """With one request a second sixty pods would say why they wait in a minute or two."""
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
+        store = cluster.server.store
+
+        def say(qps: str) -> None:
+            found = store.get("configmaps", "ykactor", "yunikorn-configs")
+            store.patch("configmaps", found, {"data": {"kubernetes.qps": qps}})
+
+        def explained() -> int:
+            return sum(bool(pod["status"].get("conditions")) for pod in cluster.pods().values())
+
+        say("1")
+        cluster.node("n1", cpu="1")
+        for number in range(60):
+            cluster.pod(f"p{number}", cpu="2")
+        async with cluster.adapter():
+            await cluster.until(lambda: explained() > 0)
+            await trio.sleep(0.5)
+            assert explained() < 30
+            say("1000")
+            await cluster.until(lambda: explained() == 60)
 
 
 async def test_a_second_replica_takes_over() -> None:

@@ -44,7 +44,8 @@ class Settings(Struct, frozen=True):
         qps: requests per second to the API server, unless a ConfigMap says another number.
         identity: of this process.
         now: the time for what other machines read.
-        say: called with sentences that people should read.
+        say: called with sentences about its course.
+        warn: called with sentences that an operator may have to act on.
     """
 
     url: str
@@ -57,6 +58,7 @@ class Settings(Struct, frozen=True):
     identity: str
     now: Callable[[], datetime]
     say: Callable[[str], None]
+    warn: Callable[[str], None]
 
 
 class Adapter:
@@ -79,8 +81,9 @@ class Adapter:
         self._session: KeptSession | None = None
         #: True while it holds the Lease, but the daemon serves another process.
         self._is_replaced = False
+        self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
-        self.reflectors = [Reflector(api, source, self._arrive, settings.say, rng) for source in sources(settings.namespace)]
+        self.reflectors = [Reflector(api, source, self._arrive, settings.warn, rng) for source in sources(settings.namespace)]
         #: Where PodGroups are; "" for a server that has none.
         self._groups = ""
         self.effects: Effects | None = None
@@ -102,17 +105,18 @@ class Adapter:
             if lease is None:
                 await self._serve(0)
             else:
-                leader = Leader(self._api, lease, self._settings.now, self._settings.say, self._rng)
+                settings = self._settings
+                leader = Leader(self._api, lease, settings.now, settings.say, settings.warn, self._rng)
                 await leader.run(self._lead)
 
     async def _follow_groups(self) -> None:
         """Watch PodGroups, where the server has them."""
-        self._groups = await find_groups(self._api)
+        self._groups = await find_groups(self._api, self._settings.warn)
         if not self._groups:
             self._arrive(Listed(Kind.POD_GROUPS, []))
             return
         source = Source(Kind.POD_GROUPS, f"{self._groups}/podgroups", model.PodGroup)
-        reflector = Reflector(self._api, source, self._arrive, self._settings.say, self._rng)
+        reflector = Reflector(self._api, source, self._arrive, self._settings.warn, self._rng)
         self.reflectors.append(reflector)
         await reflector.run()
 
@@ -121,7 +125,7 @@ class Adapter:
         try:
             await self._serve(epoch)
         except (SessionReplaced, RequestRefused) as error:
-            self._settings.say(f"the daemon serves another process: {error}")
+            self._settings.warn(f"the daemon serves another process: {error}")
             self._is_replaced = True
             try:
                 await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
@@ -131,10 +135,9 @@ class Adapter:
     async def _serve(self, epoch: int) -> None:
         await self._is_listed.wait()  # the registration brings the configuration
         settings = self._settings
-        pace = Pace(self.state.book.configuration.qps or settings.qps)
         effects = Effects(
             self._api,
-            pace,
+            self._pace,
             settings.identity,
             self._arrive,
             self.state.wants,
@@ -187,6 +190,7 @@ class Adapter:
             self.turns += 1
             for effect in self.state.handle(arrived, trio.current_time()):
                 self._carry_out(effect)
+            self._pace.per_second = self.state.book.configuration.qps or self._settings.qps
             if self.state.is_listed:
                 self._is_listed.set()
             await trio.lowlevel.checkpoint()

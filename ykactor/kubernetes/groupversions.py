@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import trio
 from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
+from ykactor.kubernetes.outage import Outage
 
 _GROUP = "/apis/scheduling.k8s.io"
 _FORM = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{1,4}))?")
@@ -30,14 +32,20 @@ class _Resources(Struct):
     resources: list[_Resource] = []
 
 
-async def find_groups(api: Api) -> str:
-    """The path of the newest version that has PodGroups; "" if no version has them. Waits until the server answers."""
+async def find_groups(api: Api, warn: Callable[[str], None]) -> str:
+    """The path of the newest version that has PodGroups; "" if no version has them. Waits until the server answers.
+
+    Args:
+        warn: called with a sentence when that takes long.
+    """
+    outage = Outage(warn, "versions of PodGroups cannot be read")
     while True:
         try:
             return await _find(api)
         except ApiError as error:
             if error.status == 404:
                 return ""
+            outage.failed(error)
             await trio.sleep(max(error.retry_after_s, _PAUSE_S))
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.model import Lease
+from ykactor.kubernetes.outage import Outage
 
 DURATION_S, RENEW_S = 15, 5.0
 #: A leader that could not renew for this part of the duration stops before another one may begin.
@@ -39,18 +40,27 @@ class Leader:
     Args:
         now: the time for the Lease, which other machines read; they never compare it with their own clocks.
         say: called with a sentence when it begins and ends to lead.
+        warn: called with a sentence when the Lease cannot be had or kept.
 
     Attributes:
         leads: True while it holds the Lease.
     """
 
     def __init__(
-        self, api: Api, name: LeaseName, now: Callable[[], datetime], say: Callable[[str], None], rng: random.Random
+        self,
+        api: Api,
+        name: LeaseName,
+        now: Callable[[], datetime],
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+        rng: random.Random,
     ) -> None:
         self._api = api
         self._name = name
         self._now = now
         self._say = say
+        self._warn = warn
+        self._outage = Outage(warn, f"the Lease {name.name} cannot be had")
         self._rng = rng
         #: What the Lease said when it was last seen to change, and when that was.
         self._seen: tuple[str, str] | None = None
@@ -84,7 +94,9 @@ class Leader:
                 held = await self._try()
             except ApiError as error:
                 held = None
-                self._say(f"the Lease {self._name.name} cannot be had: {error}")
+                self._outage.failed(error)
+            else:
+                self._outage.over()
             if held is not None:
                 return held
             await trio.sleep(RENEW_S * self._rng.uniform(0.8, 1.2))
@@ -118,14 +130,14 @@ class Leader:
                     lease = await self._read()
                     is_other = lease is not None and lease.spec.holder_identity not in (self._name.identity, "", None)
                     if is_other or not await self._write(held, lease):
-                        self._say("another one holds the Lease")
+                        self._warn("another one holds the Lease")
                         scope.cancel()
                         return
                     held.renewed_s = began_s
             except ApiError:
                 pass
             if trio.current_time() - held.renewed_s >= DURATION_S * _TRUST:
-                self._say(f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s")
+                self._warn(f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s")
                 scope.cancel()
                 return
 

@@ -283,7 +283,6 @@ class PodGroup(Object, frozen=True):
 class LeaseSpec(Part, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus, Unreadable
 from ykactor.kubernetes.model import Object, Status
+from ykactor.kubernetes.outage import Outage
 from ykactor.kubernetes.reading import Reader, ReadError
 
 #: Objects in one page of a list.
@@ -21,8 +22,6 @@ WATCH_S = 50
 #: The server says nothing for so long beyond that: the connection is lost.
 SILENCE_S = 20.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
-#: 403 of a server that has not loaded its roles yet is told after this time.
-FORBIDDEN_S = 60.0
 _GONE = 410
 
 
@@ -52,7 +51,7 @@ class Reflector:
 
     Args:
         tell: called with what has happened.
-        say: called with a sentence that people should read.
+        warn: called with a sentence that an operator should read.
 
     Attributes:
         kind: of the objects.
@@ -61,20 +60,20 @@ class Reflector:
     """
 
     def __init__(
-        self, api: Api, source: Source, tell: Callable[[Stimulus], None], say: Callable[[str], None], rng: random.Random
+        self, api: Api, source: Source, tell: Callable[[Stimulus], None], warn: Callable[[str], None], rng: random.Random
     ) -> None:
         self._api = api
         self._source = source
         self.kind = source.kind
         self._tell = tell
-        self._say = say
+        self._warn = warn
+        self._outage = Outage(warn, f"{source.kind} cannot be read")
         self._rng = rng
         self._reader = Reader(source.kind, source.type)
         self._version = ""
         self.alive_s: float | None = None
         self.lists = 0
         self._attempts = 0
-        self._forbidden_since_s: float | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -87,32 +86,20 @@ class Reflector:
                 self._version = ""
             except ReadError as error:
                 self._version = ""
-                self._say(f"{self.kind}: an answer cannot be read: {error}")
+                self._warn(f"{self.kind}: an answer cannot be read: {error}")
                 await trio.sleep(self._pause_s())
             except ApiError as error:
                 if error.status == 404 and self._source.is_optional:
                     self._none_there()
                 elif error.status == _GONE:
                     self._version = ""
-                self._complain(error)
+                self._outage.failed(error)
                 await trio.sleep(max(error.retry_after_s, self._pause_s()))
 
     def _pause_s(self) -> float:
         """Longer after each attempt since the last sign of life."""
         self._attempts += 1
         return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._attempts - 1, 16)) * self._rng.uniform(0.5, 1)
-
-    def _complain(self, error: ApiError) -> None:
-        """A server that starts refuses whom it knows, so only a refusal that lasts is told."""
-        if error.status not in (401, 403):
-            self._forbidden_since_s = None
-            return
-        now_s = trio.current_time()
-        if self._forbidden_since_s is None:
-            self._forbidden_since_s = now_s
-        elif now_s - self._forbidden_since_s >= FORBIDDEN_S:
-            self._forbidden_since_s = now_s
-            self._say(f"{self._source.kind} cannot be read: {error}")
 
     # ---- lists
 
@@ -144,7 +131,7 @@ class Reflector:
         if unreadable.ref.name:
             self._tell(unreadable)
         else:
-            self._say(f"{self.kind}: an object cannot be read and is skipped: {unreadable.reason}")
+            self._warn(f"{self.kind}: an object cannot be read and is skipped: {unreadable.reason}")
 
     def _none_there(self) -> None:
         if self.alive_s is None:
@@ -183,4 +170,4 @@ class Reflector:
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
         self._attempts = 0
-        self._forbidden_since_s = None
+        self._outage.over()

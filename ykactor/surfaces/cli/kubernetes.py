@@ -124,6 +124,7 @@ def command(
         identity=identity,
         now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
         say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
+        warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
     )
     try:
         if trio.run(_run, credentials, settings, listen) == signal.SIGINT:

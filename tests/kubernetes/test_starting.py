@@ -1,0 +1,105 @@
+"""A server that starts refuses whom it knows, with 403, until it has loaded its roles: that is not final."""
+
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from cluster import running_cluster
+from daemon import real_daemon
+from fakehttp import Request
+from fakeserver import FakeServer, starting
+from trio.testing import MockClock
+
+from ykactor.kubernetes import groupversions, model, reflector
+from ykactor.kubernetes.api import Api
+from ykactor.kubernetes.credentials import Credentials
+from ykactor.kubernetes.messages import Kind, Listed, Stimulus
+from ykactor.kubernetes.outage import PATIENCE_S
+from ykactor.kubernetes.permissions import ATTEMPTS, missing
+from ykactor.kubernetes.reflector import Reflector, Source
+
+
+def play(act: Callable[[FakeServer, Api], Awaitable[None]]) -> None:
+    """Run beside a server that starts, with a clock that is much faster than the one on the wall."""
+
+    async def beside() -> None:
+        async with FakeServer().running() as server:
+            server.faults = starting
+            async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+                await act(server, api)
+
+    trio.run(beside, clock=MockClock(rate=100))
+
+
+def test_a_refusal_is_told_only_when_it_lasts() -> None:
+    """The reflector asks again, later and later, says nothing for a minute, and goes on when the server has started."""
+    told, warned = list[Stimulus](), list[str]()
+
+    async def act(server: FakeServer, api: Api) -> None:
+        source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(Reflector(api, source, told.append, warned.append, random.Random(0)).run)
+            began_s = trio.current_time()
+            while not warned:  # noqa: ASYNC110
+                await trio.sleep(1)
+            assert trio.current_time() - began_s >= PATIENCE_S
+            (warning,) = warned
+            assert warning.startswith("nodes cannot be read: 403 Forbidden: ")
+            server.faults = None
+            while not told:  # noqa: ASYNC110
+                await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+
+    play(act)
+    assert told == [Listed(Kind.NODES, [], [])]
+
+
+def test_permissions_are_asked_about_again() -> None:
+    """``ykactor kubernetes check`` finds them when the server has started, and says what is missing then."""
+
+    async def act(server: FakeServer, api: Api) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(end_start, server)
+            assert await missing(api, "ykactor") == []
+            server.users["yk"], server.faults = set(), remember
+            lacking = await missing(api, "ykactor")
+            assert "create pods/binding" in lacking
+            assert len(asked) == ATTEMPTS * len(lacking)
+            assert len(set(asked[: len(lacking)])) == len(lacking)  # all that is refused is asked about again together
+
+    asked = list[bytes]()
+
+    async def remember(request: Request) -> None:
+        asked.append(request.content)
+
+    async def end_start(server: FakeServer) -> None:
+        await trio.sleep(3)
+        server.faults = None
+
+    play(act)
+
+
+@pytest.mark.parametrize("lease", [False, True], ids=["alone", "with a lease"])
+async def test_the_adapter_waits_for_a_server_that_starts(monkeypatch: pytest.MonkeyPatch, *, lease: bool) -> None:
+    """Also in the middle: what is refused meanwhile is done later, and nobody is warned."""
+    monkeypatch.setattr(groupversions, "_PAUSE_S", 0.1)
+    monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.1)
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
+        cluster.node("n1")
+        cluster.pod("p1")
+        if not lease:
+            cluster.server.faults = starting
+        async with cluster.adapter(lease=lease):
+            await trio.sleep(0.3)
+            cluster.server.faults = None
+            await cluster.until(lambda: "p1" in cluster.bound())
+            cluster.server.faults = starting
+            cluster.server.cut_watches()
+            cluster.pod("p2")
+            await trio.sleep(0.3)
+            assert "p2" not in cluster.bound()
+            cluster.server.faults = None
+            await cluster.until(lambda: "p2" in cluster.bound())
+        assert cluster.warned == []
