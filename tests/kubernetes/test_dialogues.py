@@ -5,6 +5,7 @@ from typing import Never
 from dialogue import Dialogue
 from objects import changed, namespace, node, pod
 
+from ykactor.kubernetes.gangs import DEFINITION, PLACEHOLDER, gang_of
 from ykactor.kubernetes.messages import BindOutcome, Kind, Listed
 from ykactor.kubernetes.records import NodeRecord
 from ykactor.wire.si import messages as si
@@ -240,6 +241,28 @@ def test_a_gang_waits_for_its_placeholders() -> None:
     assert dialogue.release(holders[0], "PLACEHOLDER_REPLACED") == [f"delete {made[0]}"]
     assert dialogue.lose(holders[0]) == [f"release {made[0]} PLACEHOLDER_REPLACED"]
     assert dialogue.place(first, "n1") == ["bind t1 to n1"]
+
+
+def test_placeholders_that_a_gang_has_left_are_deleted() -> None:
+    """The gang went while no process led. One that waits is not asked for, one that runs has its room until it is gone."""
+    gang = gang_of(GANG)
+    assert gang is not None
+    annotations = {DEFINITION: gang.definition, PLACEHOLDER: "true", **GANG}
+    waiting, running = pod("h1", annotations=annotations), pod("h2", annotations=annotations, node="n1")
+    dialogue = Dialogue(node("n1"), waiting, running)
+    opened = ["UPDATE n1", "DRAIN_TO_SCHEDULABLE n1"]
+    told = ["CREATE_DRAIN n1", "application gang", "placeholder h2 on n1", *opened]
+    assert dialogue.register() == [*told, "delete h2", "delete h1"]
+    assert dialogue.see(changed(running, deleting=True)) == ["placeholder h2 on n1 ending"]
+    assert dialogue.lose(running) == ["release h2 STOPPED_BY_RM"]
+    assert dialogue.lose(waiting) == []
+
+
+def test_placeholders_whose_gang_is_there_are_kept() -> None:
+    """A process that takes over goes on with them."""
+    holder = pod("h1", annotations={**GANG, "yunikorn.apache.org/placeholder": "true"})
+    dialogue = Dialogue(node("n1"), holder, pod("t1", annotations=GANG))
+    assert "delete h1" not in dialogue.register()
 
 
 def test_a_rejected_application_fails_its_pods() -> None:

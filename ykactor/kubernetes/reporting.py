@@ -9,7 +9,7 @@ from __future__ import annotations
 from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Entry, Thing
-from ykactor.kubernetes.messages import Bind, CreatePlaceholder, Ref, Tell
+from ykactor.kubernetes.messages import Bind, CreatePlaceholder, DeletePod, Ref, Tell
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
 from ykactor.wire.si import messages as si
@@ -30,6 +30,7 @@ def report(book: Book) -> None:
         _report_pod(book, record)
     for record in records:
         _begin_bind(book, record)
+        _delete_orphan(book, record)
     out, book.out = book.out, Outgoing()
     book.effects[:0] = out.requests(book.leaving.seal())
     book.effects += book.complaints.take_untold()
@@ -103,7 +104,7 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     if not book.is_ours(record):
         return translation.foreign(record) if record.place else None
     application = book.application_of(record)
-    if application is None or record.is_refused:
+    if application is None or record.is_refused or (not record.place and _is_orphan(book, record, application)):
         return None
     if Entry(Thing.APPLICATION, application.name) in book.leaving:
         return None
@@ -200,6 +201,19 @@ def _begin_bind(book: Book, record: PodRecord) -> None:
 def _holds_room(book: Book, application: ApplicationRecord) -> bool:
     """True if the application has placeholders."""
     return any(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
+
+
+def _is_orphan(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
+    """True for a placeholder whose application has no other pods: nothing could take its place."""
+    is_placeholder = translation.is_placeholder
+    return is_placeholder(record.pod) and all(is_placeholder(book.pods[key].pod) for key in application.keys)
+
+
+def _delete_orphan(book: Book, record: PodRecord) -> None:
+    """Delete a placeholder that was left when its gang went while no process led."""
+    application = book.application_of(record)
+    if application is not None and not record.pod.metadata.deletion_timestamp and _is_orphan(book, record, application):
+        book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))
 
 
 def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
