@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command, running_command
-from fakeserver import FakeServer
+from fakeserver import FakeServer, starting
 from kubecampaign import FakeServing
 from manifests import documents, permissions
 from test_probes import get
@@ -162,14 +162,14 @@ async def test_check_asks_again_while_a_server_starts(monkeypatch: pytest.Monkey
     monkeypatch.setattr(api_permissions, "PAUSE_S", 0.1)
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
         async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
-            server.is_ready = False
+            server.faults = starting
 
             async def load() -> None:
                 await trio.sleep(0.05)
-                server.is_ready = True
+                server.faults = None
 
             nursery.start_soon(load)
             assert await api_permissions.missing(api, "ykactor") == []
-            server.is_ready = False
+            server.faults = starting
             with pytest.raises(ApiError, match="403 Forbidden"):
                 await api_permissions.missing(api, "ykactor")

@@ -8,7 +8,6 @@ import pytest
 import trio
 from cluster import running_cluster
 from daemon import real_daemon
-from fakehttp import Request
 from fakeserver import FakeServer, starting
 from trio.testing import MockClock
 
@@ -17,7 +16,6 @@ from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.outage import PATIENCE_S
-from ykactor.kubernetes.permissions import ATTEMPTS, missing
 from ykactor.kubernetes.reflector import Reflector, Source
 
 
@@ -54,31 +52,6 @@ def test_a_refusal_is_told_only_when_it_lasts() -> None:
 
     play(act)
     assert told == [Listed(Kind.NODES, [], [])]
-
-
-def test_permissions_are_asked_about_again() -> None:
-    """``ykactor kubernetes check`` finds them when the server has started, and says what is missing then."""
-
-    async def act(server: FakeServer, api: Api) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(end_start, server)
-            assert await missing(api, "ykactor") == []
-            server.users["yk"], server.faults = set(), remember
-            lacking = await missing(api, "ykactor")
-            assert "create pods/binding" in lacking
-            assert len(asked) == ATTEMPTS * len(lacking)
-            assert len(set(asked[: len(lacking)])) == len(lacking)  # all that is refused is asked about again together
-
-    asked = list[bytes]()
-
-    async def remember(request: Request) -> None:
-        asked.append(request.content)
-
-    async def end_start(server: FakeServer) -> None:
-        await trio.sleep(3)
-        server.faults = None
-
-    play(act)
 
 
 @pytest.mark.parametrize("lease", [False, True], ids=["alone", "with a lease"])
