@@ -6,7 +6,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from bench import holds, jobs, journal, measures, phases, shapes
+from bench import adapting, holds, jobs, journal, measures, phases, shapes
 from bench.followers import Followed, follow
 from bench.holds import Holding, LargeGang
 from bench.measures import Samples
@@ -75,6 +75,15 @@ _MIXES = {
 _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
 
+_BACKLOG = adapting.Backlog(nodes=20, pods=500, rounds=4)
+_TELLING = adapting.Telling(nodes=20, pods=100, waiting=10_000, rounds=2)
+_REPORTED = adapting.Fleet(nodes=200, pods=5_000, rounds=3)
+_BEATING = adapting.Fleet(nodes=200, pods=1, rounds=3, beats=25)
+_ANSWERING = adapting.Answering(nodes=2_000, classes=(1, 30, 60, 200))
+_TAKEOVER = adapting.Takeover(nodes=20, rounds=2)
+_STALL = adapting.Stall(nodes=20, pods=2_000, waves=15)
+
+
 class Case(Struct, frozen=True):
     """A measurement and its size.
 
@@ -135,9 +144,18 @@ CASES: dict[str, Case] = {
     "hold-gang": _case("holds", _GANG, holds.replace),
     "hold-shapes": _case("holds", _FAILING, holds.fail),
     "hold-queues": Case("holds", _QUEUES.nodes, 0, partial(hold, _QUEUES)),
+    "kubernetes-bind": Case("kubernetes", _BACKLOG.nodes, _BACKLOG.pods, partial(adapting.bind, _BACKLOG)),
+    "kubernetes-conditions": Case(
+        "kubernetes", _TELLING.nodes, _TELLING.waiting, partial(adapting.bind_beside_conditions, _TELLING)
+    ),
+    "kubernetes-report": Case("kubernetes", _REPORTED.nodes, _REPORTED.pods, partial(adapting.report, _REPORTED)),
+    "kubernetes-heartbeat": Case("kubernetes", _BEATING.nodes, 0, partial(adapting.heartbeats, _BEATING)),
+    "kubernetes-answers": Case("kubernetes", _ANSWERING.nodes, 0, partial(adapting.answer, _ANSWERING)),
+    "kubernetes-takeover": Case("kubernetes", _TAKEOVER.nodes, 0, partial(adapting.take_over, _TAKEOVER)),
+    "kubernetes-stalled": Case("kubernetes", _STALL.nodes, _STALL.pods, partial(adapting.grow, _STALL)),
     "memory": Case("memory", _LARGE.nodes, _LARGE.asks, partial(footprint, _LARGE)),
 }
-GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "memory")
+GROUPS = ("throughput", "phases", "latency", "followers", "sockets", "journal", "kubernetes", "memory")
 
 #: The case computed from two others: the cost of an allocation with 5,000 nodes, divided by the cost with 500.
 COST_RATIO = "cost-ratio"

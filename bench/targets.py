@@ -72,6 +72,14 @@ _TARGETS: dict[tuple[str, str], Target] = {
         for name in ("snapshot", "release", "quota", "gang", "shapes", "queues")
     },
     ("cost-ratio", "ratio"): Target(1.5),
+    ("kubernetes-bind", "ratio"): Target(2.0),
+    ("kubernetes-bind", "told_ratio"): Target(3.5),
+    ("kubernetes-conditions", "ratio"): Target(1.5),
+    ("kubernetes-report", "ratio"): Target(4.0),
+    ("kubernetes-heartbeat", "ratio"): Target(1.5),
+    ("kubernetes-answers", "ratio"): Target(2.0, always=True),
+    ("kubernetes-takeover", "ratio"): Target(1.3, always=True),
+    ("kubernetes-stalled", "grown_mib"): Target(20.0, always=True),
     ("memory", "running_mib"): Target(280.0),
     ("memory", "waiting_mib"): Target(100.0),
 }
