@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from ykactor.kubernetes.model import Lease
 from ykactor.kubernetes.outage import Outage
 
 DURATION_S, RENEW_S = 15, 5.0
+#: Who waits looks so often, because the Lease runs out by the time when its last renewal was seen.
+LOOK_S = 2.0
 #: A leader that could not renew for this part of the duration stops before another one may begin.
 _TRUST = 2 / 3
 #: The annotation with the number of the newest takeover.
@@ -62,9 +65,9 @@ class Leader:
         self._warn = warn
         self._outage = Outage(warn, f"the Lease {name.name} cannot be had")
         self._rng = rng
-        #: What the Lease said when it was last seen to change, and when that was.
+        #: What the Lease said when it was last seen to change, and when it runs out if it does not change again.
         self._seen: tuple[str, str] | None = None
-        self._seen_s = 0.0
+        self._runs_out_s = 0.0
         self.leads = False
 
     async def run(self, lead: Callable[[int], Awaitable[None]]) -> None:
@@ -99,7 +102,8 @@ class Leader:
                 self._outage.over()
             if held is not None:
                 return held
-            await trio.sleep(RENEW_S * self._rng.uniform(0.8, 1.2))
+            look_s, now_s = LOOK_S * self._rng.uniform(0.8, 1.2), trio.current_time()
+            await trio.sleep_until(min(now_s + look_s, self._runs_out_s if self._runs_out_s > now_s else math.inf))
 
     async def _try(self) -> _Held | None:
         """Take the Lease if nobody holds it, or its holder has not renewed it for its duration."""
@@ -117,8 +121,8 @@ class Leader:
             return True
         seen = spec.holder_identity, spec.renew_time or ""
         if seen != self._seen:
-            self._seen, self._seen_s = seen, now_s
-        return now_s - self._seen_s >= (spec.lease_duration_seconds or DURATION_S)
+            self._seen, self._runs_out_s = seen, now_s + (spec.lease_duration_seconds or DURATION_S)
+        return now_s >= self._runs_out_s
 
     async def _renew(self, held: _Held, scope: trio.CancelScope) -> None:
         """Renew until that fails for too long, or another one holds the Lease."""
