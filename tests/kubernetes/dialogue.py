@@ -12,6 +12,7 @@ from ykactor.kubernetes.messages import (
     Changed,
     CreatePlaceholder,
     DeletePod,
+    Dismiss,
     Effect,
     Event,
     FailPod,
@@ -141,6 +142,8 @@ def words(effect: Effect) -> Sequence[str]:
             return [f"group {ref.name}: {message}"]
         case Event(ref=ref, reason=reason):
             return [f"event about {ref.name} {reason}"]
+        case Dismiss():
+            return []
     raise AssertionError(effect)
 
 

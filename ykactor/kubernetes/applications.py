@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ykactor.kubernetes import gangs, podgroups, pods, translation, unsupported
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.messages import Dismiss, Ref
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
 from ykactor.wire.si import messages as si
 
@@ -36,6 +37,9 @@ def leave(book: Book, record: PodRecord) -> None:
         return
     application.keys.pop(record.key, None)
     podgroups.end(book, application)
+    if application.first == record.key and application.placeholders_made and application.gang is not None:
+        names = gangs.placeholder_names(record.pod, application.name, application.gang)
+        book.effects += [Dismiss(Ref(record.ref.namespace, name)) for _, name in names]
     if not application.keys:
         if not application.is_told:
             del book.applications[application.name]

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.lanes import Pace
-from ykactor.kubernetes.messages import Bind, BindEnded, BindOutcome
+from ykactor.kubernetes.messages import Bind, BindEnded, BindOutcome, Ref
 from ykactor.kubernetes.model import Pod
 from ykactor.kubernetes.pods import has_ended
 
@@ -66,7 +66,7 @@ class Binder:
         self._is_wanted = is_wanted
         self._pause_s = pause_s
         self._counts = counts
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str | Ref, _Open] = {}
 
     async def bind(self, bind: Bind, attempts: int) -> float | None:
         """Try to bind a pod; returns the seconds until the next attempt, None if it has ended."""
@@ -90,6 +90,10 @@ class Binder:
             ended = BindEnded(bind.key, BindOutcome.DONE, bind.node)
         self._end(bind, ended)
         return None
+
+    def dismiss(self, subject: str | Ref) -> None:
+        """A pod is gone, and its bind is tried no more."""
+        self._open.pop(subject, None)
 
     def _end(self, bind: Bind, ended: BindEnded) -> None:
         self._open.pop(bind.uid, None)

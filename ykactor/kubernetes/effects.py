@@ -18,6 +18,7 @@ from ykactor.kubernetes.messages import (
     CreateEnded,
     CreatePlaceholder,
     DeletePod,
+    Dismiss,
     Effect,
     Event,
     FailPod,
@@ -66,7 +67,8 @@ class Effects:
         self._rng = rng
         self._groups = groups
         self._writer = EventWriter(api, pace, identity, now, lambda: groups().removeprefix("/apis/"))
-        self.binds: Lane[Bind] = Lane(Binder(api, pace, tell, is_wanted, self._pause_s, counts).bind)
+        self._binder = Binder(api, pace, tell, is_wanted, self._pause_s, counts)
+        self.binds: Lane[Bind] = Lane(self._binder.bind)
         self.deletes: Lane[DeletePod] = Lane(self._delete)
         self.creations: Lane[CreatePlaceholder | FailPod] = Lane(self._create_or_fail)
         self.conditions: Lane[SetCondition | SetGroupCondition] = Lane(self._set_condition, newest_first=True)
@@ -99,8 +101,8 @@ class Effects:
     def put(self, effect: Effect) -> None:
         """Carry out an effect on the API server soon."""
         match effect:
-            case Bind(key=key):
-                self.binds.put(key, effect)
+            case Bind(uid=uid):
+                self.binds.put(uid, effect)
             case DeletePod(uid=uid):
                 self.deletes.put(uid, effect)
             case CreatePlaceholder(ref=ref):
@@ -112,7 +114,12 @@ class Effects:
             case SetGroupCondition(ref=ref):
                 self.conditions.put(ref, effect)
             case Event():
-                self.events.put(key_of(effect), effect)
+                short = effect._replace(note=effect.note[:NOTE_MAX])
+                self.events.put(key_of(short), short)
+            case Dismiss(subject):
+                for lane in (self.binds, self.deletes, self.creations, self.conditions):
+                    lane.dismiss(subject)
+                self._binder.dismiss(subject)
 
     def _pause_s(self, attempts: int) -> float:
         return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts, 16)) * self._rng.uniform(0.5, 1)

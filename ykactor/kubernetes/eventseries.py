@@ -105,7 +105,7 @@ class EventWriter:
             "reason": event.reason,
             "type": "Warning" if event.is_warning else "Normal",
             "regarding": regarding | ({"uid": event.uid} if event.uid else {}),
-            "note": event.note[:NOTE_MAX],
+            "note": event.note,
         }
         await self._api.request("POST", _events(event), body)
         return _Written(name, event.note, 1, 0.0)

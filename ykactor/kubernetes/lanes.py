@@ -47,7 +47,7 @@ class Lane(Generic[W]):
     Args:
         carry_out: called with each item and the number of attempts before; returns after how many seconds it is to be tried
             again, None if it is done.
-        size: of the items that wait; the oldest is dropped beyond it. None: whoever puts them bounds them.
+        size: of the items that wait; the oldest is dropped beyond it. None: those about what is gone are dismissed.
         newest_first: the item that came last is carried out first.
 
     Attributes:
@@ -79,6 +79,11 @@ class Lane(Generic[W]):
         self._items[key] = item, 0
         self._trim()
         self._grown.unpark()
+
+    def dismiss(self, key: Hashable) -> None:
+        """Drop the item of a key, if one waits."""
+        self._items.pop(key, None)
+        self._aside.pop(key, None)
 
     async def work(self) -> None:
         """Carry out items until cancelled."""

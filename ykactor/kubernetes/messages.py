@@ -185,4 +185,14 @@ class Event(NamedTuple):
     is_warning: bool = True
 
 
-Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | SetGroupCondition | Event
+class Dismiss(NamedTuple):
+    """An object is gone: what waits to be done about it is not done any more, so that only what is there can wait.
+
+    Attributes:
+        subject: the uid of a pod, or the name of a placeholder or PodGroup.
+    """
+
+    subject: str | Ref
+
+
+Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | SetGroupCondition | Event | Dismiss

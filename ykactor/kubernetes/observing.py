@@ -11,7 +11,7 @@ from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.classes import PodClass
 from ykactor.kubernetes.constraints import constraints_of
 from ykactor.kubernetes.leaving import Thing
-from ykactor.kubernetes.messages import Event, Kind, Listed, Ref, Unreadable
+from ykactor.kubernetes.messages import Dismiss, Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
 from ykactor.kubernetes.neighbours import Term, wishes_of
 from ykactor.kubernetes.quantities import QuantityError
@@ -83,6 +83,7 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
             _lose_node(book, book.nodes[ref.name])
     elif kind is Kind.POD_GROUPS:
         book.pod_groups.pop(ref, None)
+        book.effects.append(Dismiss(ref))
         _touch_members(book, ref)
     elif kind is Kind.CONFIG_MAPS:
         _configure(book, ref.name, None)
@@ -205,6 +206,8 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
     if book.keys.get(record.ref) == record.key:
         del book.keys[record.ref]
     applications.leave(book, record)
+    if book.is_ours(record):
+        book.effects.append(Dismiss(record.pod.metadata.uid))
 
 
 # ---- nodes
