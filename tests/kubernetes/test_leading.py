@@ -34,7 +34,7 @@ async def test_a_replica_leads_soon_after_the_leader_has_died(seed: int, autojum
         led_s.append(trio.current_time())
         await trio.sleep_forever()
 
-    leader = Leader(api, name, lambda: BEGAN, lambda _: None, rng)
+    leader = Leader(api, name, lambda: BEGAN, lambda _: None, lambda _: None, rng)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(leader.run, lead)
         for _ in range(rng.randrange(1, 6)):
