@@ -30,6 +30,7 @@ def settings() -> Settings:
         identity="one",
         now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
         say=lambda _: None,
+        warn=lambda _: None,
     )
 
 
