@@ -40,7 +40,7 @@ def _sums(alive: list[Body], state: Body) -> Iterator[str]:
 def _waiting(alive: list[Body], state: Body) -> Iterator[str]:
     waiting = {key_of(body): cpu_of(body) for body in alive if not body["spec"].get("nodeName")}
     applications = state["applications"].values()
-    asked = {key for each in applications for pending in each["pending"] for key in pending["allocationKeys"]}
+    asked = {key for each in applications for pending in each.get("pending", ()) for key in pending["allocationKeys"]}
     yield from (f"{key} waits for the daemon only" for key in asked - waiting.keys())
     root = state["queues"]["root"]
     left = (root["max"] or {}).get("vcore", 0) - root["allocated"].get("vcore", 0)  # none while others have overfilled nodes

@@ -237,7 +237,7 @@ class Campaign:
             if found not in ("", other_than):
                 return found
             await trio.sleep(0.1)
-        raise AssertionError(f"nobody leads after a minute, {self._logs()}")
+        raise AssertionError(f"nobody leads after a minute, {self.logs()}")
 
     def act(self) -> None:
         """Users do something."""
@@ -258,9 +258,10 @@ class Campaign:
             if not self._differences(await state_of(self.daemon.url)):
                 return
             await trio.sleep(0.1)
-        raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{self._logs()}")
+        raise AssertionError(f"{self._differences(await state_of(self.daemon.url))}\n{self.logs()}")
 
-    def _logs(self) -> str:
+    def logs(self) -> str:
+        """The end of what the adapters have logged."""
         return "\n".join(f"{each}: {(self._directory / f'{each}.log').read_text()[-3000:]}" for each in self._identities)
 
     def _differences(self, state: dict[str, Any]) -> list[str]:

@@ -80,9 +80,7 @@ def info(user: User) -> str:
 
 def full() -> Iterator[Check]:
     """With all policies."""
-    for kind in KINDS:
-        yield from _making(kind)
-        yield from _changing(kind)
+    yield from _in_turn([*_making(kind), *_changing(kind)] for kind in KINDS)
     for subresource in ("status", "binding", "bindings"):
         yield Check(f"pods: {subresource} forges", POD, ALICE, None, info(ALICE), True, BOB, info(CAROL), subresource)
     for subresource in ("ephemeralcontainers", "resize"):
@@ -121,18 +119,21 @@ def _wrong_names() -> Iterator[Check]:
             yield Check(f"{kind.resource}: a group {name!r}", kind, User("dora", (name, *BOB.groups)), None, None, True)
 
 
+def _validating(kind: Kind) -> Iterator[Check]:
+    what = kind.resource
+    yield Check(f"{what}: a forged name", kind, ALICE, info(BOB), None, True)
+    yield Check(f"{what}: a change", kind, ALICE, info(ALICE), info(ALICE), True, BOB, info(BOB))
+    yield Check(f"{what}: a removal", kind, ALICE, info(ALICE), info(ALICE), True, BOB, None)
+    yield Check(f"{what}: a name later", kind, ALICE, None, None, True, ALICE, info(ALICE))
+    yield Check(f"{what}: no name", kind, ALICE, None, None)
+    yield Check(f"{what}: the own name", kind, ALICE, info(ALICE), info(ALICE))
+    for user in (CONTROLLER, MANAGER, ADAPTER):
+        yield Check(f"{what}: {user.name} may name another one", kind, user, info(BOB), info(BOB))
+
+
 def validating() -> Iterator[Check]:
     """With the last policy only, before 1.36."""
-    for kind in KINDS:
-        what = kind.resource
-        yield Check(f"{what}: a forged name", kind, ALICE, info(BOB), None, True)
-        yield Check(f"{what}: no name", kind, ALICE, None, None)
-        yield Check(f"{what}: the own name", kind, ALICE, info(ALICE), info(ALICE))
-        for user in (CONTROLLER, MANAGER, ADAPTER):
-            yield Check(f"{what}: {user.name} may name another one", kind, user, info(BOB), info(BOB))
-        yield Check(f"{what}: a change", kind, ALICE, info(ALICE), info(ALICE), True, BOB, info(BOB))
-        yield Check(f"{what}: a removal", kind, ALICE, info(ALICE), info(ALICE), True, BOB, None)
-        yield Check(f"{what}: a name later", kind, ALICE, None, None, True, ALICE, info(ALICE))
+    yield from _in_turn([*_validating(kind)] for kind in KINDS)
     for subresource in ("status", "binding", "bindings"):
         yield Check(f"pods: {subresource} forges", POD, ALICE, None, None, True, BOB, info(CAROL), subresource)
     yield from _wrong_names()
@@ -164,6 +165,11 @@ def placings() -> Iterator[Placing]:
     yield Placing("annotation", "labelled", ("ykactor", "a", alice), {}, {"annotations": {APP_ID: "a"}})
     yield Placing("no label of the namespace", "team", (default, None, alice))
     yield Placing("the system", "kube-system", (default, None, None))
+
+
+def _in_turn(found: Iterable[list[Check]]) -> Iterator[Check]:
+    """The first ones of all kinds, then the second ones: what is wrong with one kind shows soon."""
+    return itertools.chain.from_iterable(zip(*found, strict=True))
 
 
 # ---- playing

@@ -1,4 +1,4 @@
-"""Pods of the real controllers: a Job, a DaemonSet, a Deployment, and placeholders that go with the first pod of a gang."""
+"""Pods of the real controllers: Jobs (one is a gang), DaemonSets (one preempts), a Deployment, and garbage collection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from fakehttp import Body, Refused
 from kubecampaign import Campaign, RealServing
 from kubelets import ENDS
 
-_GANG = {
-    "yunikorn.apache.org/app-id": "gang",
-    "yunikorn.apache.org/task-group-name": "g",
-    "yunikorn.apache.org/task-groups": '[{"name": "g", "minMember": 40, "minResource": {"cpu": "1"}}]',
-}
 _NODES = 4
 
 
@@ -29,10 +24,11 @@ class Controllers:
     async def play(self) -> str:
         """Everything in turn; the daemon knows the same as the API server after each."""
         told = []
-        for act in (self.job, self.daemon_set, self.deployment, self.gang):
+        for act in (self.job, self.gang_job, self.daemon_set, self.preemption, self.deployment, self.garbage):
             told.append(await act())
             await self.campaign.quiet()
             await self.campaign.check()
+        assert "403" not in self.campaign.logs()
         return "; ".join(told)
 
     async def job(self) -> str:
@@ -43,6 +39,15 @@ class Controllers:
         assert self.store.get("jobs", "team", "job")["status"]["succeeded"] == len(self._owned("Job")) == 20
         return "a Job of 20 pods is complete"
 
+    async def gang_job(self) -> str:
+        """Its pods wait for the room of all, and take the places of placeholders."""
+        template = _template(annotations={ENDS: "yes", **_gang("job", 6)}, restartPolicy="Never")
+        spec = {"completions": 6, "parallelism": 6, "template": template}
+        self.store.create("jobs", "team", {"metadata": {"name": "gang"}, "spec": spec})
+        await self._until(lambda: "Complete" in _conditions(self.store.get("jobs", "team", "gang")))
+        await self._until(lambda: not self._owned("Pod"))
+        return "a Job that is a gang of 6 is complete, without a placeholder left"
+
     async def daemon_set(self) -> str:
         """A pod runs on each node, also on one that comes later; it goes with its node."""
         self.store.create("daemonsets", "team", _workload("daemon"))
@@ -51,9 +56,24 @@ class Controllers:
         await self._until(lambda: "late" in self._nodes_of("DaemonSet"))
         self.store.delete("nodes", self.store.get("nodes", "", "late"), {})
         await self._until(lambda: self._nodes_of("DaemonSet") == [f"n{number}" for number in range(_NODES)])
-        self.store.delete("daemonsets", self.store.get("daemonsets", "team", "daemon"), {"propagationPolicy": "Background"})
-        await self._until(lambda: not self._owned("DaemonSet"))
+        await self._delete("daemonsets", "daemon", "DaemonSet")
         return f"a DaemonSet ran on {_NODES} nodes, and on one more while it was there"
+
+    async def preemption(self) -> str:
+        """On full nodes, a pod of a DaemonSet takes the place of another pod."""
+        names = [f"filler{number}" for number in range(4 * _NODES)]
+        for name in names:
+            self.campaign.cluster.pod(name, labels={"yunikorn.apache.org/app-id": "filler"})  # another application (PE-60)
+        await self._until(lambda: self._running(names) == len(names))
+        self.store.create("daemonsets", "team", _workload("urgent"))
+        await self._until(lambda: self._nodes_of("DaemonSet") == [f"n{number}" for number in range(_NODES)])
+        left = self._running(names)
+        assert left == len(names) - _NODES, left
+        await self._delete("daemonsets", "urgent", "DaemonSet")
+        for body in self.store.all("pods", "team"):
+            if body["metadata"]["name"] in names:
+                self.store.delete("pods", body, {})
+        return f"a DaemonSet preempted {len(names) - left} pods"
 
     async def deployment(self) -> str:
         """Its pods run; a new template replaces them; they go with it."""
@@ -62,13 +82,12 @@ class Controllers:
         before = {body["metadata"]["name"] for body in self._owned("ReplicaSet")}
         self.store.change("deployments", "team", "web", {"spec": {"template": {"metadata": {"labels": {"new": "yes"}}}}})
         await self._until(lambda: len(self._nodes_of("ReplicaSet")) == 6 and not before & self._names("ReplicaSet"))
-        self.store.delete("deployments", self.store.get("deployments", "team", "web"), {"propagationPolicy": "Background"})
-        await self._until(lambda: not self._owned("ReplicaSet"))
+        await self._delete("deployments", "web", "ReplicaSet")
         return "a Deployment of 6 pods was rolled out twice"
 
-    async def gang(self) -> str:
+    async def garbage(self) -> str:
         """While no adapter runs, the garbage collector alone takes the placeholders away."""
-        self.campaign.cluster.pod("first", annotations=_GANG)
+        self.campaign.cluster.pod("first", annotations=_gang("garbage", 40))
         await self._until(lambda: len(self._owned("Pod")) == 40)
         await self._until(lambda: len(self._nodes_of("Pod")) == 4 * _NODES)
         for adapter in self.campaign.adapters.values():
@@ -90,6 +109,15 @@ class Controllers:
             if any(owner["kind"] == kind for owner in body["metadata"].get("ownerReferences", ()))
         ]
 
+    def _running(self, names: list[str]) -> int:
+        pods = [body for body in self.store.all("pods", "team") if body["metadata"]["name"] in names]
+        return sum(body["status"]["phase"] == "Running" and "deletionTimestamp" not in body["metadata"] for body in pods)
+
+    async def _delete(self, resource: str, name: str, owner: str) -> None:
+        """Delete an object; its pods go too."""
+        self.store.delete(resource, self.store.get(resource, "team", name), {"propagationPolicy": "Background"})
+        await self._until(lambda: not self._owned(owner))
+
     def _names(self, kind: str) -> set[str]:
         return {body["metadata"]["name"] for body in self._owned(kind)}
 
@@ -109,6 +137,11 @@ class Controllers:
         pods = self.store.all("pods", "team")
         told = [(each["metadata"]["name"], each["spec"].get("nodeName"), each["status"]) for each in pods]
         raise AssertionError(f"it is not so after two minutes: {told}")
+
+
+def _gang(name: str, members: int) -> Body:
+    prefix, group = "yunikorn.apache.org", f'[{{"name": "g", "minMember": {members}, "minResource": {{"cpu": "1"}}}}]'
+    return {f"{prefix}/app-id": name, f"{prefix}/task-group-name": "g", f"{prefix}/task-groups": group}
 
 
 def _template(annotations: Body | None = None, **spec: Any) -> Body:
