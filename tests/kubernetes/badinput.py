@@ -134,6 +134,8 @@ def other(name: str, **parts: Any) -> Body:
 
 _NEAR = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["a"]}]
 _TERMS = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1"]}]}]
+_SIZE = {"requests": {"storage": "1Gi"}}
+_IN_ZONE = [{"matchLabelExpressions": [{"key": "zone", "values": ["z1"]}]}]
 #: An object of each kind with most that is read.
 SAMPLES: dict[Kind, Body] = {
     Kind.NAMESPACES: namespace(namespace__quota='{"cpu": "8"}', namespace__maxApps="50", parentqueue="root.up"),
@@ -145,8 +147,30 @@ SAMPLES: dict[Kind, Body] = {
         **node("n1", spec={"taints": [{"key": "k", "effect": "PreferNoSchedule"}], "unschedulable": False}),
         "metadata": {"name": "n1", "uid": "n1", "labels": {"zone": "z1", "node.kubernetes.io/instance-type": "m4"}},
     },
+    Kind.STORAGE_CLASSES: {
+        "metadata": {"name": "wait"},
+        "provisioner": "csi.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": _IN_ZONE,
+    },
+    Kind.CSI_DRIVERS: {"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": True}},
+    Kind.CSI_NODES: {
+        "metadata": {"name": "n1"},
+        "spec": {"drivers": [{"name": "csi.example", "allocatable": {"count": 20}}]},
+    },
+    Kind.CAPACITIES: other("c", storageClassName="wait", nodeTopology={"matchLabels": {"zone": "z1"}}, capacity="10Gi"),
+    Kind.VOLUMES: {
+        "metadata": {"name": "pv"},
+        "spec": {
+            "claimRef": {"namespace": "team", "name": "data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": _TERMS}},
+            "csi": {"driver": "csi.example"},
+        },
+    },
+    Kind.CLAIMS: other("data", spec={"storageClassName": "wait", "accessModes": ["ReadWriteOnce"], "resources": _SIZE}),
     Kind.PODS: pod(
         "rich",
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}],
         labels={"a": "b", "applicationId": "app"},
         annotations=gang([group()], **{"user.info": '{"user": "u", "groups": ["g"]}', "queue": "root.q"}),
         containers=asking({"cpu": "100m"}, ports=[{"hostPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}]),

@@ -20,7 +20,9 @@ from ykactor.kubernetes.messages import (
     Heard,
     Kind,
     Listed,
+    Nominate,
     Ref,
+    SelectNode,
     SetCondition,
     SetGroupCondition,
     Stimulus,
@@ -107,6 +109,12 @@ def kind_of(found: Object) -> Kind:
         "PriorityClass": Kind.PRIORITY_CLASSES,
         "PodDisruptionBudget": Kind.BUDGETS,
         "PodGroup": Kind.POD_GROUPS,
+        "StorageClass": Kind.STORAGE_CLASSES,
+        "CSIDriver": Kind.CSI_DRIVERS,
+        "CSINode": Kind.CSI_NODES,
+        "CSIStorageCapacity": Kind.CAPACITIES,
+        "PersistentVolume": Kind.VOLUMES,
+        "PersistentVolumeClaim": Kind.CLAIMS,
     }[type(found).__name__]
 
 
@@ -130,6 +138,10 @@ def words(effect: Effect) -> Sequence[str]:
             return []
         case Bind(ref=ref, node=node):
             return [f"bind {ref.name} to {node}"]
+        case SelectNode(claim=claim, node=node):
+            return [f"select {node or 'nothing'} for {claim.name}"]
+        case Nominate(ref=ref, node=node):
+            return [f"nominate {node or 'nothing'} for {ref.name}"]
         case DeletePod(ref=ref):
             return [f"delete {ref.name}"]
         case CreatePlaceholder(ref=ref):

@@ -121,8 +121,9 @@ def set_condition(pod: Body, **condition: str) -> None:
 
 def merged(old: Any, patch: Any, *, strategic: bool) -> Any:
     """The result of a merge patch, or of a strategic one; ``old`` may be changed."""
-    if not isinstance(old, dict) or not isinstance(patch, dict):
+    if not isinstance(patch, dict):
         return patch
+    old = old if isinstance(old, dict) else {}
     for name, value in patch.items():
         if value is None:
             old.pop(name, None)

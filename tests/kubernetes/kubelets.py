@@ -1,9 +1,12 @@
-"""Simulated kubelets: pods that are bound run, and those that are deleted end after their grace."""
+"""Simulated kubelets: pods that are bound run, and those that are deleted end after their grace; drivers make volumes."""
 
 from __future__ import annotations
 
+import random
+
 from fakehttp import Body
 from fakeserver import FakeServer
+from volumecontroller import VolumeController
 
 #: Pods with this annotation end by themselves as soon as they run.
 ENDS = "test/ends"
@@ -14,11 +17,14 @@ class Kubelets:
 
     Attributes:
         started: the uid of each pod that has run, with its node, in order.
+        makes_volumes: drivers look at claims that change.
     """
 
     def __init__(self, server: FakeServer) -> None:
         self._server = server
         self.started: list[tuple[str, str]] = []
+        self.makes_volumes = True
+        self._volumes = VolumeController(server.store, random.Random(0))
 
     async def run(self) -> None:
         """Follow the store until cancelled."""
@@ -30,6 +36,8 @@ class Kubelets:
                 version = change.version
                 if change.resource == "pods" and change.type != "DELETED":
                     self._look(change.object)
+                elif change.resource == "persistentvolumeclaims" and self.makes_volumes:
+                    self._volumes.look(faulty=False)
             if not changes:
                 await grown.wait()
 

@@ -70,6 +70,37 @@ def rival(whole: Whole) -> None:
             whole.store.bind("team", pod["name"], {"metadata": meta, "target": {"name": whole.rng.choice(free)}})
 
 
+def with_claim(whole: Whole) -> None:
+    """A claim of its own, a shared one, one for one pod, an ephemeral one, or one whose volume is made at once; perhaps later."""
+    kind, name = whole.rng.choice(("own", "own", "shared", "one-pod", "ephemeral", "now")), whole.name("vol")
+    if kind == "ephemeral":
+        whole.create(name, cpu="500m", volumes=[{"name": "v", "ephemeral": {}}])
+        return
+    claim = f"{kind}-{whole.rng.randrange(2)}" if kind in ("shared", "one-pod") else name
+    if whole.rng.random() < 0.8:
+        mode = "ReadWriteOncePod" if kind == "one-pod" else "ReadWriteMany"
+        whole.try_claim(claim, storage_class="now" if kind == "now" else "wait", mode=mode)
+    whole.create(name, cpu="500m", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
+
+
+def missing_claim(whole: Whole) -> None:
+    """A claim comes after its pod."""
+    for pod in whole.store.all("pods", "team"):
+        for volume in pod["spec"].get("volumes", ()) if not pod["spec"].get("nodeName") else ():
+            if "persistentVolumeClaim" in volume:
+                whole.try_claim(volume["persistentVolumeClaim"]["claimName"])
+
+
+def delete_claim(whole: Whole) -> None:
+    claims = whole.store.all("persistentvolumeclaims", "team")
+    if claims:
+        whole.volumes.delete(whole.rng.choice(claims))
+
+
+def volumes(whole: Whole) -> None:
+    whole.volumes.look(faulty=True)
+
+
 def delete(whole: Whole) -> None:
     pods = whole.store.all("pods", "team")
     if pods:
@@ -97,14 +128,18 @@ def node(whole: Whole) -> None:
 
 USERS: list[tuple[int, Callable[[Whole], None]]] = [
     (8, plain), (3, with_port), (2, pinned), (1, gated), (1, gang), (1, pod_group), (3, delete), (1, open_gates), (2, node),
+    (3, with_claim), (1, missing_claim), (1, delete_claim), (2, volumes),
+]  # fmt: skip
+CLAIM_USERS: list[tuple[int, Callable[[Whole], None]]] = [
+    (2, plain), (1, pod_group), (10, with_claim), (3, missing_claim), (3, delete_claim), (12, volumes), (4, delete), (1, node),
 ]  # fmt: skip
 
 
-def step(whole: Whole, rng: random.Random) -> None:
+def step(whole: Whole, rng: random.Random, users: list[tuple[int, Callable[[Whole], None]]] = USERS) -> None:
     """Anything may happen next, and things on their way arrive in parts."""
     match rng.randint(0, 20):
         case 0 | 1 | 2 | 3 | 4:
-            weights, acts = zip(*USERS, strict=True)
+            weights, acts = zip(*users, strict=True)
             rng.choices(acts, weights)[0](whole)
         case 5 | 6 | 7 | 8:
             whole.watch(rng.choice((1, 1, 3, 10)))
@@ -128,13 +163,24 @@ def step(whole: Whole, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", seeds(40))
 def test_histories(seed: int) -> None:
     """Nothing impossible ever happens; when all has arrived, both sides know the same, and what fits runs."""
+    assert played(seed, USERS).outcomes["bound"] > 0
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_histories_of_claims(seed: int) -> None:
+    """Bound late, never or elsewhere, deleted in the middle, shared or for one pod, and volumes are limited."""
+    assert played(seed, CLAIM_USERS).outcomes["with a claim"] > 0
+
+
+def played(seed: int, users: list[tuple[int, Callable[[Whole], None]]]) -> Whole:
+    """A cluster after a random history, in which nothing more will happen."""
     whole = Whole(seed)
     for name in ("n1", "n2", "n3"):
         whole.add_node(name)
     for _ in range(250):
-        step(whole, whole.rng)
+        step(whole, whole.rng, users)
         whole.check_always()
     whole.settle()
     whole.check_always()
     whole.check_quiet()
-    assert whole.outcomes["bound"] > 0
+    return whole

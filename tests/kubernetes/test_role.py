@@ -3,6 +3,8 @@
 from cluster import Cluster, running_cluster
 from daemon import real_daemon
 from manifests import documents, permissions
+from storageobjects import using
+from volumecontroller import install, new_claim
 
 GANG = {
     "yunikorn.apache.org/app-id": "gang",
@@ -16,6 +18,10 @@ async def play(cluster: Cluster) -> None:
     cluster.node("n1")
     cluster.pod("p1")
     await cluster.until(lambda: "p1" in cluster.bound())
+    install(cluster.server.store)
+    new_claim(cluster.server.store, "data")
+    cluster.pod("v1", volumes=using("data"))
+    await cluster.until(lambda: "v1" in cluster.bound())
     for name in ("g1", "g2"):
         cluster.pod(name, annotations=GANG)
     await cluster.until(lambda: {"g1", "g2"} <= set(cluster.bound()))  # in the places of placeholders, which are deleted

@@ -228,12 +228,12 @@ def test_a_user(text: str, user: str, groups: list[str]) -> None:
 
 def test_what_nodes_offer() -> None:
     """Their labels, host name and type of instance; changes are told by what is different."""
-    before = offer_of(node("n1", labels={"node.kubernetes.io/instance-type": "m4"}))
+    before = offer_of(node("n1", labels={"node.kubernetes.io/instance-type": "m4"}), {})
     assert before.attributes["si/instance-type"] == "m4"
     assert before.attributes["kubernetes.io/hostname"] == "n1"
     assert before.amounts == {"vcore": 4000, "memory": 16 << 30, "pods": 110}
     assert changes("n1", before, before) == []
-    after = offer_of(node("n1", unschedulable=True))
+    after = offer_of(node("n1", unschedulable=True), {})
     assert [entry.action for entry in changes("n1", before, after)] == ["UPDATE", "DRAIN_NODE"]
 
 

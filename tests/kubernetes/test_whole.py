@@ -1,8 +1,18 @@
 """The adapter with a real daemon, a fake API server and simulated kubelets."""
 
+from collections import Counter
+
 import trio
-from cluster import running_cluster
+from cluster import Cluster, running_cluster
 from daemon import real_daemon
+from storageobjects import using
+from volumecontroller import install, limit_volumes, new_claim, place_of, selected
+
+
+def says_why(cluster: Cluster, name: str) -> bool:
+    """True if a pod says why it waits."""
+    conditions = cluster.pods()[name]["status"].get("conditions", [])
+    return any(each["type"] == "PodScheduled" and each.get("message") for each in conditions)
 
 
 async def test_pods_run_where_the_daemon_says() -> None:
@@ -15,12 +25,7 @@ async def test_pods_run_where_the_daemon_says() -> None:
         async with cluster.adapter():
             await cluster.until(lambda: len(cluster.bound()) == 8)
             waiting = set(cluster.pods()) - set(cluster.bound())
-
-            def says_why(name: str) -> bool:
-                conditions = cluster.pods()[name]["status"].get("conditions", [])
-                return any(each["type"] == "PodScheduled" and each.get("message") for each in conditions)
-
-            await cluster.until(lambda: all(says_why(name) for name in waiting))
+            await cluster.until(lambda: all(says_why(cluster, name) for name in waiting))
             assert len({uid for uid, _ in cluster.kubelets.started}) == len(cluster.kubelets.started) == 8
             for name in list(cluster.bound())[:2]:
                 pod = cluster.pods()[name]
@@ -65,3 +70,56 @@ async def test_a_second_replica_takes_over() -> None:
         async with cluster.adapter("three", lease=True):
             await cluster.until(lambda: "p2" in cluster.bound())
         assert len(cluster.kubelets.started) == 2
+
+
+async def test_pods_with_claims_run_where_their_volumes_are_made() -> None:
+    """Each once, as many on a node as it takes volumes, and one for a claim that is for one pod; also with an old server."""
+    for kubernetes in ("1.36", "1.20"):
+        async with real_daemon() as daemon, running_cluster(daemon.url, kubernetes) as cluster:
+            store = cluster.server.store
+            install(store)
+            for name in ("n1", "n2"):
+                cluster.node(name)
+                limit_volumes(store, name, 2)
+            for number in range(6):
+                new_claim(store, f"data{number}", mode="ReadWriteOncePod")
+                cluster.pod(f"p{number}", cpu="100m", volumes=using(f"data{number}"))
+            cluster.pod("late", cpu="100m", volumes=using("data0"))
+            async with cluster.adapter():
+                await cluster.until(lambda: len(cluster.bound()) == 4)
+                await cluster.until(lambda: all(says_why(cluster, name) for name in set(cluster.pods()) - set(cluster.bound())))
+                assert set(Counter(cluster.bound().values()).values()) == {2}
+                for name, node in cluster.bound().items():
+                    claim = store.get(
+                        "persistentvolumeclaims",
+                        "team",
+                        cluster.pods()[name]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"],
+                    )
+                    assert place_of(store.get("persistentvolumes", "", claim["spec"]["volumeName"])) == node
+                assert not {"p0", "late"} <= set(cluster.bound())
+                assert len(cluster.kubelets.started) == 4
+
+
+async def test_another_process_binds_what_the_first_has_begun() -> None:
+    """It was killed between the annotation of the claim and the bind."""
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
+        store = cluster.server.store
+        install(store)
+        cluster.node("n1")
+        cluster.node("n2")
+        new_claim(store, "data")
+        cluster.kubelets.makes_volumes = False
+        cluster.pod("p1", volumes=using("data"))
+        async with cluster.adapter():
+            await cluster.until(lambda: bool(selected(store.get("persistentvolumeclaims", "team", "data"))))
+        node = selected(store.get("persistentvolumeclaims", "team", "data"))
+        async with cluster.adapter():
+            await trio.sleep(0.2)
+            assert cluster.bound() == {}
+            cluster.kubelets.makes_volumes = True
+            store.patch(
+                "persistentvolumeclaims",
+                store.get("persistentvolumeclaims", "team", "data"),
+                {"metadata": {"labels": {"a": "b"}}},
+            )
+            await cluster.until(lambda: cluster.bound() == {"p1": node})

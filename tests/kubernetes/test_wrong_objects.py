@@ -90,6 +90,13 @@ WRONG: list[tuple[Kind, Body, str]] = [
     (Kind.POD_GROUPS, other("pg", spec={"schedulingPolicy": []}), "schedulingPolicy"),
     (Kind.BUDGETS, other("b", status={"disruptionsAllowed": "none"}), "disruptionsAllowed"),
     (Kind.BUDGETS, other("b", spec={"selector": ["a"]}), "selector"),
+    (Kind.CLAIMS, other("data", spec={"resources": {"requests": {"storage": "much"}}}), "quantity"),
+    (Kind.CLAIMS, other("data", spec={"accessModes": "ReadWriteOnce"}), "accessModes"),
+    (Kind.VOLUMES, other("pv", spec={"nodeAffinity": {"required": []}}), "nodeAffinity"),
+    (Kind.STORAGE_CLASSES, other("wait", allowedTopologies=[{"matchLabelExpressions": [{"values": ["z1"]}]}]), "key"),
+    (Kind.CSI_DRIVERS, other("csi.example", spec={"storageCapacity": "yes"}), "storageCapacity"),
+    (Kind.CSI_NODES, other("n1", spec={"drivers": [{"name": "csi.example", "allocatable": {"count": 2**40}}]}), "count"),
+    (Kind.CAPACITIES, other("c", storageClassName="wait", nodeTopology={}, capacity="-1Gi"), "negative"),
     (Kind.PRIORITY_CLASSES, {"metadata": {"name": "high", "annotations": 5}}, "annotations"),
 ]
 
@@ -124,7 +131,7 @@ def test_no_object_ends_anything(seed: int) -> None:
 
 
 def test_a_pod_may_have_an_ephemeral_volume() -> None:
-    """It is read, and not supported."""
+    """It is read, and its claim is waited for."""
     reading = Reading()
     volume: dict[str, Any] = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
     reading.show(Kind.PODS, pod("p", volumes=[volume]))

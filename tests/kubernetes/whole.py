@@ -14,12 +14,22 @@ import msgspec
 from cluster import TREE
 from fakehttp import Body, Refused
 from fakestore import Store
+from volumecontroller import (
+    VolumeController,
+    claim_names,
+    install,
+    limit_volumes,
+    new_claim,
+    place_of,
+    reason_against,
+    volumes_on,
+)
 from world import S_NS
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSchedulingStates
 from ykactor.core.planner.plan import Budget
-from ykactor.kubernetes import model
+from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.constraints import constraints_of, refusal, required_node
 from ykactor.kubernetes.messages import (
     Bind,
@@ -34,12 +44,16 @@ from ykactor.kubernetes.messages import (
     Heard,
     Kind,
     Listed,
+    Nominate,
     Ref,
+    SelectFailed,
+    SelectNode,
     Stimulus,
     Tell,
 )
 from ykactor.kubernetes.pods import requests_of
 from ykactor.kubernetes.state import State
+from ykactor.kubernetes.volumes import SELECTED_NODE
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
@@ -53,8 +67,18 @@ TYPES: dict[Kind, type[model.Object]] = {
     Kind.BUDGETS: model.PodDisruptionBudget,
     Kind.POD_GROUPS: model.PodGroup,
     Kind.NODES: model.Node,
+    Kind.STORAGE_CLASSES: storagemodel.StorageClass,
+    Kind.CSI_DRIVERS: storagemodel.CSIDriver,
+    Kind.CSI_NODES: storagemodel.CSINode,
+    Kind.CAPACITIES: storagemodel.CSIStorageCapacity,
+    Kind.VOLUMES: storagemodel.PersistentVolume,
+    Kind.CLAIMS: storagemodel.PersistentVolumeClaim,
     Kind.PODS: model.Pod,
 }
+
+
+#: So many volumes may be on a node.
+VOLUMES_MAX = 3
 
 
 class Whole:
@@ -80,6 +104,8 @@ class Whole:
         #: Pods of which the answer to a bind was lost.
         self._unanswered: set[str] = set()
         self.store.create("namespaces", "", {"metadata": {"name": "team"}})
+        install(self.store)
+        self.volumes = VolumeController(self.store, self.rng)
         self.start_daemon()
         self.start_adapter()
 
@@ -123,7 +149,12 @@ class Whole:
         for effect in self.state.handle(stimuli, self.now_s):
             if isinstance(effect, Tell):
                 self._tell(effect.request)
-            elif isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod):
+            if isinstance(effect, Bind):
+                self._check_claims(effect)
+            if isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod | Nominate):
+                self.waiting.append(effect)
+            elif isinstance(effect, SelectNode):  # one of the same claim that still waits is replaced
+                self.waiting = [each for each in self.waiting if not isinstance(each, SelectNode) or each.claim != effect.claim]
                 self.waiting.append(effect)
 
     def _tell(self, request: si.WorkRequest) -> None:
@@ -168,6 +199,11 @@ class Whole:
         match effect:
             case Bind():
                 self._bind(effect, fault=self.rng.random() if faulty else 1.0)
+            case SelectNode():
+                self._select(effect, fault=self.rng.random() if faulty else 1.0)
+            case Nominate(ref, uid, node):
+                nomination = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
+                self._try(lambda: self.store.patch("pods", self._pod(ref), nomination, strategic=True))
             case DeletePod(ref, uid):
                 self._try(lambda: self.store.delete("pods", self._pod(ref), {"preconditions": {"uid": uid}}))
             case CreatePlaceholder(_, ref, body):
@@ -181,6 +217,15 @@ class Whole:
         results, self.results = self.results, []
         if results:
             self._handle(*results)
+
+    def _select(self, select: SelectNode, *, fault: float) -> None:
+        """An annotation is written; or not, or its answer is lost, for too long."""
+        patch = {"metadata": {"uid": select.uid, "annotations": {SELECTED_NODE: select.node or None}}}
+        claim, resource = select.claim, "persistentvolumeclaims"
+        if fault > 0.1:
+            self._try(lambda: self.store.patch(resource, self.store.get(resource, *claim), patch, strategic=False))
+        if fault < 0.2:
+            self.results.append(SelectFailed(claim, select.node, "500"))
 
     def _bind(self, bind: Bind, *, fault: float) -> None:
         """A bind is refused because the server has too much to do, or has its effect; it is tried again if its answer is lost."""
@@ -210,6 +255,18 @@ class Whole:
         self.binds[bind.uid] += 1
         self.outcomes["bound"] += 1
         return BindEnded(bind.key, BindOutcome.DONE)
+
+    def _check_claims(self, bind: Bind) -> None:
+        """A pod is bound when its claims are, and where their volumes are, as far as the adapter has seen."""
+        if not self.state.book.pods[bind.key].pod.spec.volumes:
+            return
+        pods, claims, volumes = (
+            {each["metadata"]["name"]: each for each in self.store.all(kind, "", self._version)}
+            for kind in (Kind.PODS, Kind.CLAIMS, Kind.VOLUMES)
+        )
+        for name in claim_names(pods[bind.ref.name]):
+            assert place_of(volumes[claims[name]["spec"]["volumeName"]]) == bind.node
+            self.outcomes["with a claim"] += 1
 
     def _try(self, act: Any) -> None:
         try:
@@ -255,10 +312,15 @@ class Whole:
         body = {"metadata": meta, "spec": {"schedulerName": "ykactor", "containers": containers, **spec}}
         self.store.create("pods", "team", body)
 
+    def try_claim(self, name: str, *, storage_class: str = "wait", mode: str = "ReadWriteOnce") -> None:
+        """Make a claim, if there is none of this name."""
+        self._try(lambda: new_claim(self.store, name, storage_class=storage_class, mode=mode))
+
     def add_node(self, name: str, cpu: str = "4") -> None:
         status = {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}}
         labels = {"kubernetes.io/hostname": name}
         self._try(lambda: self.store.create("nodes", "", {"metadata": {"name": name, "labels": labels}, "status": status}))
+        self._try(lambda: limit_volumes(self.store, name, VOLUMES_MAX))
 
     # ---- in the end
 
@@ -275,6 +337,7 @@ class Whole:
             for pod in self.store.all("pods", ""):
                 if pod["spec"].get("nodeName") and pod["metadata"].get("deletionTimestamp"):
                     self.store.remove("pods", pod)
+            self.volumes.look(faulty=False)
             self.pass_time(100)
             quiet = quiet + 1 if before == self.store.version and not self._messages else 0
 
@@ -299,10 +362,15 @@ class Whole:
                 ports = [each for other in alive if other.spec.node_name == name for each in constraints_of(other).ports]
                 has_room = used[name] + requests_of(pod)["vcore"] <= 4000 and not node.spec.unschedulable
                 may_run = required_node(pod) in ("", name) and not refusal(constraints_of(pod), node, ports)
+                may_run = may_run and not self._volumes_refuse(pod, name)
                 assert not (has_room and may_run), f"{pod.metadata.name} fits on {name}"
 
+    def _volumes_refuse(self, pod: model.Pod, node: str) -> str:
+        body = self.store.get("pods", pod.metadata.namespace, pod.metadata.name)
+        return reason_against(self.store, body, self.store.get("nodes", "", node), VOLUMES_MAX)
+
     def check_always(self) -> None:
-        """What never happens: a pod bound twice, a node too full through us, two pods with one port."""
+        """What never happens: a pod bound twice, a node too full through us, two pods with one port or one claim for one pod."""
         assert max(self.binds.values(), default=0) <= 1
         used, ports = Counter[str](), Counter[tuple[str, Any]]()
         for pod in self.pods():
@@ -311,6 +379,17 @@ class Whole:
                 ports.update((pod.spec.node_name, port) for port in constraints_of(pod).ports)
         assert max(used.values(), default=0) <= 4000, used
         assert max(ports.values(), default=0) <= 1, ports
+        assert (
+            max((volumes_on(self.store, body["metadata"]["name"]) for body in self.store.all("nodes", "")), default=0)
+            <= VOLUMES_MAX
+        )
+        self._check_claims_of_one_pod()
+
+    def _check_claims_of_one_pod(self) -> None:
+        alive = [body for body in self.store.all("pods", "team") if body["status"]["phase"] not in ("Succeeded", "Failed")]
+        users = Counter(name for body in alive if body["spec"].get("nodeName") for name in claim_names(body))
+        for claim in self.store.all("persistentvolumeclaims", "team"):
+            assert "ReadWriteOncePod" not in claim["spec"]["accessModes"] or users[claim["metadata"]["name"]] <= 1
 
 
 def _decoded(kind: Kind, body: Body) -> model.Object:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_registered
 from ykactor.client.login import LoginOptions
-from ykactor.kubernetes import model
+from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.binding import Counts
 from ykactor.kubernetes.effects import Effects
@@ -30,6 +30,7 @@ from ykactor.kubernetes.state import State
 TICK_S = 30.0
 #: A watch that has shown no sign of life for so long does not work.
 WATCH_LOST_S = 1.2 * WATCH_S + SILENCE_S + 10
+_STORAGE = "/apis/storage.k8s.io/v1"
 
 
 class Settings(Struct, frozen=True):
@@ -233,5 +234,11 @@ def sources(namespace: str) -> list[Source]:
         Source(Kind.PRIORITY_CLASSES, "/apis/scheduling.k8s.io/v1/priorityclasses", model.PriorityClass),
         Source(Kind.BUDGETS, "/apis/policy/v1/poddisruptionbudgets", model.PodDisruptionBudget, is_optional=True),
         Source(Kind.NODES, "/api/v1/nodes", model.Node),
+        Source(Kind.STORAGE_CLASSES, f"{_STORAGE}/storageclasses", storagemodel.StorageClass),
+        Source(Kind.CSI_DRIVERS, f"{_STORAGE}/csidrivers", storagemodel.CSIDriver),
+        Source(Kind.CSI_NODES, f"{_STORAGE}/csinodes", storagemodel.CSINode),
+        Source(Kind.CAPACITIES, f"{_STORAGE}/csistoragecapacities", storagemodel.CSIStorageCapacity, is_optional=True),
+        Source(Kind.VOLUMES, "/api/v1/persistentvolumes", storagemodel.PersistentVolume),
+        Source(Kind.CLAIMS, "/api/v1/persistentvolumeclaims", storagemodel.PersistentVolumeClaim),
         Source(Kind.PODS, "/api/v1/pods", model.Pod),
     ]

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from ykactor.kubernetes import pods, translation
+from ykactor.kubernetes.capacities import Capacity
 from ykactor.kubernetes.classes import Classes
 from ykactor.kubernetes.complaints import Complaints
 from ykactor.kubernetes.configuration import Configuration
@@ -21,6 +24,7 @@ from ykactor.kubernetes.neighbours import Term
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord, Why
+from ykactor.kubernetes.storage import Storage
 from ykactor.wire.si import messages as si
 
 #: Characters of a condition.
@@ -42,6 +46,9 @@ class Book:
         rooms: placeholders without pods, by key, with their application.
         dirty_pods, dirty_nodes: what has to be compared with what the daemon was told.
         leaving: what the daemon was told to forget, until it has confirmed.
+        storage: claims and volumes.
+        stale: pods whose claims have to be looked at again.
+        provisioning: pods that wait for volumes on a node, with the time since when, in this order.
         out, effects: what is to be told, and what is to be done on the API server.
         now_s: seconds of a clock that does not go back.
     """
@@ -57,6 +64,10 @@ class Book:
         self.policies = Policies()
         self.classes = Classes()
         self.classes.topology.namespaces = self.policies.labels
+        self.storage = Storage()
+        self.storage.nodes = self.nodes
+        self.stale: dict[str, None] = {}
+        self.provisioning: dict[str, float] = {}
         self.configuration = Configuration()
         self.complaints = Complaints()
         self.dirty_pods: dict[str, None] = {}
@@ -97,6 +108,8 @@ class Book:
         self._by_node.setdefault(place, {})[record.key] = None
         if pods.has_ended(record.pod):
             return
+        if record.claims:
+            self.stale.update(dict.fromkeys(self.storage.settle(record.key, record.claims, place)))
         if record.ports:
             self.classes.take_ports(place, record.key, record.ports)
             self._answer_about_ports(place, record.ports)
@@ -111,6 +124,8 @@ class Book:
         there.pop(record.key, None)
         if not there:
             self._by_node.pop(place, None)
+        if record.claims:
+            self.stale.update(dict.fromkeys(self.storage.unsettle(record.key, record.claims)))
         freed = self.classes.free_ports(place, record.key)
         if freed:
             self._answer_about_ports(place, freed)
@@ -125,10 +140,16 @@ class Book:
         if record is not None and record.told is not None:
             self.out.answers += self.classes.about_ports(record.node, ports)
 
+    def take_capacity(self, ref: Ref, capacity: Capacity | None) -> None:
+        """There is another amount of room for volumes, or none any more (None)."""
+        told = [record.node for record in self.nodes.values() if record.told is not None]
+        self.out.answers += self.classes.about_capacity(ref, capacity, told)
+
     def place(self, record: PodRecord, node: str) -> None:
         """The scheduler has placed a pod."""
         record.node = node
         record.why = None
+        self.provisioning.pop(record.key, None)
         self.settle(record)
 
     def unplace(self, record: PodRecord) -> None:
@@ -136,6 +157,9 @@ class Book:
         if not record.pod.spec.node_name:
             self.unsettle(record)
         record.node, record.is_binding, record.is_bound = "", False, False
+        if record.claims:
+            self.provisioning.pop(record.key, None)
+            self.stale[record.key] = None
 
     # ---- what the daemon was told
 
@@ -161,11 +185,16 @@ class Book:
 
     def hand_back(self, record: PodRecord) -> None:
         """A pod could not start on its node: it waits again, for a while without that node (AP-144)."""
-        application = self.application_of(record)
-        assert application is not None, "it was asked for"
+        assert record.told is not None, "it was asked for"
         self._release(record, "SCHEDULING_FAILED_ON_RM", record.node)
         self.unplace(record)
-        record.told = self.wanted(record, application)
+        record.told = structs.replace(record.told, node_id="")
+
+    def withdraw(self, record: PodRecord) -> None:
+        """A pod cannot run where the scheduler has placed it, and is another ask from now on, or none."""
+        self.release(record)
+        self.unplace(record)
+        self.touch([record.key])
 
     def _release(self, record: PodRecord, termination: str, node: str = "") -> None:
         assert record.told is not None, "the daemon has it"
@@ -181,7 +210,7 @@ class Book:
     def forget_changes(self) -> None:
         """Keep no changes: this process does not lead, perhaps for months, and tells everything when it does."""
         self.out, self.leaving = Outgoing(), Leaving()
-        self.dirty_pods, self.dirty_nodes, self.waiting, self.changed_terms = {}, {}, {}, {}
+        self.dirty_pods, self.dirty_nodes, self.waiting, self.changed_terms, self.stale = {}, {}, {}, {}, {}
         self.classes.forget_idle(self.now_s)
 
     def forget_told(self) -> None:
@@ -200,6 +229,8 @@ class Book:
             application.rooms.clear()
         self.dirty_nodes = dict.fromkeys(self.nodes)
         self.dirty_pods = dict.fromkeys(self.pods)
+        self.stale = {key: None for key, record in self.pods.items() if record.claims}
+        self.provisioning = {key: since_s for key, since_s in self.provisioning.items() if self.pods[key].node}
 
     # ---- conditions and Events
 

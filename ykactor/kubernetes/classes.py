@@ -1,23 +1,30 @@
 """Predicate classes: pods for which one answer about a node is enough, and these answers.
 
-What decides about a pod are its constraints, the ports that pods have on nodes, and where the pods are that it has wishes about.
+What decides about a pod are its constraints, the ports that pods have on nodes, where the pods are that it has wishes about, and
+where the volumes of its claims are or can be.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from ykactor.kubernetes import volumes
+from ykactor.kubernetes.capacities import Capacities, Capacity
 from ykactor.kubernetes.constraints import Constraints, HostPort, refusal, selector_refusal, taint_refusal
+from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.neighbours import Spread, Term, Wishes
 from ykactor.kubernetes.topology import Signature, Topology
+from ykactor.kubernetes.volumes import Needs
 from ykactor.wire.si import messages as si
 
+K = TypeVar("K", bound=Hashable)
 #: The daemon keeps 200,000 answers: beyond this number only nodes that a class may use are told unasked.
 PUSHED_MAX = 150_000
 #: A class without a pod for so long is forgotten.
@@ -29,6 +36,7 @@ class PodClass(Struct, frozen=True):
 
     constraints: Constraints
     wishes: Wishes
+    needs: Needs = Needs()
 
     def name(self) -> str:
         """Equal for equal classes, also in another process."""
@@ -50,10 +58,12 @@ class Classes:
 
     Attributes:
         topology: where pods are.
+        capacities: where there is room for volumes.
     """
 
     def __init__(self) -> None:
         self.topology = Topology()
+        self.capacities = Capacities()
         self._classes: dict[str, PodClass] = {}
         self._counts: dict[str, int] = {}
         self._idle_since_s: dict[str, float] = {}
@@ -62,6 +72,7 @@ class Classes:
         #: Those of pods about which it has to be told.
         self._untold: dict[str, None] = {}
         self._by_term: dict[Term, dict[str, None]] = {}
+        self._by_storage_class: dict[str, dict[str, None]] = {}
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
 
     @property
@@ -76,6 +87,8 @@ class Classes:
             self._classes[name] = pod_class
             for term in pod_class.wishes.terms():
                 self._by_term.setdefault(term, {})[name] = None
+            for each in pod_class.needs.provisions:
+                self._by_storage_class.setdefault(each.storage_class, {})[name] = None
         self._counts[name] = self._counts.get(name, 0) + 1
         self._idle_since_s.pop(name, None)
         if name not in self._told:
@@ -93,11 +106,10 @@ class Classes:
         """Forget classes without a pod; returns what the daemon has to forget."""
         ended = [name for name, _ in takewhile(lambda idle: now_s - idle[1] >= IDLE_S, self._idle_since_s.items())]
         for name in ended:
-            for term in self._classes[name].wishes.terms():
-                self._by_term.get(term, {}).pop(name, None)
-                if not self._by_term.get(term):
-                    self._by_term.pop(term, None)
-            del self._classes[name], self._counts[name], self._idle_since_s[name]
+            pod_class = self._classes.pop(name)
+            _drop(self._by_term, pod_class.wishes.terms(), name)
+            _drop(self._by_storage_class, (each.storage_class for each in pod_class.needs.provisions), name)
+            del self._counts[name], self._idle_since_s[name]
         return [si.PredicateScope(predicate=name) for name in ended if self._told.pop(name, None) is not None]
 
     def is_sparse(self, nodes_count: int) -> bool:
@@ -169,6 +181,18 @@ class Classes:
                 concerned = _in_domains(pod_class.wishes, changed, nodes)
             yield from self._answers([name], concerned, 1)
 
+    def about_capacity(self, ref: Ref, capacity: Capacity | None, nodes: Iterable[Node]) -> list[si.PredicateAnswer]:
+        """Answers that change because a capacity is new, another one or gone (None).
+
+        Args:
+            nodes: those that the daemon knows.
+        """
+        before = self.capacities.put(ref, capacity)
+        known = [each for each in (before, capacity) if each is not None]
+        names = dict.fromkeys(name for each in known for name in self._by_storage_class.get(each.storage_class, ()))
+        concerned = [name for name in names if name in self._told and _is_news(self._classes[name].needs, before, capacity)]
+        return list(self._answers(concerned, [node for node in nodes if _covers(known, node)], 1)) if concerned else []
+
     def answer(self, check: si.PredicateCheck, node: Node | None) -> si.PredicateAnswer:
         """The answer to a question about a node; what is not known is refused, because it is about to be forgotten."""
         pod_class = self._classes.get(check.predicate)
@@ -206,8 +230,28 @@ class Classes:
         """Preemption may free ports, so only for a placement they count."""
         ports = pod_class.constraints.ports
         taken = self._taken_ports(node.metadata.name) if ports and allocate else ()
-        why = refusal(pod_class.constraints, node, taken)
-        return why or self.topology.refusal(pod_class.wishes, node, fewest)
+        why = refusal(pod_class.constraints, node, taken) or self.topology.refusal(pod_class.wishes, node, fewest)
+        return why or volumes.refusal(pod_class.needs, node, self.capacities.has_room)
+
+
+def _drop(index: dict[K, dict[str, None]], keys: Iterable[K], name: str) -> None:
+    """Take a class out of an index."""
+    for key in keys:
+        index.get(key, {}).pop(name, None)
+        if not index.get(key):
+            index.pop(key, None)
+
+
+def _is_news(needs: Needs, before: Capacity | None, after: Capacity | None) -> bool:
+    """True if a capacity is enough for a volume and was not, or the reverse, or other nodes can use it."""
+    if before is None or after is None or (before.storage_class, before.nodes) != (after.storage_class, after.nodes):
+        return True
+    low, high = sorted((before.size, after.size))
+    return any(each.storage_class == after.storage_class and low < each.size <= high for each in needs.provisions)
+
+
+def _covers(capacities: Iterable[Capacity], node: Node) -> bool:
+    return any(each.covers(node.metadata.labels) for each in capacities)
 
 
 def _in_domains(wishes: Wishes, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[Node]:

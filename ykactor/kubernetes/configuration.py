@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -17,12 +18,17 @@ _NAMES = ("yunikorn-defaults", "yunikorn-configs")
 _QUEUES, _QUEUES_GZ = "queues.yaml", "queues.yaml.gz"
 _IMAGE, _USER = "service.placeholderImage", "service.placeholderRunAsUser"
 _GROUP, _FS_GROUP, _QPS = "service.placeholderRunAsGroup", "service.placeholderFsGroup", "kubernetes.qps"
-_KNOWN = frozenset({_QUEUES, _QUEUES_GZ, _IMAGE, _USER, _GROUP, _FS_GROUP, _QPS})
+_BIND_TIMEOUT = "service.volumeBindTimeout"
+_KNOWN = frozenset({_QUEUES, _QUEUES_GZ, _IMAGE, _USER, _GROUP, _FS_GROUP, _QPS, _BIND_TIMEOUT})
 #: Bytes of a queue file.
 TEXT_MAX = 16 << 20
 _NUMBER_MAX = 2**31 - 1
 #: Settings that are numbers, with the least one.
 _LEAST = {_USER: 0, _GROUP: 0, _FS_GROUP: 0, _QPS: 1}
+BIND_TIMEOUT_S = 600.0
+#: As Go writes durations: 1h30m, 90s, 1.5m.
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|ms|m|s)", re.ASCII)
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class Configuration:
@@ -31,6 +37,7 @@ class Configuration:
     Attributes:
         settings: how placeholder pods are made.
         qps: requests per second to the API server; None if nothing is said.
+        bind_timeout_s: how long a placed pod waits for its volumes.
         in_flight: configurations that the daemon has not answered.
     """
 
@@ -39,6 +46,7 @@ class Configuration:
         self._sent = ""
         self.settings = PlaceholderSettings()
         self.qps: int | None = None
+        self.bind_timeout_s = BIND_TIMEOUT_S
         self.in_flight = 0
 
     def take(self, name: str, found: ConfigMap | None) -> list[str]:
@@ -102,6 +110,7 @@ class Configuration:
             fs_group=numbers.get(_FS_GROUP, default.fs_group),
         )
         self.qps = numbers.get(_QPS)
+        self.bind_timeout_s = _seconds(self._value(_BIND_TIMEOUT)) or BIND_TIMEOUT_S
 
 
 def _readable(found: ConfigMap, complaints: list[str]) -> dict[str, str]:
@@ -117,6 +126,8 @@ def _readable(found: ConfigMap, complaints: list[str]) -> dict[str, str]:
     for key, least in _LEAST.items():
         if key in values and not _is_number(values[key], least):
             complaints.append(f"{key}: found {values.pop(key)[:40]!r}, expected a number from {least} to {_NUMBER_MAX}")
+    if _BIND_TIMEOUT in values and not _seconds(values[_BIND_TIMEOUT]):
+        complaints.append(f"{_BIND_TIMEOUT}: found {values.pop(_BIND_TIMEOUT)[:40]!r}, expected a duration such as 10m or 1m30s")
     others = sorted({*found.data, *found.binary_data} - _KNOWN)
     if others:
         complaints.append(f"settings without effect here: {', '.join(others)[:500]}")
@@ -125,6 +136,14 @@ def _readable(found: ConfigMap, complaints: list[str]) -> dict[str, str]:
 
 def _is_number(text: str, least: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= _NUMBER_MAX
+
+
+def _seconds(text: str) -> float:
+    """A duration in seconds; 0 for one that cannot be read."""
+    parts = _DURATION.findall(text)
+    if "".join(number + unit for number, unit in parts) != text:
+        return 0.0
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def _unpacked(text: str) -> str:

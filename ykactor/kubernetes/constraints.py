@@ -73,6 +73,11 @@ def _terms(pod: Pod) -> tuple[NodeSelectorTerm, ...] | None:
         (term,) = selector.node_selector_terms
         rest = structs.replace(term, match_fields=[each for each in term.match_fields if each is not only])
         return (rest,) if rest.match_expressions or rest.match_fields else None
+    return terms_of(selector)
+
+
+def terms_of(selector: NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    """The terms of a selector in a form that is equal for equal selectors."""
     terms = {msgspec.json.encode(each): each for each in selector.node_selector_terms}
     return tuple(terms[text] for text in sorted(terms))
 
@@ -129,7 +134,7 @@ def selector_refusal(constraints: Constraints, node: Node) -> str:
     for name, value in constraints.labels:
         if labels.get(name) != value:
             return f"node selector {name}={value} does not match"
-    if constraints.terms is not None and not any(_meets(term, node) for term in constraints.terms):
+    if constraints.terms is not None and not meets_one(constraints.terms, node):
         return "required node affinity does not match"
     return ""
 
@@ -152,6 +157,11 @@ def tolerates(toleration: Toleration, key: str, value: str, effect: str) -> bool
     if toleration.operator == "Exists":
         return True
     return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == value
+
+
+def meets_one(terms: Collection[NodeSelectorTerm], node: Node) -> bool:
+    """True if a node meets one of the terms of a selector."""
+    return any(_meets(term, node) for term in terms)
 
 
 def _meets(term: NodeSelectorTerm, node: Node) -> bool:

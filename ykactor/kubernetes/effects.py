@@ -22,11 +22,15 @@ from ykactor.kubernetes.messages import (
     Effect,
     Event,
     FailPod,
+    Nominate,
     Ref,
+    SelectFailed,
+    SelectNode,
     SetCondition,
     SetGroupCondition,
     Stimulus,
 )
+from ykactor.kubernetes.volumes import SELECTED_NODE
 
 #: Pauses between attempts.
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.2, 30.0
@@ -69,6 +73,7 @@ class Effects:
         self._writer = EventWriter(api, pace, identity, now, lambda: groups().removeprefix("/apis/"))
         self._binder = Binder(api, pace, tell, is_wanted, self._pause_s, counts)
         self.binds: Lane[Bind] = Lane(self._binder.bind)
+        self.selections: Lane[SelectNode | Nominate] = Lane(self._select_or_nominate)
         self.deletes: Lane[DeletePod] = Lane(self._delete)
         self.creations: Lane[CreatePlaceholder | FailPod] = Lane(self._create_or_fail)
         self.conditions: Lane[SetCondition | SetGroupCondition] = Lane(self._set_condition, newest_first=True)
@@ -78,6 +83,7 @@ class Effects:
         """Carry out effects until cancelled."""
         lanes: list[tuple[Lane[Any], int]] = [
             (self.binds, _BINDERS),
+            (self.selections, _OTHERS),
             (self.deletes, _OTHERS),
             (self.creations, _OTHERS),
             (self.conditions, _TELLERS),
@@ -92,6 +98,7 @@ class Effects:
         """How much waits in each lane."""
         return {
             "bind": len(self.binds),
+            "select": len(self.selections),
             "delete": len(self.deletes),
             "create": len(self.creations),
             "condition": len(self.conditions),
@@ -103,6 +110,8 @@ class Effects:
         match effect:
             case Bind(uid=uid):
                 self.binds.put(uid, effect)
+            case SelectNode(uid=uid) | Nominate(uid=uid):
+                self.selections.put(uid, effect)
             case DeletePod(uid=uid):
                 self.deletes.put(uid, effect)
             case CreatePlaceholder(ref=ref):
@@ -117,7 +126,7 @@ class Effects:
                 short = effect._replace(note=effect.note[:NOTE_MAX])
                 self.events.put(key_of(short), short)
             case Dismiss(subject):
-                for lane in (self.binds, self.deletes, self.creations, self.conditions):
+                for lane in (self.binds, self.selections, self.deletes, self.creations, self.conditions):
                     lane.dismiss(subject)
                 self._binder.dismiss(subject)
 
@@ -156,7 +165,21 @@ class Effects:
         meta = {"uid": uid, **({"resourceVersion": version} if version else {})}
         await self._api.request("PATCH", f"{_pod(ref)}/status", {"metadata": meta, "status": status}, STRATEGIC_PATCH)
 
-    # ---- not urgent: tried some times
+    # ---- tried some times
+
+    async def _select_or_nominate(self, effect: SelectNode | Nominate, attempts: int) -> float | None:
+        self._pace.take()
+        if isinstance(effect, Nominate):
+            status = {"nominatedNodeName": effect.node or None}
+            return self._some_times_s(await _error_of(self._patch_status(effect.ref, effect.uid, status)), attempts)
+        body = {"metadata": {"uid": effect.uid, "annotations": {SELECTED_NODE: effect.node or None}}}
+        error = await _error_of(self._api.request("PATCH", _claim(effect.claim), body, MERGE_PATCH))
+        pause_s = self._some_times_s(error, attempts)
+        if error is not None and pause_s is None:
+            self._tell(SelectFailed(effect.claim, effect.node, str(error)))
+        return pause_s
+
+    # ---- not urgent: the same
 
     async def _set_condition(self, wanted: SetCondition | SetGroupCondition, attempts: int) -> float | None:
         await self._pace.wait()
@@ -194,3 +217,7 @@ async def _error_of(request: Awaitable[object]) -> ApiError | None:
 
 def _pod(ref: Ref) -> str:
     return f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
+
+
+def _claim(ref: Ref) -> str:
+    return f"/api/v1/namespaces/{ref.namespace}/persistentvolumeclaims/{ref.name}"

@@ -20,7 +20,11 @@ _CHANGES = "FailedScheduling"
 #: Events that are remembered.
 EVENTS_MAX = 10_000
 NOTE_MAX = 1000
-_VERSIONS = {"PodDisruptionBudget": "policy/v1", "PriorityClass": "scheduling.k8s.io/v1"}
+_VERSIONS = {
+    "PodDisruptionBudget": "policy/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    **dict.fromkeys(("StorageClass", "CSIDriver", "CSINode", "CSIStorageCapacity"), "storage.k8s.io/v1"),
+}
 
 
 class _Written(Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from ykactor.client import Refusal
-from ykactor.kubernetes import applications, podgroups, pods
+from ykactor.kubernetes import applications, claims, podgroups, pods, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref
@@ -75,9 +75,12 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
         return
     record.told = structs.replace(record.told, node_id=allocation.node_id)
     book.touch([record.key])
-    if book.classes.refusal(record.class_name, node.node):
+    claims.refresh_pod(book, record)
+    if record.told.allocation_tags.get(translation.CLASS_TAG) != record.class_name:
+        book.withdraw(record)  # something that was decided meanwhile has a claim of the pod
+    elif book.classes.refusal(record.class_name, node.node):
         record.node = allocation.node_id
-        book.hand_back(record)  # something that was decided meanwhile has taken a port, or is too near
+        book.hand_back(record)  # or it has taken a port, or is too near
     else:
         book.place(record, allocation.node_id)
 

@@ -20,6 +20,12 @@ class Kind(StrEnum):
     BUDGETS = "poddisruptionbudgets"
     POD_GROUPS = "podgroups"
     NODES = "nodes"
+    STORAGE_CLASSES = "storageclasses"
+    CSI_DRIVERS = "csidrivers"
+    CSI_NODES = "csinodes"
+    CAPACITIES = "csistoragecapacities"
+    VOLUMES = "persistentvolumes"
+    CLAIMS = "persistentvolumeclaims"
     PODS = "pods"
 
 
@@ -102,7 +108,15 @@ class CreateEnded(NamedTuple):
     reason: str = ""
 
 
-Stimulus = Listed | Changed | Gone | Unreadable | Heard | BindEnded | CreateEnded
+class SelectFailed(NamedTuple):
+    """A ``SelectNode`` could not be carried out."""
+
+    claim: Ref
+    node: str
+    reason: str
+
+
+Stimulus = Listed | Changed | Gone | Unreadable | Heard | BindEnded | CreateEnded | SelectFailed
 
 
 # ---- effects
@@ -118,6 +132,22 @@ class Bind(NamedTuple):
     """Bind a pod to a node; answered by ``BindEnded``."""
 
     key: str
+    ref: Ref
+    uid: str
+    node: str
+
+
+class SelectNode(NamedTuple):
+    """Have the volume of a claim made for a node, or with "" for none any more; answered by ``SelectFailed`` if that fails."""
+
+    claim: Ref
+    uid: str
+    node: str
+
+
+class Nominate(NamedTuple):
+    """Say on a pod for which node its volumes are made; "" for none."""
+
     ref: Ref
     uid: str
     node: str
@@ -172,7 +202,7 @@ class Event(NamedTuple):
     """Write an Event about an object.
 
     Attributes:
-        kind: ``Pod``, ``Namespace``, ``ConfigMap``, ``Node`` or ``PodGroup``.
+        kind: of the object, such as ``Pod``.
         is_warning: of the type Warning, else Normal.
     """
 
@@ -189,10 +219,22 @@ class Dismiss(NamedTuple):
     """An object is gone: what waits to be done about it is not done any more, so that only what is there can wait.
 
     Attributes:
-        subject: the uid of a pod, or the name of a placeholder or PodGroup.
+        subject: the uid of a pod or claim, or the name of a placeholder or PodGroup.
     """
 
     subject: str | Ref
 
 
-Effect = Tell | Bind | DeletePod | CreatePlaceholder | FailPod | SetCondition | SetGroupCondition | Event | Dismiss
+Effect = (
+    Tell
+    | Bind
+    | SelectNode
+    | Nominate
+    | DeletePod
+    | CreatePlaceholder
+    | FailPod
+    | SetCondition
+    | SetGroupCondition
+    | Event
+    | Dismiss
+)

@@ -195,6 +195,7 @@ class PodStatus(Part, frozen=True):
     """``allocated_resources`` and ``resources`` are of the pod as a whole."""
 
     phase: str = ""
+    nominated_node_name: str = ""
     allocated_resources: Mapping[str, str] = {}
     resources: ResourceRequirements = ResourceRequirements()
     conditions: Sequence[Condition] = ()

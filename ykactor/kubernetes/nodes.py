@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from ykactor.kubernetes import quantities
@@ -28,13 +30,18 @@ class Offer(Struct, frozen=True):
     is_open: bool
 
 
-def offer_of(node: Node) -> Offer:
-    """Raises ``QuantityError`` if the node offers what cannot be read."""
+def offer_of(node: Node, volumes: Mapping[str, int]) -> Offer:
+    """Raises ``QuantityError`` if the node offers what cannot be read.
+
+    Args:
+        volumes: how many it takes, by the names of resources.
+    """
     labels = node.metadata.labels
     attributes = {_HOSTNAME: node.metadata.name, **labels}
     if _INSTANCE_TYPE in labels:
         attributes[_SI_INSTANCE_TYPE] = labels[_INSTANCE_TYPE]
-    amounts = {name: amount for name, amount in quantities.amounts(node.status.allocatable, up=False).items() if amount}
+    amounts = {**quantities.amounts(node.status.allocatable, up=False), **volumes}
+    amounts = {name: amount for name, amount in amounts.items() if amount}
     return Offer(amounts, attributes, not node.spec.unschedulable)
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import structs
-
-from ykactor.kubernetes import applications, nodes, pods
+from ykactor.kubernetes import applications, claims, nodes, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.classes import PodClass
-from ykactor.kubernetes.constraints import constraints_of
+from ykactor.kubernetes.classifying import classify
 from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Dismiss, Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
-from ykactor.kubernetes.neighbours import Term, wishes_of
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.kubernetes.records import GroupRecord, NodeRecord, PodRecord
 
@@ -24,6 +20,12 @@ _OBJECTS = {
     Kind.BUDGETS: "PodDisruptionBudget",
     Kind.POD_GROUPS: "PodGroup",
     Kind.NODES: "Node",
+    Kind.STORAGE_CLASSES: "StorageClass",
+    Kind.CSI_DRIVERS: "CSIDriver",
+    Kind.CSI_NODES: "CSINode",
+    Kind.CAPACITIES: "CSIStorageCapacity",
+    Kind.VOLUMES: "PersistentVolume",
+    Kind.CLAIMS: "PersistentVolumeClaim",
     Kind.PODS: "Pod",
 }
 
@@ -47,6 +49,8 @@ def _known(book: Book, kind: Kind) -> Iterable[Ref]:
         return list(book.keys)
     if kind is Kind.NODES:
         return [Ref("", name) for name in book.nodes]
+    if kind in claims.KINDS:
+        return claims.names(book, kind)
     if kind is Kind.POD_GROUPS:
         return list(book.pod_groups)
     if kind is Kind.CONFIG_MAPS:
@@ -66,6 +70,8 @@ def take(book: Book, kind: Kind, found: Object) -> None:
         _take_group(book, Ref(meta.namespace, meta.name), found)
     elif isinstance(found, ConfigMap):
         _configure(book, meta.name, found)
+    elif kind in claims.KINDS:
+        _take_storage(book, kind, found)
     elif book.policies.take(kind, found):
         _policies_changed(book, kind, meta.namespace, meta.name)
 
@@ -87,6 +93,9 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
         _touch_members(book, ref)
     elif kind is Kind.CONFIG_MAPS:
         _configure(book, ref.name, None)
+    elif kind in claims.KINDS:
+        claims.lose(book, kind, ref)
+        book.complaints.note(_OBJECTS[kind], ref, ())
     elif book.policies.forget(kind, ref):
         _policies_changed(book, kind, ref.namespace, ref.name)
 
@@ -95,6 +104,16 @@ def skip(book: Book, found: Unreadable) -> None:
     """An object cannot be read: it stays as it was known before."""
     note = f"it cannot be read and is skipped: {found.reason}"
     book.complaints.note_unreadable(Event(_OBJECTS[found.kind], found.ref, found.uid, "Unreadable", "Reading", note))
+
+
+def _take_storage(book: Book, kind: Kind, found: Object) -> None:
+    meta = found.metadata
+    ref, wrong = Ref(meta.namespace, meta.name), list[Event]()
+    try:
+        claims.take(book, found)
+    except QuantityError as error:
+        wrong.append(Event(_OBJECTS[kind], ref, meta.uid, "WrongQuantity", "Reading", str(error)))
+    book.complaints.note(_OBJECTS[kind], ref, wrong)
 
 
 # ---- policies and the configuration
@@ -148,12 +167,15 @@ def _take_pod(book: Book, pod: Pod) -> None:
         record = PodRecord(pod)
         book.keys[ref] = record.key
         book.pods[record.key] = record
+        book.storage.use(record.key, record.claims)
     else:
         record = known
         book.unsettle(record)
         record.update(pod)
+    if record.claims:
+        claims.read(book, record)
     if book.is_ours(record) and not pods.has_ended(pod):
-        _classify(book, record)
+        classify(book, record)
         if not record.application:
             applications.join(book, record)
     book.settle(record)
@@ -170,36 +192,13 @@ def _note_complaints(book: Book, record: PodRecord) -> None:
     book.complaints.note("Pod", record.ref, [Event("Pod", record.ref, uid, why, "Scheduling", note) for why, note in remarks])
 
 
-def _classify(book: Book, record: PodRecord) -> None:
-    """Count the pod in the class of its constraints, which may be another one than before."""
-    before, topology = record.class_name, book.classes.topology
-    wishes = wishes_of(record.pod, topology.namespaces)
-    if wishes.terms_of_its_own() != record.wishes.terms_of_its_own():
-        new = topology.use(wishes)
-        topology.disuse(record.wishes)
-        record.wishes = wishes
-        _reclassify_selected(book, new)
-    unwelcome = topology.unwelcome(record.pod)
-    pod_class = PodClass(constraints_of(record.pod), structs.replace(wishes, unwelcome=unwelcome))
-    record.class_name = book.classes.add(pod_class)
-    if before:
-        book.classes.discard(before, book.now_s)
-
-
-def _reclassify_selected(book: Book, terms: Iterable[Term]) -> None:
-    """Pods that wait and are not welcome near others any more are of another class."""
-    for term in terms:
-        for record in book.pods.values():
-            if record.class_name and not record.place and term.selects(record.pod, book.classes.topology.namespaces):
-                _classify(book, record)
-                book.touch([record.key])
-
-
 def _lose_pod(book: Book, record: PodRecord) -> None:
     book.unsettle(record)
     book.classes.topology.disuse(record.wishes)
     if record.class_name:
         book.classes.discard(record.class_name, book.now_s)
+    book.storage.disuse(record.key, record.claims)
+    book.provisioning.pop(record.key, None)
     book.release(record)
     book.complaints.note("Pod", record.ref, ())
     del book.pods[record.key]
@@ -221,7 +220,7 @@ def _take_node(book: Book, node: Node) -> None:
         book.complaints.note("Node", ref, ())  # what it said in between may have been wrong
         return
     try:
-        offer = nodes.offer_of(node)
+        offer = nodes.offer_of(node, book.storage.offered(name))
     except QuantityError as error:
         book.complaints.note("Node", ref, [Event("Node", ref, node.metadata.uid, "WrongQuantity", "Reading", str(error))])
         return
@@ -253,6 +252,7 @@ def _lose_node(book: Book, record: NodeRecord) -> None:
     if record.told is not None:
         book.out.nodes.append(nodes.removed(name))
         book.leaving.add(Thing.NODE, name)
+    claims.lose_node(book, name)
     for pod in book.pods_on(name):
         pod.told, pod.termination = None, ""
         if not (pod.is_binding or pod.is_bound):  # else it is there, or may be, also when the node comes back

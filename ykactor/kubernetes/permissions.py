@@ -30,6 +30,12 @@ class Permission(Struct, frozen=True):
 NEEDED = (
     Permission("", "nodes", ("list", "watch")),
     Permission("", "namespaces", ("list", "watch")),
+    Permission("", "persistentvolumes", ("list", "watch")),
+    Permission("", "persistentvolumeclaims", ("list", "watch", "patch")),
+    Permission("storage.k8s.io", "storageclasses", ("list", "watch")),
+    Permission("storage.k8s.io", "csinodes", ("list", "watch")),
+    Permission("storage.k8s.io", "csidrivers", ("list", "watch")),
+    Permission("storage.k8s.io", "csistoragecapacities", ("list", "watch")),
     Permission("", "pods", ("list", "watch", "create", "delete")),
     Permission("", "pods/binding", ("create",)),
     Permission("", "pods/status", ("patch",)),

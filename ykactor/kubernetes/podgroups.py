@@ -99,6 +99,7 @@ def _members(book: Book, application: ApplicationRecord) -> list[PodRecord]:
     found = [book.pods[key] for key in application.keys]
     ready = [each for each in found if not (each.pod.metadata.deletion_timestamp or each.pod.spec.scheduling_gates)]
     ready = [each for each in ready if not (pods.has_ended(each.pod) or each.complaint or each.is_refused)]
+    ready = [each for each in ready if each.place or not each.volumes.hindrance]
     return sorted(ready, key=lambda each: (pods.created_s(each.pod), each.key))
 
 

@@ -15,6 +15,8 @@ from ykactor.kubernetes.model import Node, Pod
 from ykactor.kubernetes.neighbours import NONE
 from ykactor.kubernetes.nodes import Offer
 from ykactor.kubernetes.quantities import QuantityError
+from ykactor.kubernetes.volumes import NONE as NO_VOLUMES
+from ykactor.kubernetes.volumes import PodVolumes, claims_of
 from ykactor.wire.si import messages as si
 
 
@@ -30,10 +32,13 @@ class PodRecord:
 
     Attributes:
         pod: as the API server has it now.
-        size: what it counts for, in base units; empty if that cannot be read.
+        size: what it counts for, in base units, its volumes too; empty if that cannot be read.
         complaint: why it cannot be asked for: its size cannot be read, or it needs what is not supported.
         class_name: its predicate class; "" for a pod of another scheduler.
         wishes: what it requires of the pods near it.
+        claims: that it uses.
+        volumes: what they mean for it.
+        nominated: the node that its status names, as was written or seen last.
         application: the name of its application; "" for a pod of another scheduler.
         told: what the daemon knows of it; None for nothing.
         node: where the scheduler has placed it, before the API server says so; "" if it has not.
@@ -50,7 +55,9 @@ class PodRecord:
     """
 
     __slots__ = (
+        "_requests",
         "application",
+        "claims",
         "class_name",
         "complaint",
         "is_binding",
@@ -59,6 +66,7 @@ class PodRecord:
         "is_refused",
         "key",
         "node",
+        "nominated",
         "pod",
         "ports",
         "remarks",
@@ -68,6 +76,7 @@ class PodRecord:
         "told",
         "unconfirmed",
         "version",
+        "volumes",
         "why",
         "wishes",
     )
@@ -84,6 +93,9 @@ class PodRecord:
         self.why: Why | None = None
         self.said: Why | None = None
         self.version = ""
+        self.volumes = NO_VOLUMES
+        self.claims = tuple(claims_of(pod))
+        self.nominated = pod.status.nominated_node_name
         self.update(pod)
 
     def update(self, pod: Pod) -> None:
@@ -95,10 +107,17 @@ class PodRecord:
         self.ports: tuple[HostPort, ...] = ports_of(pod)
         needs = ", ".join(unsupported.needs(pod)) if not pod.spec.node_name else ""
         self.complaint = f"not supported: {needs}" if needs else ""
+        self._requests: dict[str, int] = {}
         try:
-            self.size = pods.requests_of(pod)
+            self._requests = pods.requests_of(pod)
         except QuantityError as error:
-            self.size, self.complaint = {}, str(error)
+            self.complaint = str(error)
+        self.set_volumes(self.volumes)
+
+    def set_volumes(self, volumes: PodVolumes) -> None:
+        """Its claims mean this for it from now on."""
+        self.volumes = volumes
+        self.size = {**self._requests, **volumes.amounts} if self._requests else {}
 
     @property
     def ref(self) -> Ref:

@@ -6,7 +6,7 @@ is compared with what it was told.
 
 from __future__ import annotations
 
-from ykactor.kubernetes import gangs, nodes, podgroups, pods, translation
+from ykactor.kubernetes import gangs, nodes, podgroups, pods, provisioning, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Bind, CreatePlaceholder, DeletePod, Ref, Tell
@@ -20,6 +20,7 @@ def report(book: Book) -> None:
     if book.configuration.begin_change():
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
     _report_nodes(book)
+    provisioning.review(book)
     book.out.forgotten += book.classes.forget_idle(book.now_s)
     if book.classes.has_new or book.changed_terms:
         _report_answers(book)
@@ -31,6 +32,8 @@ def report(book: Book) -> None:
     for record in records:
         _begin_bind(book, record)
         _delete_orphan(book, record)
+        if record.claims and book.is_ours(record) and not pods.has_ended(record.pod):
+            provisioning.nominate(book, record)
     out, book.out = book.out, Outgoing()
     book.effects[:0] = out.requests(book.leaving.seal())
     book.effects += book.complaints.take_untold()
@@ -96,7 +99,7 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     """What the daemon should know of a pod; None for nothing."""
     if pods.has_ended(record.pod):
         return None
-    if record.complaint:
+    if record.complaint or (not record.place and record.volumes.hindrance):
         return None
     node = book.nodes.get(record.place)
     if record.place and (node is None or node.told is None):
@@ -150,8 +153,13 @@ def _explain(book: Book, record: PodRecord) -> None:
     application = book.application_of(record)
     if application is None or record.place or pods.has_ended(record.pod) or record.is_refused or _is_left_alone(record):
         return
-    why = record.complaint or _why_held_back(book, record, application)
-    if why and book.explain(record, "SchedulingSkipped", why) and not record.complaint:
+    hindrance = record.volumes.hindrance
+    why = record.complaint or hindrance or _why_held_back(book, record, application)
+    if not why or not book.explain(record, "SchedulingSkipped", why) or record.complaint:
+        return
+    if hindrance:
+        book.complain(record, "FailedScheduling", hindrance)
+    else:
         book.event(record, "GangScheduling", "Waiting", why, is_warning=False)
 
 
@@ -190,6 +198,8 @@ def _waits_for_configuration(book: Book, record: PodRecord) -> bool:
 def _begin_bind(book: Book, record: PodRecord) -> None:
     """Bind a pod where the scheduler has placed it."""
     if not record.node or record.told is None or record.pod.spec.node_name or record.is_binding or record.is_bound:
+        return
+    if record.claims and not provisioning.begin(book, record):
         return
     record.is_binding = True
     book.effects.append(Bind(record.key, record.ref, record.pod.metadata.uid, record.node))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.kubernetes import hearing, observing, reporting
+from ykactor.kubernetes import hearing, observing, provisioning, reporting
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import (
     Bind,
@@ -18,6 +18,7 @@ from ykactor.kubernetes.messages import (
     Heard,
     Kind,
     Listed,
+    SelectFailed,
     Stimulus,
     Unreadable,
 )
@@ -25,9 +26,7 @@ from ykactor.kubernetes.pods import has_ended
 from ykactor.wire.si import messages as si
 
 #: Kinds that are listed before anything is told: the daemon would place asks on nodes whose pods are not known.
-_NEEDED = frozenset(
-    {Kind.NAMESPACES, Kind.CONFIG_MAPS, Kind.PRIORITY_CLASSES, Kind.BUDGETS, Kind.POD_GROUPS, Kind.NODES, Kind.PODS}
-)
+_NEEDED = frozenset(Kind)
 
 
 class State:
@@ -71,6 +70,7 @@ class State:
         for record in self.book.pods.values():
             self.book.unplace(record)
             record.why = None
+        self.book.storage.written.clear()
 
     def wants(self, effect: Bind | CreatePlaceholder | FailPod) -> bool:
         """True if an effect that is tried again and again has a purpose still."""
@@ -107,3 +107,5 @@ class State:
                 hearing.end_bind(book, stimulus)
             case CreateEnded():
                 hearing.end_create(book, stimulus)
+            case SelectFailed():
+                provisioning.end_select(book, stimulus)

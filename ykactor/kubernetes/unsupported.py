@@ -9,10 +9,7 @@ from ykactor.kubernetes.model import Pod
 
 def needs(pod: Pod) -> Iterator[str]:
     """What the pod must have and cannot get: it is not asked for."""
-    spec = pod.spec
-    if any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in spec.volumes):
-        yield "volumes with claims"
-    if spec.resource_claims:
+    if pod.spec.resource_claims:
         yield "resource claims"
 
 
