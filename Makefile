@@ -8,6 +8,8 @@ LOCKED := requirements/locked.txt
 LOWEST := requirements/lowest.txt
 COMPILE := $(BIN)/uv pip compile --quiet --universal --extra dev --custom-compile-command 'make lock'
 PYTEST := $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# Pytest compiles the tests anew, with its assertions, where it finds no bytecode of them: once, not in four processes at a time.
+COMPILED := .pytest_cache/.compiled
 # The tests start hundreds of processes; without bytecode on the disk each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -48,14 +50,19 @@ test:
 	$(MAKE) --no-print-directory style
 	$(MAKE) --no-print-directory --jobs 2 types tests
 
-tests: $(VENV)/.ready
+tests: $(COMPILED)
 	$(PYTEST)
+
+# What is wrong with a test is said by the run that follows.
+$(COMPILED): $(VENV)/.ready
+	@$(BIN)/pytest --collect-only >/dev/null 2>&1 || true
+	@mkdir -p $(@D) && touch $@
 
 browser: $(VENV)/.ready
 	@echo "The page in a headless Chromium: about a minute. These tests are part of make test too."
 	$(BIN)/pytest -rs tests/browser
 
-test-nightly: $(VENV)/.ready
+test-nightly: $(COMPILED)
 	@echo "All tests with twelve times as many random histories: about twenty minutes on two cores."
 	YKACTOR_SEEDS=3 $(PYTEST)
 

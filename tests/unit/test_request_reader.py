@@ -1,10 +1,12 @@
 """How the requests of HTTP/1.1 are found in the bytes of a connection."""
 
 from http import HTTPStatus
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seeds import scaled
 
 from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
 
@@ -165,11 +167,14 @@ def test_what_is_found(sent: bytes, found: list[object]) -> None:
 
 
 @pytest.mark.parametrize(("sent", "found"), [*RIGHT.values(), *WRONG.values()], ids=[*RIGHT, *WRONG])
-@given(cut=st.lists(st.integers(0, 300), max_size=6).map(sorted))
-def test_it_is_the_same_however_it_arrives(sent: bytes, found: list[object], cut: list[int]) -> None:
-    """In pieces of any size."""
-    parts = [sent[start:end] for start, end in zip([0, *cut], [*cut, len(sent)], strict=True)]
-    assert read(parts) == found
+def test_it_is_the_same_however_it_arrives(sent: bytes, found: list[object]) -> None:
+    """In two pieces, cut at each byte of its beginning (a long one at each tenth), and in pieces of any size."""
+    chance = Random(len(sent))
+    cuts = [[at] for at in range(0, min(len(sent), 300), 1 if len(sent) < 1000 else 10)]
+    cuts += [sorted(chance.choices(range(300), k=chance.randint(2, 6))) for _ in range(scaled(100))]
+    for cut in cuts:
+        parts = [sent[start:end] for start, end in zip([0, *cut], [*cut, len(sent)], strict=True)]
+        assert read(parts) == found, cut
 
 
 @pytest.mark.parametrize(("sent", "found"), [*RIGHT.values(), *WRONG.values()], ids=[*RIGHT, *WRONG])
