@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partitiontexts import several
 from queuetexts import SAMPLES, by_path
+from seeds import scaled
 from world import limit, queue, template, tree
 
 from ykactor.core.config.model import (
@@ -96,14 +97,14 @@ _configs = st.builds(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(120))
 @given(_configs)
 def test_any_configuration_arrives(config: SchedulerConfig) -> None:
     """The decoded configuration is equal in every field, for trees of any depth and several partitions."""
     assert carried(config)[0] == config
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(40))
 @given(st.integers(0, 2**32), st.integers(1, 300))
 def test_generated_texts_arrive(seed: int, queues: int) -> None:
     """The decoded configuration is that of ``load``, in one step for each frame of queues."""
