@@ -6,6 +6,7 @@ only the one that leads tells the daemon and the API server anything.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -21,7 +22,7 @@ from ykactor.kubernetes.binding import Counts
 from ykactor.kubernetes.effects import Effects
 from ykactor.kubernetes.groupversions import find_groups
 from ykactor.kubernetes.lanes import Pace
-from ykactor.kubernetes.leader import DURATION_S, Leader, LeaseName
+from ykactor.kubernetes.leader import PAUSE_S, Leader, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
 from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
 from ykactor.kubernetes.state import State
@@ -80,8 +81,8 @@ class Adapter:
         self._is_there = trio.Event()
         self._is_listed = trio.Event()
         self._session: KeptSession | None = None
-        #: True while it holds the Lease, but the daemon serves another process.
-        self._is_replaced = False
+        #: The daemon serves another process, and this one does not try to lead before this time.
+        self._replaced_until_s = -math.inf
         self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
         self.reflectors = [Reflector(api, source, self._arrive, settings.warn, rng) for source in sources(settings.namespace)]
@@ -122,16 +123,12 @@ class Adapter:
         await reflector.run()
 
     async def _lead(self, epoch: int) -> None:
-        """Lead until the Lease is lost, or another process has taken the place of this one at the daemon."""
+        """Lead until the Lease is lost, or another process has taken the place of this one at the daemon: it is never fought."""
         try:
             await self._serve(epoch)
         except (SessionReplaced, RequestRefused) as error:
             self._settings.warn(f"the daemon serves another process: {error}")
-            self._is_replaced = True
-            try:
-                await trio.sleep(2 * DURATION_S)  # never fight: a newer process may take the Lease meanwhile
-            finally:
-                self._is_replaced = False
+            self._replaced_until_s = trio.current_time() + PAUSE_S
 
     async def _serve(self, epoch: int) -> None:
         await self._is_listed.wait()  # the registration brings the configuration
@@ -215,7 +212,7 @@ class Adapter:
     def problems(self) -> Iterator[str]:
         """Sentences that say why it is not ready; none if it leads or waits, and sees what happens."""
         now_s = trio.current_time()
-        if self._is_replaced:
+        if now_s < self._replaced_until_s:
             yield "the daemon serves another process"
         if not self.state.is_listed:
             yield "not everything is listed yet"

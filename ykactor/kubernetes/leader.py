@@ -20,6 +20,9 @@ DURATION_S, RENEW_S = 15, 5.0
 LOOK_S = 2.0
 #: A leader that could not renew for this part of the duration stops before another one may begin.
 _TRUST = 2 / 3
+_RETRY_S = 1.0
+#: Who lets another one lead does not take the Lease before this time.
+PAUSE_S = 2.0 * DURATION_S
 #: The annotation with the number of the newest takeover.
 EPOCH = "ykactor.io/epoch"
 
@@ -74,9 +77,11 @@ class Leader:
         """Wait for the Lease, and lead while it is held, again and again.
 
         Args:
-            lead: called with the epoch; cancelled when the Lease is lost. The Lease is released when it returns.
+            lead: called with the epoch; cancelled when the Lease is lost. It returns to let another process lead: the Lease is
+                released, and not taken again for ``PAUSE_S``.
         """
         while True:
+            gives_up = False
             held = await self._acquire()
             self._say(f"leads with epoch {held.epoch}")
             async with trio.open_nursery() as nursery:
@@ -84,12 +89,15 @@ class Leader:
                 nursery.start_soon(self._renew, held, nursery.cancel_scope)
                 try:
                     await lead(held.epoch)
+                    gives_up = True
                 finally:
                     self.leads = False
                     with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
                         await self._release(held)
                 nursery.cancel_scope.cancel()
             self._say("does not lead any more")
+            if gives_up:
+                await trio.sleep(PAUSE_S)
 
     async def _acquire(self) -> _Held:
         while True:
@@ -126,17 +134,26 @@ class Leader:
 
     async def _renew(self, held: _Held, scope: trio.CancelScope) -> None:
         """Renew until that fails for too long, or another one holds the Lease."""
-        while True:
-            await trio.sleep(RENEW_S if trio.current_time() - held.renewed_s < RENEW_S else 1.0)
-            began_s = trio.current_time()
+        why = ""
+        while not why:
+            with trio.move_on_at(held.renewed_s + DURATION_S * _TRUST) as trusting:
+                await trio.sleep(RENEW_S if trio.current_time() - held.renewed_s < RENEW_S else _RETRY_S)
+                if not await self._try_renew(held):
+                    why = "another one holds the Lease"
+            if trusting.cancelled_caught:
+                why = f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s"
+        self._warn(why)
+        scope.cancel()
+
+    async def _try_renew(self, held: _Held) -> bool:
+        """Renew if the server answers; False if another one holds the Lease."""
+        began_s = trio.current_time()
+        with trio.move_on_after(RENEW_S):
             try:
-                with trio.move_on_after(RENEW_S):
-                    lease = await self._read()
-                    is_other = lease is not None and lease.spec.holder_identity not in (self._name.identity, "", None)
-                    if is_other or not await self._write(held, lease):
-                        self._warn("another one holds the Lease")
-                        scope.cancel()
-                        return
+                lease = await self._read()
+                if lease is not None and lease.spec.holder_identity not in (self._name.identity, "", None):
+                    return False
+                if await self._write(held, lease):
                     held.renewed_s = began_s
             except ApiError:
                 pass
