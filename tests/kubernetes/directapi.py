@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -35,6 +37,12 @@ class DirectApi(Api):
         if wire.status >= 400:
             raise _error(wire.status, {"retry-after": "1"} if wire.status in (429, 504) else {}, text)
         return text
+
+    @asynccontextmanager
+    async def watch(self, path: str, silence_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A watch in which nothing happens."""
+        await trio.sleep_forever()
+        yield aiter(())  # type: ignore[call-overload]
 
 
 class _Answer(Wire):

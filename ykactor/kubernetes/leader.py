@@ -157,10 +157,7 @@ class Leader:
                     held.renewed_s = began_s
             except ApiError:
                 pass
-            if trio.current_time() - held.renewed_s >= DURATION_S * _TRUST:
-                self._warn(f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s")
-                scope.cancel()
-                return
+        return True
 
     async def _release(self, held: _Held) -> None:
         try:

@@ -1,0 +1,205 @@
+"""Lists and watches: nothing is missed, whatever the server forgets, cuts or refuses."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import trio
+from directapi import DirectApi
+from fakehttp import Refused, Request
+from fakeserver import FakeServer
+from trio.abc import Clock
+
+from ykactor.kubernetes import model
+from ykactor.kubernetes.api import Api
+from ykactor.kubernetes.credentials import Credentials
+from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Stimulus
+from ykactor.kubernetes.reflector import PAGE_SIZE, Reflector, Source
+
+NODES = Source(Kind.NODES, "/api/v1/nodes", model.Node)
+
+
+class Watching:
+    """A reflector of the nodes of a fake server.
+
+    Attributes:
+        there: the nodes that it has shown.
+        queries: of its requests.
+        faults: called with each request; may raise ``Refused``.
+    """
+
+    def __init__(self, server: FakeServer, api: Api, source: Source = NODES) -> None:
+        self.server = server
+        self.there: set[str] = set()
+        self.queries: list[dict[str, str]] = []
+        self.faults: Callable[[dict[str, str]], None] = lambda _: None
+        server.faults = self._look
+        self.reflector = Reflector(api, source, self._tell, lambda _: None, random.Random(0))
+
+    async def _look(self, request: Request) -> None:
+        self.queries.append(request.query)
+        self.faults(request.query)
+
+    def _tell(self, stimulus: Stimulus) -> None:
+        match stimulus:
+            case Listed(objects=objects):
+                self.there = {each.metadata.name for each in objects}
+            case Changed(object=found):
+                self.there.add(found.metadata.name)
+            case Gone(ref=ref):
+                self.there.discard(ref.name)
+
+    def node(self, name: str) -> None:
+        self.server.store.create("nodes", "", {"metadata": {"name": name}})
+
+    def remove(self, name: str) -> None:
+        self.server.store.remove("nodes", self.server.store.get("nodes", "", name))
+
+    async def until(self, *names: str) -> None:
+        """Wait until these nodes are shown."""
+        with trio.fail_after(10):
+            while self.there != set(names):  # noqa: ASYNC110
+                await trio.sleep(0.005)
+
+    def watches(self) -> list[str]:
+        """The versions from which it has watched."""
+        return [query["resourceVersion"] for query in self.queries if "watch" in query]
+
+
+@pytest.fixture
+async def watching() -> AsyncIterator[Watching]:
+    """A reflector that runs during the test, over sockets."""
+    async with FakeServer().running() as server, trio.open_nursery() as nursery:
+        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+            found = Watching(server, api)
+            found.node("n1")
+            nursery.start_soon(found.reflector.run)
+            await found.until("n1")
+            with trio.fail_after(10):
+                while not found.watches():  # noqa: ASYNC110
+                    await trio.sleep(0.005)
+            yield found
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_watch_that_is_cut_goes_on_where_it_was(watching: Watching) -> None:
+    """What has happened meanwhile is an event; nothing is listed again."""
+    watching.node("n2")
+    await watching.until("n1", "n2")
+    version = str(watching.server.store.version)
+    watching.server.cut_watches()
+    watching.remove("n1")
+    await watching.until("n2")
+    assert watching.watches()[1:] == [version]
+    assert watching.reflector.lists == 1
+
+
+async def test_a_bookmark_moves_the_version_on(watching: Watching) -> None:
+    """Beyond the last event, so that the watch goes on although what was before is compacted."""
+    store = watching.server.store
+    watching.node("n2")
+    store.create("namespaces", "", {"metadata": {"name": "team"}})
+    await watching.until("n1", "n2")
+    await trio.sleep(0.05)  # the bookmark comes behind the event
+    store.compact()
+    watching.server.cut_watches()
+    watching.node("n3")
+    await watching.until("n1", "n2", "n3")
+    assert watching.reflector.lists == 1
+
+
+async def lost_as_event(watching: Watching) -> None:
+    """The server has compacted what came after the watch was cut: an ERROR event in a 200 stream."""
+    gate = trio.Event()
+
+    async def wait(_: Request) -> None:
+        await gate.wait()
+
+    look, watching.server.faults = watching.server.faults, wait
+    watching.server.cut_watches()
+    watching.remove("n1")
+    watching.node("n2")
+    watching.server.store.compact()
+    watching.server.faults = look
+    gate.set()
+
+
+async def lost_as_status(watching: Watching) -> None:
+    """The watch is refused as a whole."""
+
+    def refuse(query: dict[str, str]) -> None:
+        if "watch" in query and len(watching.watches()) == 2:
+            raise Refused(410, "Expired", "too old")
+
+    watching.faults = refuse
+    watching.server.cut_watches()
+    watching.remove("n1")
+    watching.node("n2")
+
+
+@pytest.mark.parametrize("lose", [lost_as_event, lost_as_status])
+async def test_what_was_compacted_is_listed_again(watching: Watching, lose: Any) -> None:
+    """And what is not there any more is gone."""
+    await lose(watching)
+    await watching.until("n2")
+    assert watching.reflector.lists == 2
+
+
+async def test_a_server_that_has_too_much_to_do_says_when_to_come_back(watching: Watching) -> None:
+    """Its answer is plain text."""
+    times: list[float] = []
+
+    def refuse(query: dict[str, str]) -> None:
+        times.append(trio.current_time())
+        if len(times) == 1:
+            raise Refused(429, "", "", "Too many requests, please try again later.\n")
+
+    watching.faults = refuse
+    watching.server.cut_watches()
+    watching.node("n2")
+    await watching.until("n1", "n2")
+    assert times[1] - times[0] >= 1
+    assert watching.reflector.lists == 1
+
+
+async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -> None:
+    """If the version of the first pages is compacted before the last one, all is listed again."""
+    server = FakeServer()
+    watching = Watching(server, DirectApi(server))
+    for number in range(2 * PAGE_SIZE + 200):
+        watching.node(f"n{number}")
+    compactions = [1]
+
+    def compact(query: dict[str, str]) -> None:
+        if "continue" in query and compactions:
+            compactions.pop()
+            watching.node("late")
+            server.store.compact()
+
+    watching.faults = compact
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.reflector.run)
+        await trio.sleep(0.1)
+        nursery.cancel_scope.cancel()
+    assert len(watching.there) == 2 * PAGE_SIZE + 201
+    pages = [query.get("continue", "") for query in watching.queries if "watch" not in query]
+    assert [bool(each) for each in pages] == [False, True, False, True, True]
+    assert {query["limit"] for query in watching.queries if "watch" not in query} == {str(PAGE_SIZE)}
+
+
+async def test_a_kind_that_a_server_does_not_have_is_empty(autojump_clock: Clock) -> None:
+    """A server of 1.20 has no disruption budgets of policy/v1."""
+    server = FakeServer()
+    source = Source(Kind.BUDGETS, "/apis/policy/v9/poddisruptionbudgets", model.PodDisruptionBudget, is_optional=True)
+    watching = Watching(server, DirectApi(server), source)
+    watching.there = {"something"}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watching.reflector.run)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert watching.there == set()
+    assert watching.reflector.alive_s is not None
