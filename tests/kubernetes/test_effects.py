@@ -29,6 +29,7 @@ from ykactor.kubernetes.messages import (
     FailPod,
     Ref,
     SetCondition,
+    SetGroupCondition,
     Stimulus,
 )
 
@@ -44,6 +45,7 @@ class Playing:
         faults: raised by the requests to come, by verb and resource such as ``POST binding``; None is no fault.
         seen: the requests with the seconds when they came.
         wanted: False if nothing is wanted any more.
+        pace: requests per second of what is not urgent.
     """
 
     def __init__(self) -> None:
@@ -53,10 +55,11 @@ class Playing:
         self.faults: dict[str, list[Exception | None]] = {}
         self.seen: list[tuple[str, float]] = []
         self.wanted = True
+        self.pace = Pace(200)
         self.began_s = trio.current_time()
         self.effects = Effects(
             DirectApi(self.server),
-            Pace(200),
+            self.pace,
             "one",
             self.told.append,
             lambda _: self.wanted,
@@ -289,6 +292,38 @@ async def test_binds_never_wait_for_conditions(play: Playing, autojump_clock: Cl
     assert 90 <= len(written) <= 110
     assert play.now("last")["status"]["conditions"][0]["message"] == "no"
     assert "conditions" not in play.now("p400")["status"]
+
+
+async def test_the_number_of_requests_may_change(play: Playing, autojump_clock: Clock) -> None:
+    """A ConfigMap says another one; it counts at once."""
+    for number in range(300):
+        meta = play.pod(f"p{number}")["metadata"]
+        play.effects.put(SetCondition(Ref("team", meta["name"]), meta["uid"], meta["resourceVersion"], "Unschedulable", "no"))
+    play.pace.per_second = 10.0
+    await trio.sleep(2)
+    assert 28 <= play.count("PATCH status") <= 30  # 10 at once
+    play.pace.per_second = 100.0
+    await trio.sleep(1)
+    assert 110 <= play.count("PATCH status") <= 140
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "reason"), [("1 of 2 pods are there", "False", "Unschedulable"), ("", "True", "Scheduled")]
+)
+async def test_a_pod_group_says_why_it_waits(
+    play: Playing, autojump_clock: Clock, message: str, status: str, reason: str
+) -> None:
+    """Or that it waits no longer; conditions of others stay."""
+    other = {"type": "Other", "status": "True"}
+    body = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    group = play.server.store.create("podgroups", "team", body)
+    play.server.store.patch("podgroups", group, {"status": {"conditions": [other]}}, strategic=True, subresource="status")
+    play.effects.put(SetGroupCondition(Ref("team", "pg"), message))
+    await trio.sleep(1)
+    conditions = {each["type"]: each for each in play.server.store.get("podgroups", "team", "pg")["status"]["conditions"]}
+    assert conditions["Other"] == other
+    wanted = {"status": status, "reason": reason, "message": message, "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    assert conditions["PodGroupScheduled"] == {"type": "PodGroupScheduled", **wanted}
 
 
 async def test_a_condition_is_not_written_on_a_pod_that_was_bound_meanwhile(play: Playing, autojump_clock: Clock) -> None:

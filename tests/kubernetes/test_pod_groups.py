@@ -1,8 +1,10 @@
 """PodGroups: gangs whose room is held by asks without pods."""
 
 from dialogue import Dialogue
+from msgspec import convert, structs
 from objects import changed, group, node, pod
 
+from ykactor.kubernetes import model
 from ykactor.kubernetes.messages import Heard, Tell
 from ykactor.kubernetes.pods import key_of
 from ykactor.wire.si import messages as si
@@ -47,7 +49,7 @@ def test_members_are_asked_for_when_all_have_room() -> None:
     dialogue = Dialogue(node("n1"), group("pg", 2), *both)
     dialogue.register()
     assert dialogue.hear(si.AllocationResponse(new=[room(each) for each in both])) == []
-    assert dialogue.updated("team.pg", "Running") == ["ask m0", "ask m1"]
+    assert dialogue.updated("team.pg", "Running") == ["ask m0", "ask m1", "group pg: "]
     ended = si.AllocationRelease(
         allocation_key=room(both[0]).allocation_key, application_id="team.pg", termination_type="PLACEHOLDER_REPLACED"
     )
@@ -116,3 +118,52 @@ def test_a_group_waits_for_a_configuration_that_is_on_its_way() -> None:
     dialogue.state.book.configuration.in_flight = 1
     assert "application team.pg" not in dialogue.see(*members(2))
     assert "application team.pg" in dialogue.hear(si.Ack(id=""))
+
+
+def with_condition(found: model.PodGroup, status: str, message: str) -> model.PodGroup:
+    conditions = [{"type": "PodGroupScheduled", "status": status, "message": message}]
+    return structs.replace(found, status=convert({"conditions": conditions}, model.PodGroupStatus))
+
+
+def test_what_a_group_says_already_is_not_written_again() -> None:
+    """Also by a process that takes over; when its pods have room it does not say any more that they wait."""
+    first, second = members(2)
+    waiting = with_condition(group("pg", 2), "False", "1 of 2 pods are there")
+    dialogue = Dialogue(node("n1"), waiting, first)
+    assert [word for word in dialogue.register() if word.startswith("group")] == []
+    dialogue = Dialogue(node("n1"), waiting, changed(first, node="n1"), second)
+    assert [word for word in dialogue.register() if word.startswith("group")] == ["group pg: "]
+    dialogue = Dialogue(node("n1"), with_condition(waiting, "True", ""), changed(first, node="n1"), second)
+    assert [word for word in dialogue.register() if word.startswith("group")] == []
+
+
+def test_the_members_of_a_group_have_room_where_they_may_run() -> None:
+    """Its placeholders have the classes, sizes, priorities and groups of the members."""
+    picky = {"nodeSelector": {"disk": "ssd"}, "priority": 7}
+    both = [pod(f"m{number}", created=number, cpu="2", **IN_GROUP, **picky) for number in range(2)]
+    dialogue = Dialogue(node("n1"), group("pg", 2), *both)
+    dialogue.register()
+    requests = [effect.request for effect in dialogue.effects if isinstance(effect, Tell)]
+    (new,) = [entry for request in requests if isinstance(request, si.ApplicationRequest) for entry in request.new]
+    rooms = [entry for request in requests if isinstance(request, si.AllocationRequest) for entry in request.allocations]
+    assert (dict(new.placeholder_ask or {}), new.gang_scheduling_style) == ({"vcore": 4000, "pods": 2}, "Soft")
+    dialogue.updated("team.pg", "Running")
+    asks = [
+        entry
+        for effect in dialogue.effects
+        if isinstance(effect, Tell) and isinstance(effect.request, si.AllocationRequest)
+        for entry in effect.request.allocations
+    ][2:]
+    for room_, ask in zip(rooms, asks, strict=True):
+        assert room_ == structs.replace(ask, allocation_key=f"{ask.allocation_key}-room", placeholder=True, originator=False)
+        assert room_.allocation_tags["ykactor.io/predicate"] == dialogue.state.book.pods[ask.allocation_key].class_name
+
+
+def test_a_group_without_a_gang_and_one_that_has_more_members_than_it_needs() -> None:
+    """The one starts each pod by itself; those that the other does not need are asked for when it has started."""
+    basic = structs.replace(group("pg", 2), spec=convert({"schedulingPolicy": {"basic": {}}}, model.PodGroupSpec))
+    three = members(3)
+    assert "placeholder m0-room" in Dialogue(node("n1"), basic, three[0]).register()
+    dialogue = Dialogue(node("n1"), group("pg", 2), *three)
+    assert [word for word in dialogue.register() if "room" in word] == ["placeholder m0-room", "placeholder m1-room"]
+    assert dialogue.updated("team.pg", "Running") == ["ask m0", "ask m1", "ask m2", "group pg: "]

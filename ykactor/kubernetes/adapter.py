@@ -20,18 +20,27 @@ from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.binding import Counts
 from ykactor.kubernetes.effects import Effects
-from ykactor.kubernetes.groupversions import find_groups
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import PAUSE_S, Leader, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
 from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
 from ykactor.kubernetes.state import State
+from ykactor.kubernetes.versions import find_version
 
 #: The state is asked at least so often, so that what is idle is forgotten.
 TICK_S = 30.0
 #: A watch that has shown no sign of life for so long does not work.
 WATCH_LOST_S = 1.2 * WATCH_S + SILENCE_S + 10
 _STORAGE = "/apis/storage.k8s.io/v1"
+
+#: A kind that the server does not have is looked for again after this time.
+LOOK_AGAIN_S = 300.0
+#: Kinds that servers have in different versions, or not at all: their group and resource.
+VERSIONED: tuple[tuple[Kind, str, str, type[model.Object]], ...] = (
+    (Kind.BUDGETS, "policy", "poddisruptionbudgets", model.PodDisruptionBudget),
+    (Kind.POD_GROUPS, "scheduling.k8s.io", "podgroups", model.PodGroup),
+    (Kind.CAPACITIES, "storage.k8s.io", "csistoragecapacities", storagemodel.CSIStorageCapacity),
+)
 
 
 class Settings(Struct, frozen=True):
@@ -86,8 +95,8 @@ class Adapter:
         self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
         self.reflectors = [Reflector(api, source, self._arrive, settings.warn, rng) for source in sources(settings.namespace)]
-        #: Where PodGroups are; "" for a server that has none.
-        self._groups = ""
+        #: Of the kinds that have one; "" for one that the server does not have.
+        self._versions = {kind: "" for kind, *_ in VERSIONED}
         self.effects: Effects | None = None
         self.counts = Counts()
         self.turns = 0
@@ -101,7 +110,8 @@ class Adapter:
         async with trio.open_nursery() as nursery:
             for reflector in self.reflectors:
                 nursery.start_soon(reflector.run)
-            nursery.start_soon(self._follow_groups)
+            for versioned in VERSIONED:
+                nursery.start_soon(self._follow, *versioned)
             nursery.start_soon(self._handle_all)
             lease = self._settings.lease
             if lease is None:
@@ -111,16 +121,19 @@ class Adapter:
                 leader = Leader(self._api, lease, settings.now, settings.say, settings.warn, self._rng)
                 await leader.run(self._lead)
 
-    async def _follow_groups(self) -> None:
-        """Watch PodGroups, where the server has them."""
-        self._groups = await find_groups(self._api, self._settings.warn)
-        if not self._groups:
-            self._arrive(Listed(Kind.POD_GROUPS, []))
-            return
-        source = Source(Kind.POD_GROUPS, f"{self._groups}/podgroups", model.PodGroup)
-        reflector = Reflector(self._api, source, self._arrive, self._settings.warn, self._rng)
-        self.reflectors.append(reflector)
-        await reflector.run()
+    async def _follow(self, kind: Kind, group: str, resource: str, object_type: type[model.Object]) -> None:
+        """Watch a kind in the newest version that the server has, and look again while and when it has none."""
+        while True:
+            version = self._versions[kind] = await find_version(self._api, group, resource, self._settings.warn)
+            if not version:
+                self._arrive(Listed(kind, []))
+                await trio.sleep(LOOK_AGAIN_S)
+                continue
+            source = Source(kind, f"/apis/{version}/{resource}", object_type, may_go=True)
+            reflector = Reflector(self._api, source, self._arrive, self._settings.warn, self._rng)
+            self.reflectors.append(reflector)
+            await reflector.run()
+            self.reflectors.remove(reflector)
 
     async def _lead(self, epoch: int) -> None:
         """Lead until the Lease is lost, or another process has taken the place of this one at the daemon: it is never fought."""
@@ -142,7 +155,7 @@ class Adapter:
             settings.now,
             self._rng,
             self.counts,
-            lambda: self._groups,
+            lambda: f"/apis/{self._versions[Kind.POD_GROUPS]}",
         )
         failure: Exception | None = None
         try:
@@ -224,17 +237,15 @@ class Adapter:
 
 
 def sources(namespace: str) -> list[Source]:
-    """The kinds of objects that are watched; ConfigMaps in this namespace only."""
+    """The kinds of objects that every server has; ConfigMaps in this namespace only."""
     return [
         Source(Kind.NAMESPACES, "/api/v1/namespaces", model.Namespace),
         Source(Kind.CONFIG_MAPS, f"/api/v1/namespaces/{namespace}/configmaps", model.ConfigMap),
         Source(Kind.PRIORITY_CLASSES, "/apis/scheduling.k8s.io/v1/priorityclasses", model.PriorityClass),
-        Source(Kind.BUDGETS, "/apis/policy/v1/poddisruptionbudgets", model.PodDisruptionBudget, is_optional=True),
         Source(Kind.NODES, "/api/v1/nodes", model.Node),
         Source(Kind.STORAGE_CLASSES, f"{_STORAGE}/storageclasses", storagemodel.StorageClass),
         Source(Kind.CSI_DRIVERS, f"{_STORAGE}/csidrivers", storagemodel.CSIDriver),
         Source(Kind.CSI_NODES, f"{_STORAGE}/csinodes", storagemodel.CSINode),
-        Source(Kind.CAPACITIES, f"{_STORAGE}/csistoragecapacities", storagemodel.CSIStorageCapacity, is_optional=True),
         Source(Kind.VOLUMES, "/api/v1/persistentvolumes", storagemodel.PersistentVolume),
         Source(Kind.CLAIMS, "/api/v1/persistentvolumeclaims", storagemodel.PersistentVolumeClaim),
         Source(Kind.PODS, "/api/v1/pods", model.Pod),

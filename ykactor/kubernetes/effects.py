@@ -184,17 +184,18 @@ class Effects:
     async def _set_condition(self, wanted: SetCondition | SetGroupCondition, attempts: int) -> float | None:
         await self._pace.wait()
         if isinstance(wanted, SetCondition):
-            condition = self._condition("PodScheduled", wanted.reason, wanted.message)
+            condition = self._condition("PodScheduled", "False", wanted.reason, wanted.message)
             request: Awaitable[object] = self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]}, wanted.version)
         else:
-            condition = self._condition("PodGroupScheduled", "Unschedulable", wanted.message)
+            says = ("False", "Unschedulable") if wanted.message else ("True", "Scheduled")
+            condition = self._condition("PodGroupScheduled", *says, wanted.message)
             path = f"{self._groups()}/namespaces/{wanted.ref.namespace}/podgroups/{wanted.ref.name}/status"
-            request = self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, MERGE_PATCH)
+            request = self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
         return self._some_times_s(await _error_of(request), attempts)
 
-    def _condition(self, kind: str, reason: str, message: str) -> dict[str, str]:
+    def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, str]:
         at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return {"type": kind, "status": "False", "reason": reason, "message": message, "lastTransitionTime": at}
+        return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
     async def _write(self, event: Event, attempts: int) -> float | None:
         try:

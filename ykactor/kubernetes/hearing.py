@@ -181,8 +181,7 @@ def _told_application(book: Book, name: str) -> ApplicationRecord | None:
 def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedApplication) -> None:
     application.state = updated.state
     if updated.state in _STARTED and not application.is_started:
-        application.is_started = True
-        book.touch(application.keys)
+        podgroups.start(book, application)
     if updated.state not in _ENDED:
         return
     if updated.state == "Failed":

@@ -192,7 +192,7 @@ class SetCondition(NamedTuple):
 
 
 class SetGroupCondition(NamedTuple):
-    """Say on a PodGroup why it waits."""
+    """Say on a PodGroup why it waits; the message is "" if it does not wait any longer."""
 
     ref: Ref
     message: str

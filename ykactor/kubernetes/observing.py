@@ -141,9 +141,8 @@ def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
 def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     """A group without a gang is one whose pods run each by itself."""
     gang = found.spec.scheduling_policy.gang
-    min_count = 1 if gang is None else gang.min_count
-    known = book.pod_groups.setdefault(ref, GroupRecord(min_count))
-    known.min_count = min_count
+    said = next((each.message for each in found.status.conditions if each.type == "PodGroupScheduled"), None)
+    book.pod_groups[ref] = GroupRecord(1 if gang is None else gang.min_count, said)
     _touch_members(book, ref)
 
 

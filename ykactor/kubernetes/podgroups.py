@@ -57,6 +57,14 @@ def begin(book: Book, application: ApplicationRecord) -> None:
         _hold_room(book, application, member)
 
 
+def start(book: Book, application: ApplicationRecord) -> None:
+    """All members have room, or some run already: the others are asked for one by one, and the group waits no longer."""
+    application.is_started = True
+    book.touch(application.keys)
+    if application.group is not None:
+        _say(book, application.group, "")
+
+
 def _hold_room(book: Book, application: ApplicationRecord, member: PodRecord) -> None:
     """Ask for room of the size of a member, where it may run."""
     key = f"{member.key}-room"

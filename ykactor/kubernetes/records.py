@@ -135,11 +135,11 @@ class GroupRecord(Struct):
 
     Attributes:
         min_count: so many pods run together or none.
-        said: why it waits, as was said last.
+        said: what its condition says, or will: why it waits, "" if it does not; None for nothing.
     """
 
     min_count: int
-    said: str = ""
+    said: str | None
 
 
 class NodeRecord:

@@ -32,14 +32,14 @@ class Source(Struct, frozen=True):
         path: of the list, such as ``/api/v1/pods``.
         type: what is read of each object.
         query: further parameters, such as a selector.
-        is_optional: a server that does not have this kind (404) has none of them.
+        may_go: the server may have this kind no longer (404), which ends its reflector.
     """
 
     kind: Kind
     path: str
     type: type[Object]
     query: dict[str, str] = {}
-    is_optional: bool = False
+    may_go: bool = False
 
 
 class _Missed(Exception):
@@ -47,7 +47,7 @@ class _Missed(Exception):
 
 
 class Reflector:
-    """Lists and watches one kind for ever.
+    """Lists and watches one kind.
 
     Args:
         tell: called with what has happened.
@@ -76,7 +76,7 @@ class Reflector:
         self._attempts = 0
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled, or until the server does not have this kind."""
         while True:
             try:
                 if not self._version:
@@ -89,9 +89,9 @@ class Reflector:
                 self._warn(f"{self.kind}: an answer cannot be read: {error}")
                 await trio.sleep(self._pause_s())
             except ApiError as error:
-                if error.status == 404 and self._source.is_optional:
-                    self._none_there()
-                elif error.status == _GONE:
+                if error.status == 404 and self._source.may_go:
+                    return
+                if error.status == _GONE:
                     self._version = ""
                 self._outage.failed(error)
                 await trio.sleep(max(error.retry_after_s, self._pause_s()))
@@ -132,11 +132,6 @@ class Reflector:
             self._tell(unreadable)
         else:
             self._warn(f"{self.kind}: an object cannot be read and is skipped: {unreadable.reason}")
-
-    def _none_there(self) -> None:
-        if self.alive_s is None:
-            self._tell(Listed(self._source.kind, [], []))
-        self._show_life()
 
     # ---- watches
 

@@ -142,7 +142,7 @@ def _is_left_alone(record: PodRecord) -> bool:
 def _is_group_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
     """True until the daemon says that all members of a PodGroup have room; one that runs in part is an ordinary application."""
     if any(book.pods[key].place for key in application.keys):
-        application.is_started = True
+        podgroups.start(book, application)
     elif not application.is_told and podgroups.is_ready(book, application) and not _waits_for_configuration(book, record):
         podgroups.begin(book, application)
     return not application.is_started
@@ -183,7 +183,8 @@ def _report_application(book: Book, record: PodRecord, application: ApplicationR
         return False
     first = book.pods.get(application.first, record)
     running = [each for each in map(book.pods.__getitem__, application.keys) if each.place and not pods.has_ended(each.pod)]
-    application.is_started |= bool(running) and not _holds_room(book, application)
+    if running and not application.is_started and not _holds_room(book, application):
+        podgroups.start(book, application)
     book.out.applications.append(book.tell_application(application, first, is_forced=bool(running)))
     return True
 

@@ -1,4 +1,4 @@
-"""Which version of the PodGroup a server has: an alpha or beta one may be switched on."""
+"""The version in which a server has a kind: an old one lacks the newer ones, and an alpha or beta one may be switched on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from msgspec import Struct
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.outage import Outage
 
-_GROUP = "/apis/scheduling.k8s.io"
 _FORM = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{1,4}))?")
 _PAUSE_S = 5.0
 
@@ -32,16 +31,16 @@ class _Resources(Struct):
     resources: list[_Resource] = []
 
 
-async def find_groups(api: Api, warn: Callable[[str], None]) -> str:
-    """The path of the newest version that has PodGroups; "" if no version has them. Waits until the server answers.
+async def find_version(api: Api, group: str, resource: str, warn: Callable[[str], None]) -> str:
+    """The newest version that has a resource, as ``policy/v1``; "" if none has it. Waits until the server answers.
 
     Args:
         warn: called with a sentence when that takes long.
     """
-    outage = Outage(warn, "versions of PodGroups cannot be read")
+    outage = Outage(warn, f"the versions of {resource} cannot be read")
     while True:
         try:
-            return await _find(api)
+            return await _find(api, group, resource)
         except ApiError as error:
             if error.status == 404:
                 return ""
@@ -49,13 +48,12 @@ async def find_groups(api: Api, warn: Callable[[str], None]) -> str:
             await trio.sleep(max(error.retry_after_s, _PAUSE_S))
 
 
-async def _find(api: Api) -> str:
-    group = await api.read(_GROUP, _Group)
-    for version in sorted((each.version for each in group.versions), key=_age):
-        path = f"{_GROUP}/{version}"
-        found = await api.read(path, _Resources)
-        if any(each.name == "podgroups" for each in found.resources):
-            return path
+async def _find(api: Api, group: str, resource: str) -> str:
+    found = await api.read(f"/apis/{group}", _Group)
+    for version in sorted((each.version for each in found.versions), key=_age):
+        there = await api.read(f"/apis/{group}/{version}", _Resources)
+        if any(each.name == resource for each in there.resources):
+            return f"{group}/{version}"
     return ""
 
 
