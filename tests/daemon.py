@@ -130,7 +130,7 @@ async def _start(
 ) -> trio.Process | Forked:
     """Start ``ykactor``: forked where nothing asks for an interpreter of its own, because imports cost more than most tests."""
     whole = clean_environment() | dict(environment)
-    if not wrapper and not pass_fds and not any(name.startswith("PYTHON") for name in environment):
+    if not wrapper and not pass_fds:
         return await Forked.start(arguments, whole)
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return await trio.lowlevel.open_process([*wrapper, *COMMAND, *arguments], **pipes, env=whole, pass_fds=pass_fds)

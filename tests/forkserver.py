@@ -6,6 +6,7 @@ and of a report. The report gets the process's number and later its exit code (n
 
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -45,10 +46,20 @@ def _become_requested(control: socket.socket) -> None:
             os.environ.clear()
             os.environ.update(environment)
             time.tzset()
+            _customize()
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
             return
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _customize() -> None:
+    """Import the ``sitecustomize`` of ``PYTHONPATH``, if there is one, as an interpreter does that starts."""
+    if path := os.environ.get("PYTHONPATH"):
+        sys.path[:0] = path.split(os.pathsep)
+        sys.modules.pop("sitecustomize", None)
+        if importlib.util.find_spec("sitecustomize"):
+            importlib.import_module("sitecustomize")
 
 
 def _watch_over(descriptors: list[int]) -> None:

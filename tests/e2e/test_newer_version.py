@@ -16,7 +16,8 @@ async def test_what_another_version_has_decided_stays(tmp_path: Path) -> None:
     """The state is exactly as before, although this version would have decided otherwise, which the replay shows."""
     (tmp_path / "sitecustomize.py").write_text(OTHER_RULES)
     other, state = {"PYTHONPATH": f"{tmp_path}:{Path(ykactor.__file__).parents[1]}"}, tmp_path / "state"
-    async with real_daemon("--state-dir", state, environment=other) as daemon:
+    # An interpreter of its own: modules take this constant when they are imported.
+    async with real_daemon("--state-dir", state, environment=other, wrapper=("env",)) as daemon:
         async with follow(daemon.url) as followed, connect(daemon.url, rm_id="rm-1") as rm:
             for name in ("n1", "n2"):
                 await rm.request(node(name, vcore=4000))

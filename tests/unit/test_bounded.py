@@ -17,7 +17,7 @@ from ykactor.core.values.times import S_NS
 #: Ten years, in milliseconds.
 YEARS_MS = 315_360_000_000
 #: So many rounds fill the bounded logs of changes, and three times as many must not need more.
-ROUNDS = 120
+ROUNDS = 60
 
 CONFIG = tree(
     queue("a", guaranteed={"vcore": 2}, p={"preemption.delay": "1ms"}),
