@@ -23,6 +23,7 @@ from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.messages.submissions import RefuseEntry, Submission
 from ykactor.surfaces.server.access_control import AccessControl
 from ykactor.surfaces.server.websocket import Limits as ServerLimits
+from ykactor.wire.si.lengths import REQUEST_MAX
 
 ALL = "roles: [rm, reader, operator], rmIDs: [rm-1], users: [alice]"
 REGISTER = {"type": "RegisterResourceManagerRequest", "id": "0", "rmID": "rm-1"}
@@ -194,17 +195,14 @@ async def test_the_bytes_of_a_message(path: str) -> None:
         assert refusals(daemon) == [("rm", "SEND", reason)]
 
 
-async def test_the_bytes_before_a_registration() -> None:
-    """SE-49: who may not send a configuration sends no more than a registration has, and may go on; later all is allowed."""
-    large = {"type": "NodeRequest", "id": "1", "nodes": [{"nodeID": "n" * 3000, "action": "CREATE"}] * 800}
-    async with daemon_with("{sessions: 9}") as (daemon, _), line_to(daemon) as line:
-        await line.send(large)
-        refusal = await line.receive()
-        assert (refusal["code"], daemon.doubles["default"].received) == ("NOT_REGISTERED", [])
-        assert "expected a registration without a configuration, which has up to 2097152" in refusal["message"]
-        await register(line)
-        await line.send(large)
-        assert (await line.answer("1"))["type"] == "Ack"
+@pytest.mark.parametrize("path", ["/v1/rm", "/v1/operator"])
+async def test_the_bytes_of_a_message_without_a_configuration(path: str) -> None:
+    """AP-138: of who may not configure, one that is longer is refused by its length, before it is read."""
+    async with daemon_with("{}") as (daemon, _), line_to(daemon, path) as line:
+        await line.send("x" * REQUEST_MAX)
+        assert (await line.receive())["code"] == "MALFORMED"
+        await line.send("x" * (REQUEST_MAX + 1))
+        assert await line.closed() == (1009, "a message without a configuration has more than 4194304 bytes")
 
 
 async def answers(line: Line, times: list[tuple[str, float]]) -> None:

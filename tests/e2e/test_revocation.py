@@ -27,6 +27,7 @@ from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
 from ykactor.surfaces.server.input_memory import InputMemory
 from ykactor.surfaces.server.rm_requests import RequestHandler
+from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 SECOND_NS = 10**9
@@ -369,9 +370,11 @@ async def test_what_comes_after_the_end_is_ignored() -> None:
     daemon = FakeDaemon(("default",), accept_all, ring_max=10, manual=False)
     outbox, caller = daemon.outboxes.renew("rm-1", JSON), Caller(Role.RM, "here")
     configs = ConfigUpdates(daemon, daemon.audit)
-    handler = RequestHandler(
-        daemon, outbox.attach(0), JSON.decoding_request, configs, InputMemory(lambda: 1000), caller, daemon.audit
-    )
+
+    async def read(message: str | bytes) -> si.Request:
+        return JSON.decode_request(message)
+
+    handler = RequestHandler(daemon, outbox.attach(0), read, configs, InputMemory(lambda: 1000), caller, daemon.audit)
     await handler.on_message('{"type": "ScheduleRequest", "id": "1"}')
     assert outbox.sequence == 1
     caller.revoke(PROOF_GONE)

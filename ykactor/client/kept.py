@@ -16,8 +16,9 @@ from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
 from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
+from ykactor.client.splitting import parts_of
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import JSON, ProtocolError
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"
@@ -68,9 +69,9 @@ class KeptSession:
     def send(self, request: si.WorkRequest) -> None:
         """Send a request, without waiting. It is sent again until the daemon has answered it, or has to be told everything.
 
-        It may be called for many requests at once: all that are not sent yet follow each other without waiting for answers.
-        Requests without an answer are kept without a limit (``unanswered_count``). If the request has an ``id``, iteration yields
-        its `si.Ack`.
+        It may be called for many requests at once: all that are not sent yet follow each other without waiting for answers. A
+        large request is sent in parts. Requests without an answer are kept without a limit (``unanswered_count``). If the request
+        has an ``id``, iteration yields its `si.Ack`.
 
         Raises
         ------
@@ -78,10 +79,11 @@ class KeptSession:
             The session has ended with it, as iteration says too.
         """
         self.check()
-        self._ids_count += 1
-        request_id = f"{self._id_prefix}-{self._ids_count}"
-        self._unanswered[request_id] = request
-        self._unsent[request_id] = None
+        for part in parts_of(request, JSON.encode):
+            self._ids_count += 1
+            request_id = f"{self._id_prefix}-{self._ids_count}"
+            self._unanswered[request_id] = part
+            self._unsent[request_id] = None
         self._has_unsent.set()
 
     def answer(

@@ -15,6 +15,7 @@ from ykactor.client.connection import MessageStream, OnJournal, encoding_named, 
 from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.rejections import SentRequest, attribute
+from ykactor.client.splitting import parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
@@ -52,6 +53,7 @@ class ResourceManager:
         self.sequence = sequence
         self.term = ""
         self._on_journal = on_journal
+        self._encode = encoding.encode
         self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
         #: Held by the task that reads; it delivers messages for all waiting tasks.
@@ -109,7 +111,7 @@ class ResourceManager:
         Parameters
         ----------
         requests : iterable of si.Request
-            Their ``id`` is replaced.
+            Their ``id`` is replaced. A large one is sent in parts, each with an answer of its own.
 
         Yields
         ------
@@ -129,7 +131,8 @@ class ResourceManager:
                 if isinstance(outcome, Refused):
                     print(request, outcome)
         """
-        return Answers(requests, self._start, self._outcome)
+        parts = (part for request in requests for part in parts_of(request, self._encode))
+        return Answers(parts, self._start, self._outcome)
 
     async def _start(self, request: si.Request) -> SentRequest:
         """Send a request, for `_outcome`."""

@@ -14,16 +14,17 @@ import trio
 from msgspec import Struct, structs
 from trio_websocket import ConnectionClosed
 
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.driving import pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.values.parts import PART_MAX
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates
+from ykactor.surfaces.server.large_requests import read_request
 from ykactor.surfaces.server.operator_requests import OperatorRequests
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.codec import Encoding, ProtocolError
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class OperatorSession:
         """Carry out a request; none of one that is carried out and wants no answer."""
         request_id = ""
         try:
-            request = await drive(self.peer.encoding.decoding_operator_request(message), pause)
+            request = await read_request(Encoding.decoding_operator_request, self.peer.encoding, message)
             request_id = request.id
             ack = await self._carry_out(request)
         except ProtocolError as error:

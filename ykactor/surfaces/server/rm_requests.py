@@ -5,7 +5,7 @@ From the moment at which a partition gets a part of a request, the request is an
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
@@ -24,7 +24,7 @@ from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.kinds import Act
 from ykactor.core.messages.submissions import Administration, Reset, Submission
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pausing, emptied
+from ykactor.core.values.parts import emptied
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.server import claims, creation_times, tags
 from ykactor.surfaces.server.audit import REGISTERED, Audit
@@ -35,8 +35,7 @@ from ykactor.surfaces.server.peer import error_response
 from ykactor.surfaces.server.pending import Backlog, Pending, unavailable_when_closed
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import Encoding, ProtocolError
-from ykactor.wire.si.cutting import SLICE_BYTES
+from ykactor.wire.si.codec import PART_BYTES, Encoding, ProtocolError
 from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class RequestHandler:
 
     Args:
         reader: of the outbox in which the answers are posted.
-        decode: makes requests of messages, of large ones with pauses.
+        read: makes requests of messages, of large ones with pauses.
         configs: reads the configurations that are sent.
         memory: of all input.
         caller: who sends the requests.
@@ -63,7 +62,7 @@ class RequestHandler:
         self,
         gateway: Gateway,
         reader: OutboxReader[Encoding],
-        decode: Callable[[str | bytes], Pausing[si.Request]],
+        read: Callable[[str | bytes], Awaitable[si.Request]],
         configs: ConfigUpdates,
         memory: InputMemory,
         caller: Caller,
@@ -73,7 +72,7 @@ class RequestHandler:
         self._gateway = gateway
         self._reader = reader
         self._outbox = reader.outbox
-        self._decode = decode
+        self._read = read
         self._configs = configs
         self._caller = caller
         self._audit = audit
@@ -105,10 +104,10 @@ class RequestHandler:
             return
         request, request_id, accepted, pending = None, "", None, None
         try:
-            request = await drive(self._decode(message), pause)
+            request = await self._read(message)
             request_id = request.id
             self._caller.check(request)
-            if size_of(message) > SLICE_BYTES:  # to check all of its entries takes some ms too
+            if size_of(message) > PART_BYTES:  # to check all of its entries takes some ms too
                 await pause()
             work = await self._converted(request)
             async with _held(self._gateway.outboxes.turn):

@@ -12,7 +12,6 @@ from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Intake
 from ykactor.actors.connected import NOBODY, Connected
-from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
@@ -22,11 +21,11 @@ from ykactor.surfaces.server.audit import REGISTERED, Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.server.input_memory import InputMemory
+from ykactor.surfaces.server.large_requests import read_request
 from ykactor.surfaces.server.peer import Peer, error_response, journal_status
 from ykactor.surfaces.server.rm_requests import RequestHandler, check_reach, reset_partitions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding, ProtocolError
-from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +35,6 @@ CLOSED_FELL_BEHIND = 4002
 CLOSED_RELEASED = 4006
 CLOSED_REFUSED = 4007
 _CONNECTED = f"{REGISTERED}, connected"
-#: Bytes of a registration without a configuration: each of its mappings has up to 256 KiB (AP-138).
-_PLAIN_BYTES_MAX = 2 * 2**20
 
 
 class ResourceManagerSession:
@@ -111,7 +108,7 @@ class ResourceManagerSession:
         self.peer.settle()
         sending.start_soon(self._send_messages, reader)
         handler = self._handler = RequestHandler(
-            self._gateway, reader, self.peer.encoding.decoding_request, self._configs, self._memory, self._caller, self._audit
+            self._gateway, reader, self._read, self._configs, self._memory, self._caller, self._audit
         )
         self._nursery.start_soon(handler.answer)
         try:
@@ -133,8 +130,7 @@ class ResourceManagerSession:
             message = await self.peer.receive()
             request: si.Request | None = None
             try:
-                self._check_size(size_of(message))
-                request = await drive(self.peer.encoding.decoding_request(message), pause)
+                request = await self._read(message)
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
@@ -149,11 +145,8 @@ class ResourceManagerSession:
                     await self.peer.close(CLOSED_REFUSED, "the registration was refused")
                     return None
 
-    def _check_size(self, size: int) -> None:
-        """Refuse what is no registration that the caller may send, before it is decoded: many may connect and none register."""
-        if size > _PLAIN_BYTES_MAX and not self._caller.identity.configure:
-            expected = f"expected a registration without a configuration, which has up to {_PLAIN_BYTES_MAX}"
-            raise ProtocolError("NOT_REGISTERED", f"found {size} bytes, {expected}")
+    async def _read(self, message: str | bytes) -> si.Request:
+        return await read_request(Encoding.decoding_request, self.peer.encoding, message)
 
     async def _tell_of_journal(self) -> None:
         """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""

@@ -13,6 +13,7 @@ from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.server.audit import Audit
 from ykactor.surfaces.server.caller import Caller
 from ykactor.surfaces.server.limited_log import LimitedLog
+from ykactor.wire.si.lengths import REQUEST_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class SessionLimits:
         if self._bytes_max is not None and size > self._bytes_max:
             return f"a message has more than {self._bytes_max} bytes"
         identity = self._caller.identity
+        if size > REQUEST_MAX and not identity.configure:
+            return f"a message without a configuration has more than {REQUEST_MAX} bytes"
         most = identity.limits.message_bytes
         return exceeded("messageBytes", most, identity.name, "a message has more") if size > most else ""
 

@@ -9,6 +9,8 @@ from msgspec import structs
 
 #: Bytes in UTF-8 of an identifier, a name, a key or a value.
 TEXT_MAX = 4096
+#: Bytes of a request without a configuration.
+REQUEST_MAX = 4 * 2**20
 #: Bytes of a queue configuration, in a message or a file; one of 10,000 queues with limits has about 3 MB.
 CONFIG_MAX = 16 * 2**20
 #: The limits of fields that may be longer, by their names. A path of queues has up to 128 levels of 64 characters each.

@@ -1,0 +1,108 @@
+"""Reads requests. One with a large configuration is read by a separate process, so that nobody waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import msgspec
+import trio
+from msgspec import Struct, structs
+
+from ykactor.actors.driving import drive, pause
+from ykactor.core.values.parts import Pausing, finished
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import ENCODINGS, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.lengths import REQUEST_MAX, size_of
+
+R = TypeVar("R", bound=si.Request | si.OperatorRequest)
+
+#: A method of an encoding that decodes a kind of requests.
+Decoding = Callable[[Encoding, bytes | str], Pausing[R]]
+
+#: The time limit of the process.
+READ_S = 60.0
+_PART_BYTES = 2**18
+_FAILED = ProtocolError("UNAVAILABLE", "the process that reads a large request failed: try again", "config")
+
+
+class _Found(Struct, tag=True):
+    """A request: encoded, without its configuration, which follows."""
+
+    request: bytes
+
+
+class _Refused(Struct, tag=True):
+    """What a ``ProtocolError`` has."""
+
+    code: str
+    message: str
+    path: str
+    request_id: str
+
+
+_outcomes = msgspec.msgpack.Decoder(_Found | _Refused)
+_SIZE_BYTES = 4
+
+
+async def read_request(decoding: Decoding[R], encoding: Encoding, message: bytes | str) -> R:
+    """The request of a message, with pauses.
+
+    Args:
+        decoding: a method of ``Encoding``.
+
+    Raises:
+        ProtocolError: it is wrong, or has more than ``REQUEST_MAX`` bytes and no configuration.
+    """
+    if size_of(message) <= REQUEST_MAX:
+        return await drive(decoding(encoding, message), pause)
+    command = [sys.executable, "-P", "-m", __name__, encoding.name, decoding.__name__]
+    raw = message.encode() if isinstance(message, str) else message
+    try:
+        with trio.fail_after(READ_S):
+            process = await trio.run_process(command, stdin=raw, capture_stdout=True)
+    except (OSError, subprocess.CalledProcessError, trio.TooSlowError):
+        raise _FAILED from None
+    return await _received(decoding, process.stdout)
+
+
+async def _received(decoding: Decoding[R], data: bytes) -> R:
+    start = _SIZE_BYTES + int.from_bytes(data[:_SIZE_BYTES], "big")
+    outcome = _outcomes.decode(data[_SIZE_BYTES:start])
+    if isinstance(outcome, _Refused):
+        raise ProtocolError(outcome.code, outcome.message, outcome.path, outcome.request_id)
+    request = finished(decoding(MSGPACK, outcome.request))
+    decode, parts = getincrementaldecoder("utf-8")().decode, list[str]()
+    for at in range(start, len(data), _PART_BYTES):
+        parts.append(decode(data[at : at + _PART_BYTES]))
+        await pause()
+    assert isinstance(request, si.UpdateConfigurationRequest | si.RegisterResourceManagerRequest), "it has a configuration"
+    return cast("R", structs.replace(request, config="".join(parts)))
+
+
+def _read(data: bytes, encoding: Encoding, decoding: Decoding[R]) -> tuple[_Found | _Refused, str]:
+    """What becomes of a message, and its configuration."""
+    try:
+        request = finished(decoding(encoding, data))
+        text = getattr(request, "config", "")
+        if not text:
+            found = f"found a request of {len(data)} bytes without a configuration"
+            raise ProtocolError("OUT_OF_RANGE", f"{found}, expected at most {REQUEST_MAX}: split it", "", request.id)
+    except ProtocolError as error:
+        return _Refused(error.code, error.message, error.path, error.request_id), ""
+    return _Found(MSGPACK.encode(structs.replace(request, config=""))), text
+
+
+def main() -> None:
+    """The separate process: reads a message, writes its outcome and its configuration."""
+    encoding, decoding = ENCODINGS[sys.argv[1]], getattr(Encoding, sys.argv[2])
+    outcome, text = _read(sys.stdin.buffer.read(), encoding, decoding)
+    head = msgspec.msgpack.encode(outcome)
+    sys.stdout.buffer.write(len(head).to_bytes(_SIZE_BYTES, "big") + head + text.encode())
+
+
+if __name__ == "__main__":
+    main()
