@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from kubecampaign import Campaign, RealServing
 from kubelets import ENDS
 
 _NODES = 4
+#: Gangs during whose start something is killed.
+_KILLED = 9
 
 
 class Controllers:
@@ -24,7 +27,7 @@ class Controllers:
     async def play(self) -> str:
         """Everything in turn; the daemon knows the same as the API server after each."""
         told = []
-        for act in (self.job, self.gang_job, self.daemon_set, self.preemption, self.deployment, self.garbage):
+        for act in (self.job, self.gang_job, self.killed_gangs, self.daemon_set, self.preemption, self.deployment, self.garbage):
             told.append(await act())
             await self.campaign.quiet()
             await self.campaign.check()
@@ -41,12 +44,27 @@ class Controllers:
 
     async def gang_job(self) -> str:
         """Its pods wait for the room of all, and take the places of placeholders."""
-        template = _template(annotations={ENDS: "yes", **_gang("job", 6)}, restartPolicy="Never")
-        spec = {"completions": 6, "parallelism": 6, "template": template}
-        self.store.create("jobs", "team", {"metadata": {"name": "gang"}, "spec": spec})
-        await self._until(lambda: "Complete" in _conditions(self.store.get("jobs", "team", "gang")))
-        await self._until(lambda: not self._owned("Pod"))
+        await self._gang_job("gang")
         return "a Job that is a gang of 6 is complete, without a placeholder left"
+
+    async def killed_gangs(self) -> str:
+        """They are complete too, whoever is killed while they begin."""
+        for number in range(_KILLED):
+            delay_s, victim = self.campaign.rng.uniform(0, 1.5), self.campaign.victims[number % len(self.campaign.victims)]
+            await self._gang_job(f"killed{number}", partial(self._kill_after, delay_s, victim))
+        return f"{_KILLED} more are complete, although {', '.join(self.campaign.victims)} were killed meanwhile"
+
+    async def _kill_after(self, delay_s: float, victim: str) -> None:
+        await trio.sleep(delay_s)
+        await self.campaign.kill(victim)
+
+    async def _gang_job(self, name: str, meanwhile: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> None:
+        template = _template(annotations={ENDS: "yes", **_gang(name, 6)}, restartPolicy="Never")
+        spec = {"completions": 6, "parallelism": 6, "template": template}
+        self.store.create("jobs", "team", {"metadata": {"name": name}, "spec": spec})
+        await meanwhile()
+        await self._until(lambda: "Complete" in _conditions(self.store.get("jobs", "team", name)))
+        await self._until(lambda: not self._owned("Pod"))
 
     async def daemon_set(self) -> str:
         """A pod runs on each node, also on one that comes later; it goes with its node."""
