@@ -44,7 +44,7 @@ VERSIONED: tuple[tuple[Kind, str, str, type[model.Object]], ...] = (
 
 
 class Settings(Struct, frozen=True):
-    """How the adapter runs.
+    """Settings of the adapter.
 
     Attributes:
         url, login: of the daemon.

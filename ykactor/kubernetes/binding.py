@@ -20,7 +20,7 @@ _ASSIGNED = re.compile(r'is already assigned to node "([^"]*)"')
 
 
 class Counts(Struct):
-    """What a process has done, in all its times as the leader.
+    """Counters of a process, over all its times as the leader.
 
     Attributes:
         binds: by outcome.

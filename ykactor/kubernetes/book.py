@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\s,;:()'\"]+")
 
 
 class Book:
-    """What is known of the cluster and of the daemon.
+    """The knowledge of the cluster and of the daemon.
 
     Args:
         scheduler_name: the pods with this name are placed by the daemon.

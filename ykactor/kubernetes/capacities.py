@@ -1,4 +1,4 @@
-"""How much room drivers say they have, by storage class and by the labels of the nodes that can use it."""
+"""The room that drivers say they have, by storage class and by the labels of the nodes that can use it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Capacity(Struct, frozen=True):
 
 
 def capacity_of(found: CSIStorageCapacity) -> Capacity | None:
-    """What is kept of a CSIStorageCapacity; None for one that no node can use.
+    """The part of a CSIStorageCapacity that is kept; None for one that no node can use.
 
     Raises:
         QuantityError: its size cannot be read.

@@ -1,4 +1,4 @@
-"""What claims, volumes and what is said about them mean for pods and nodes.
+"""Claims and volumes: the consequences for pods and nodes.
 
 A change marks the pods that it may concern, which are looked at before anything is reported.
 """

@@ -32,7 +32,7 @@ IDLE_S = 600.0
 
 
 class PodClass(Struct, frozen=True):
-    """What decides where a pod may run."""
+    """A class of pods: all that decides about the nodes on which they may run."""
 
     constraints: Constraints
     wishes: Wishes
@@ -77,7 +77,7 @@ class Classes:
 
     @property
     def count(self) -> int:
-        """How many classes are known."""
+        """The number of known classes."""
         return len(self._classes)
 
     def add(self, pod_class: PodClass) -> str:

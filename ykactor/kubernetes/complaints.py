@@ -1,4 +1,4 @@
-"""What is wrong with objects of the API server, and told in Events by the process that leads."""
+"""Complaints about objects of the API server, told in Events by the process that leads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Complaints:
             self._untold.pop(event, None)
 
     def keep_unreadable(self, kind: str, refs: Collection[Ref]) -> None:
-        """Of the objects of a kind only these cannot be read."""
+        """Only these objects of a kind cannot be read."""
         for each, ref in list(self._unreadable):
             if each == kind and ref not in refs:
                 self.note_readable(kind, ref)

@@ -1,4 +1,4 @@
-"""Where a pod may run, apart from its requests: selectors, affinity to nodes, taints, and ports of the host.
+"""Constraints of nodes, apart from requests: selectors, affinity to nodes, taints, and ports of the host.
 
 Pods with the same constraints are one predicate class: one answer for each node is enough for all of them (SC-120).
 """

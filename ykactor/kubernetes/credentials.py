@@ -1,4 +1,4 @@
-"""Where the API server is and how the adapter shows who it is: in a cluster, or by a kubeconfig."""
+"""The address of the API server and the credentials of the adapter: in a cluster, or by a kubeconfig."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ class CredentialsError(Exception):
 
 
 class Credentials(Struct, frozen=True):
-    """Attributes:
-    url: of the API server, without a slash at its end.
-    tls: checks the certificate of the server, and has that of the client if there is one.
-    token: called for each request; "" if none is shown.
-    namespace: of the service account or the context; "" if it is not known.
+    """Access to an API server.
+
+    Attributes:
+        url: of the API server, without a slash at its end.
+        tls: checks the certificate of the server, and has that of the client if there is one.
+        token: called for each request; "" if none is shown.
+        namespace: of the service account or the context; "" if it is not known.
     """
 
     url: str
@@ -39,7 +41,7 @@ class Credentials(Struct, frozen=True):
 
 
 def in_cluster(directory: Path = _SERVICE_ACCOUNT) -> Credentials:
-    """Those of the service account of the pod; the token is read again at each request, because it rotates.
+    """The credentials of the service account of the pod; the token is read again at each request, because it rotates.
 
     Raises:
         CredentialsError
@@ -59,7 +61,7 @@ def in_cluster(directory: Path = _SERVICE_ACCOUNT) -> Credentials:
 
 
 def of_kubeconfig(path: Path, context: str = "") -> Credentials:
-    """Those of a context of a kubeconfig, with a token or a client certificate.
+    """The credentials of a context of a kubeconfig, with a token or a client certificate.
 
     Args:
         context: its name; "" for the current one.

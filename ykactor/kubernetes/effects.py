@@ -95,7 +95,7 @@ class Effects:
                     nursery.start_soon(lane.work)
 
     def waiting(self) -> dict[str, int]:
-        """How much waits in each lane."""
+        """The number of items that wait in each lane."""
         return {
             "bind": len(self.binds),
             "select": len(self.selections),

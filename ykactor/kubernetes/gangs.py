@@ -153,7 +153,7 @@ def fits(size: Amounts, group: TaskGroup) -> bool:
 
 
 class PlaceholderSettings(Struct, frozen=True):
-    """How placeholder pods are made.
+    """Settings of placeholder pods.
 
     Attributes:
         image: it only has to sleep.

@@ -36,7 +36,7 @@ class LeaseName(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Of all leases of the namespace."""
+        """The path of all leases of the namespace."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 

@@ -1,4 +1,4 @@
-"""What the daemon was told to forget, until it has confirmed.
+"""Entries that the daemon was told to forget, until it has confirmed.
 
 A decision about it may be on its way meanwhile. Nothing is told again before the daemon has confirmed, so that no decision about
 an earlier life of a node, an application or an ask is taken for one about the present life.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Thing(Enum):
-    """What the daemon can be told to forget."""
+    """The kinds of things that the daemon can be told to forget."""
 
     NODE = 1
     APPLICATION = 2
@@ -54,7 +54,7 @@ class Leaving:
         return request_id
 
     def confirm(self, request_id: str) -> list[Entry]:
-        """What may be told again because the daemon has answered a request; without what is in a later request too."""
+        """Returns what may be told again because the daemon has answered a request; without what is in a later request too."""
         entries = [entry for entry in self._sent.pop(request_id, ()) if self._requests.get(entry) == request_id]
         for entry in entries:
             del self._requests[entry]

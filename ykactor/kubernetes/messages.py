@@ -1,4 +1,4 @@
-"""What the state is told (stimuli), and what it wants done (effects)."""
+"""Stimuli, which the state is told, and effects, which it wants done."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Heard(NamedTuple):
 
 
 class BindOutcome(StrEnum):
-    """How a bind has ended."""
+    """The end of a bind."""
 
     DONE = "done"
     #: The pod is gone, being deleted, or another one of the same name.

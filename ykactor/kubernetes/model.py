@@ -244,7 +244,7 @@ class ConfigMap(Object, frozen=True):
 
 
 class PriorityClass(Object, frozen=True):
-    """Whether its pods may be preempted is in its annotations."""
+    """A PriorityClass; an annotation says whether its pods may be preempted."""
 
 
 class DisruptionBudgetSpec(Part, frozen=True):

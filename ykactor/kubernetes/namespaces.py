@@ -18,7 +18,7 @@ PARENT_TAG = "namespace.parentqueue"
 
 
 class Quotas(Struct, frozen=True):
-    """What the annotations of a namespace say.
+    """The quotas in the annotations of a namespace.
 
     Attributes:
         tags: quota tags of applications (QU-100); "" for what the namespace does not limit.

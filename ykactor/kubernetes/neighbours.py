@@ -62,7 +62,7 @@ class Spread(Struct, frozen=True, order=True):
 
 
 class Wishes(Struct, frozen=True):
-    """What a pod requires of the pods near it, in a form that is equal for equal wishes.
+    """The requirements of a pod on the pods near it, in a form that is equal for equal wishes.
 
     Attributes:
         near: it runs only where a pod of each of these terms is.
@@ -79,7 +79,7 @@ class Wishes(Struct, frozen=True):
     unwelcome: tuple[Term, ...] = ()
 
     def terms_of_its_own(self) -> tuple[tuple[Term, ...], tuple[Term, ...], tuple[Spread, ...]]:
-        """What the pod itself says."""
+        """The part that the pod itself says."""
         return self.near, self.far, self.spread
 
     def terms(self) -> Iterator[Term]:
@@ -94,7 +94,7 @@ NONE = Wishes()
 
 
 def wishes_of(pod: Pod, namespaces: Mapping[str, Mapping[str, str]]) -> Wishes:
-    """What a pod wants, without what other pods want of it; ``namespaces`` as in ``Term.selects``."""
+    """The wishes of a pod, without those of other pods about it; ``namespaces`` as in ``Term.selects``."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity.required if affinity is not None and affinity.pod_affinity is not None else ()
     far = affinity.pod_anti_affinity.required if affinity is not None and affinity.pod_anti_affinity is not None else ()

@@ -17,7 +17,7 @@ _SI_INSTANCE_TYPE = "si/instance-type"
 
 
 class Offer(Struct, frozen=True):
-    """What the daemon is told about a node; heartbeats do not change it.
+    """The part of a node that the daemon is told; heartbeats do not change it.
 
     Attributes:
         amounts: what pods may use, in base units.

@@ -1,4 +1,4 @@
-"""What the API server shows, and what follows from it for the book."""
+"""Takes what the API server shows into the book."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call of the state tells the daemon, in few requests and in the order in which the daemon needs it."""
+"""Entries for the daemon from one call of the state, in few requests and in the order in which it needs them."""
 
 from __future__ import annotations
 

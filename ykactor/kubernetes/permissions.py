@@ -1,4 +1,4 @@
-"""What the adapter may have to do on the API server, and whether it may."""
+"""The permissions that the adapter needs on the API server, and which of them it lacks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ ATTEMPTS, PAUSE_S = 3, 2.0
 
 
 class Permission(Struct, frozen=True):
-    """Attributes:
-    resource: such as ``pods`` or ``pods/binding``.
-    is_own: only in the namespace of the adapter.
+    """A permission.
+
+    Attributes:
+        resource: such as ``pods`` or ``pods/binding``.
+        is_own: only in the namespace of the adapter.
     """
 
     group: str

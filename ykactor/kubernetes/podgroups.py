@@ -33,7 +33,7 @@ def is_ready(book: Book, application: ApplicationRecord) -> bool:
 
 
 def lacking(book: Book, application: ApplicationRecord) -> str:
-    """How many members of a known group are missing; "" if enough are there."""
+    """The number of members of a known group, in words; "" if enough are there."""
     assert application.group is not None, "it is a PodGroup"
     count, needed = len(_members(book, application)), book.pod_groups[application.group].min_count
     return "" if count >= needed else f"{count} of {needed} pods are there"

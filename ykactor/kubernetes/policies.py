@@ -1,4 +1,4 @@
-"""What namespaces, priority classes and disruption budgets say about pods."""
+"""Policies for pods: quotas of namespaces, priority classes and disruption budgets."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Policies:
 
 
 def _allows(text: str | None) -> bool | None:
-    """What the annotation says; None if it says nothing that can be understood."""
+    """The value of the annotation; None if it is neither true nor false."""
     return {"true": True, "false": False}.get((text or "").lower())
 
 

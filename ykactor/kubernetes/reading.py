@@ -148,7 +148,7 @@ class _Name(Struct, rename="camel"):
 
 
 class _Named(Struct):
-    """What is read of an object that cannot be read as a whole."""
+    """The part that is read of an object that cannot be read as a whole."""
 
     metadata: _Name
 

@@ -1,4 +1,4 @@
-"""What the adapter knows of each pod, node and application, and what it has told the daemon of them."""
+"""Records of pods, nodes and applications: what the adapter knows of them, and what it has told the daemon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ykactor.wire.si import messages as si
 
 
 class Why(NamedTuple):
-    """What the condition of a waiting pod says."""
+    """The reason and the message in the condition of a waiting pod."""
 
     reason: str
     message: str

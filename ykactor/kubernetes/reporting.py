@@ -96,7 +96,7 @@ def _is_another(told: si.Allocation, wanted: si.Allocation) -> bool:
 
 
 def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
-    """What the daemon should know of a pod; None for nothing."""
+    """The entry that the daemon should have of a pod; None for nothing."""
     if pods.has_ended(record.pod):
         return None
     if record.complaint or (not record.place and record.volumes.hindrance):

@@ -30,7 +30,7 @@ _NEEDED = frozenset(Kind)
 
 
 class State:
-    """What the API server and the daemon have said, and what follows for both.
+    """Takes what the API server and the daemon say, and decides what both are told.
 
     Attributes:
         book: all that is known.

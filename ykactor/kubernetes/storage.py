@@ -62,7 +62,7 @@ class Storage:
         return self._change_places(key, claims, "")
 
     def _change_places(self, key: str, claims: Iterable[Ref], place: str) -> list[str]:
-        """What others may do changes when the first pod of a claim gets a place, and when the last one loses it."""
+        """Compare other pods again when the first pod of a claim gets a place, and when the last one loses it."""
         changed = list[str]()
         for ref in claims:
             places = self._places.setdefault(ref, {})
@@ -90,7 +90,7 @@ class Storage:
         return self._pods
 
     def of_pod(self, key: str, pod: Pod) -> PodVolumes:
-        """What the claims of a pod mean for it."""
+        """The consequences of its claims for a pod."""
         claims = claims_of(pod)
         if not claims:
             return NONE

@@ -83,7 +83,7 @@ class CSINodeSpec(Part, frozen=True):
 
 
 class CSINode(Object, frozen=True):
-    """What the drivers of a node say; it has the name of the node."""
+    """The limits of the drivers of a node; it has the name of the node."""
 
     spec: CSINodeSpec = CSINodeSpec()
 

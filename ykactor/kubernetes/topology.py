@@ -1,4 +1,4 @@
-"""Where the pods of terms are, by domain, and whether a node can take one more pod with certain wishes."""
+"""The places of the pods of terms, by domain, and the nodes that can take one more pod with certain wishes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Topology:
         return *(any(self._of(term).by_domain.values()) for term in wishes.near), *fewest
 
     def fewest(self, wishes: Wishes, admits: Admits) -> list[int]:
-        """Of each spread how many pods are in the domain that has the fewest."""
+        """The number of pods in the domain that has the fewest, for each spread."""
         return [self._fewest(spread, admits) for spread in wishes.spread]
 
     def _of(self, term: Term) -> _Counts:

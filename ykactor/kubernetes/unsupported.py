@@ -1,4 +1,4 @@
-"""What pods may ask for that the adapter does not do: it is said in an Event, never ignored silently."""
+"""Wishes of pods that the adapter does not fulfil: each is said in an Event, none is ignored silently."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ykactor.kubernetes.model import Pod
 
 
 def needs(pod: Pod) -> Iterator[str]:
-    """What the pod must have and cannot get: it is not asked for."""
+    """The requirements that the pod cannot have: it is not asked for."""
     if pod.spec.resource_claims:
         yield "resource claims"
 
 
 def wishes(pod: Pod) -> Iterator[str]:
-    """What the pod would like and does not get: it runs without."""
+    """The preferences that the pod does not get: it runs without."""
     spec, affinity = pod.spec, pod.spec.affinity
     if affinity is not None:
         kinds = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity

@@ -86,7 +86,7 @@ class Volume(Struct, frozen=True):
 
 
 def volume_of(found: storagemodel.PersistentVolume) -> Volume:
-    """What is kept of a PersistentVolume."""
+    """The part of a PersistentVolume that is kept."""
     spec = found.spec
     required = spec.node_affinity.required if spec.node_affinity is not None else None
     return Volume(
@@ -111,7 +111,7 @@ class StorageClass(Struct, frozen=True):
 
 
 def class_of(found: storagemodel.StorageClass) -> StorageClass:
-    """What is kept of a StorageClass."""
+    """The part of a StorageClass that is kept."""
     terms = [term.match_label_expressions for term in found.allowed_topologies]
     topologies = {tuple(sorted((each.key, tuple(sorted(each.values))) for each in term)) for term in terms}
     waits = found.volume_binding_mode == "WaitForFirstConsumer"
@@ -180,7 +180,7 @@ class Provision(Struct, frozen=True, order=True):
 
 
 class Needs(Struct, frozen=True):
-    """What claims require of a node, in a form that is equal for equal requirements.
+    """The requirements of claims on a node, in a form that is equal for equal requirements.
 
     Attributes:
         affinities: terms of bound volumes; the node meets one of each.
@@ -221,7 +221,7 @@ NONE = PodVolumes()
 
 
 def volumes_of(pod: Pod, uses: Sequence[Use], limited: Collection[str]) -> PodVolumes:
-    """What the claims of a pod mean for it.
+    """The consequences of its claims for a pod.
 
     Args:
         limited: drivers of which some node takes a limited number of volumes.
