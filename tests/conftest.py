@@ -38,10 +38,8 @@ def logging_restored() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _forget(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Free what the tests of a module have shared, and exclude the rest again: the collector looks at all else every time."""
+    """Free what the tests of a module have shared: the collector looks at all of it again and again."""
     yield
     for value in list(vars(request.module).values()):
         if hasattr(value, "cache_clear"):
             value.cache_clear()
-    if not gc.get_freeze_count():  # a test has changed that
-        gc.freeze()

@@ -45,6 +45,7 @@ async def test_what_was_recovered_is_not_kept_twice(autojump_clock: object, tmp_
         async with living(settings, queuefile.load(config(0)), clock):
             gc.unfreeze()  # only then all objects are found
             assert not any(isinstance(found, Recovered) for found in gc.get_objects())
+    gc.freeze()
 
 
 @pytest.mark.parametrize(
