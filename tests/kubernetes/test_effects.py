@@ -13,6 +13,7 @@ from directapi import DirectApi
 from fakehttp import Body, Refused, Request
 from fakeserver import FakeServer
 from trio.abc import Clock
+from volumecontroller import new_claim, selected
 
 from ykactor.kubernetes.api import ApiError
 from ykactor.kubernetes.binding import Counts
@@ -27,7 +28,10 @@ from ykactor.kubernetes.messages import (
     DeletePod,
     Event,
     FailPod,
+    Nominate,
     Ref,
+    SelectFailed,
+    SelectNode,
     SetCondition,
     SetGroupCondition,
     Stimulus,
@@ -468,3 +472,59 @@ async def test_a_pod_is_failed_with_its_reason(play: Playing, autojump_clock: Cl
     await trio.sleep(1)
     status = play.now()["status"]
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "ApplicationRejected", "no queue")
+
+
+# ---- volumes
+
+
+def claim_of(play: Playing) -> Body:
+    return play.server.store.get("persistentvolumeclaims", "team", "data")
+
+
+def select(play: Playing, node: str) -> None:
+    play.effects.put(SelectNode(Ref("team", "data"), claim_of(play)["metadata"]["uid"], node))
+
+
+async def test_the_node_of_a_claim_is_written_and_taken_off(play: Playing, autojump_clock: Clock) -> None:
+    """In this order, whatever the server answers in between."""
+    new_claim(play.server.store, "data")
+    play.faults["PATCH persistentvolumeclaims"] = [busy(), NoAnswer(), None]
+    select(play, "n1")
+    await trio.sleep(10)
+    assert selected(claim_of(play)) == "n1"
+    select(play, "n2")
+    select(play, "")
+    await trio.sleep(10)
+    assert selected(claim_of(play)) == ""
+    assert play.told == []
+
+
+@pytest.mark.parametrize(("fault", "attempts"), [(failing(500), 5), (failing(403), 5), (failing(422), 1), (NoAnswer(), 5)])
+async def test_a_node_that_cannot_be_written_is_told_of(
+    play: Playing, autojump_clock: Clock, fault: Refused, attempts: int
+) -> None:
+    """The pod would wait for ever."""
+    new_claim(play.server.store, "data")
+    play.faults["PATCH persistentvolumeclaims"] = [fault] * 100
+    select(play, "n1")
+    await trio.sleep(100)
+    (failed,) = play.told
+    assert isinstance(failed, SelectFailed)
+    assert (failed.claim, failed.node) == (Ref("team", "data"), "n1")
+    assert play.count("PATCH persistentvolumeclaims") == attempts
+
+
+async def test_a_claim_of_the_same_name_is_left_alone(play: Playing, autojump_clock: Clock) -> None:
+    new_claim(play.server.store, "data")
+    play.effects.put(SelectNode(Ref("team", "data"), "another", "n1"))
+    await trio.sleep(1)
+    assert selected(claim_of(play)) == ""
+    assert [each.node for each in play.told if isinstance(each, SelectFailed)] == ["n1"]
+
+
+async def test_a_pod_is_nominated(play: Playing, autojump_clock: Clock) -> None:
+    meta = play.pod()["metadata"]
+    for node in ("n1", ""):
+        play.effects.put(Nominate(Ref("team", "p"), meta["uid"], node))
+        await trio.sleep(1)
+        assert play.now()["status"].get("nominatedNodeName", "") == node

@@ -83,6 +83,14 @@ def with_claim(whole: Whole) -> None:
     whole.create(name, cpu="500m", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}])
 
 
+def two_of_one_claim(whole: Whole) -> None:
+    """Two pods that share a claim, which perhaps only one may use."""
+    name = whole.name("pair")
+    whole.try_claim(name, mode=whole.rng.choice(("ReadWriteOncePod", "ReadWriteMany")))
+    for number in range(2):
+        whole.create(f"{name}-{number}", cpu="500m", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+
+
 def missing_claim(whole: Whole) -> None:
     """A claim comes after its pod."""
     for pod in whole.store.all("pods", "team"):
@@ -131,7 +139,8 @@ USERS: list[tuple[int, Callable[[Whole], None]]] = [
     (3, with_claim), (1, missing_claim), (1, delete_claim), (2, volumes),
 ]  # fmt: skip
 CLAIM_USERS: list[tuple[int, Callable[[Whole], None]]] = [
-    (2, plain), (1, pod_group), (10, with_claim), (3, missing_claim), (3, delete_claim), (12, volumes), (4, delete), (1, node),
+    (2, plain), (1, pod_group), (6, with_claim), (6, two_of_one_claim), (3, missing_claim), (2, delete_claim), (12, volumes),
+    (4, delete), (1, node),
 ]  # fmt: skip
 
 

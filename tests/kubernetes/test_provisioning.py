@@ -132,7 +132,7 @@ def placed(*objects: Object) -> tuple[Dialogue, Pod]:
     """A pod that was placed on n1, and waits for its volume."""
     waiting = pod("w", volumes=using("data"))
     dialogue = registered(storage_class(), claim("data"), waiting, *objects)
-    assert dialogue.place(waiting, "n1") == ["select n1 for data", "nominate n1 for w"]
+    assert dialogue.place(waiting, "n1") == ["select n1 for data", "event about w WaitingForVolumes", "nominate n1 for w"]
     return dialogue, waiting
 
 
@@ -149,7 +149,12 @@ def test_a_pod_is_bound_when_its_volume_is_made() -> None:
 def test_a_pod_with_two_claims_waits_for_both() -> None:
     waiting = pod("w", volumes=using("one", "two"))
     dialogue = registered(storage_class(), claim("one"), claim("two"), waiting)
-    assert dialogue.place(waiting, "n1") == ["select n1 for one", "select n1 for two", "nominate n1 for w"]
+    assert dialogue.place(waiting, "n1") == [
+        "select n1 for one",
+        "select n1 for two",
+        "event about w WaitingForVolumes",
+        "nominate n1 for w",
+    ]
     assert dialogue.see(claim("one", selected="n1", bound="pv1"), volume("pv1", "one")) == []
     assert dialogue.see(claim("two", selected="n1", bound="pv2"), volume("pv2", "two")) == ["bind w to n1"]
 
@@ -165,7 +170,7 @@ def test_volumes_that_are_not_made_in_time_are_not_wanted_any_more() -> None:
     assert pass_time(dialogue, 1) == [HANDED_BACK[0], "select nothing for data", HANDED_BACK[1], "nominate nothing for w"]
     assert notes(dialogue)[-1] == "node n1: its volumes were not made in 600 s"
     assert dialogue.see(claim("data")) == []
-    assert dialogue.place(waiting, "n2") == ["select n2 for data", "nominate n2 for w"]
+    assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 
 
 def test_the_time_for_making_volumes_can_be_set() -> None:
@@ -188,7 +193,7 @@ def test_an_annotation_that_cannot_be_written_hands_the_pod_back() -> None:
     failed = SelectFailed(dialogue.state.book.pods[dialogue.state.book.keys["team", "w"]].claims[0], "n1", "500")
     assert dialogue.play(failed) == [*HANDED_BACK, "nominate nothing for w"]
     assert dialogue.play(failed) == []
-    assert dialogue.place(waiting, "n2") == ["select n2 for data", "nominate n2 for w"]
+    assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 
 
 def test_a_rival_that_binds_the_claim_elsewhere_is_right() -> None:
@@ -236,7 +241,7 @@ def test_a_node_that_goes_while_a_volume_is_made_for_it() -> None:
     dialogue.see(claim("data", selected="n1"))
     assert dialogue.lose(nodes()[1]) == ["DECOMISSION n1", "ask w", "nominate nothing for w"]
     assert allowed(dialogue, waiting) >= {"n0", "n2", "n3"}
-    assert dialogue.place(waiting, "n2") == ["select n2 for data", "nominate n2 for w"]
+    assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 
 
 def test_another_process_goes_on_where_the_first_has_stopped() -> None:
@@ -245,7 +250,7 @@ def test_another_process_goes_on_where_the_first_has_stopped() -> None:
     dialogue = registered(storage_class(), claim("data", selected="n1"), waiting)
     assert allowed(dialogue, waiting) == {"n1"}
     dialogue.see(waiting)
-    assert dialogue.place(waiting, "n1") == ["nominate n1 for w"]
+    assert dialogue.place(waiting, "n1") == ["event about w WaitingForVolumes", "nominate n1 for w"]
     assert dialogue.see(claim("data", selected="n1", bound="pv"), volume("pv", "data")) == ["bind w to n1"]
 
 
@@ -263,7 +268,7 @@ def test_a_process_that_leads_no_more_forgets_what_it_has_begun() -> None:
     dialogue, waiting = placed()
     dialogue.state.stop()
     assert "ask w" in dialogue.register()
-    assert dialogue.place(waiting, "n2") == ["select n2 for data", "nominate n2 for w"]
+    assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 
 
 # ---- where volumes can be made
@@ -357,6 +362,7 @@ def test_pods_that_share_a_new_claim_run_where_its_volume_is_made() -> None:
         "release w2 STOPPED_BY_RM",
         "ask w2",
         "select n0 for data",
+        "event about w1 WaitingForVolumes",
         "nominate n0 for w1",
     ]
     assert allowed(dialogue, second) == {"n0"}

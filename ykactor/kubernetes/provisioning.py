@@ -80,7 +80,11 @@ def begin(book: Book, record: PodRecord) -> bool:
         return True
     for ref in record.volumes.unbound:
         _select(book, ref, record.node)
-    book.provisioning.setdefault(record.key, book.now_s)
+    if record.key not in book.provisioning:
+        book.provisioning[record.key] = book.now_s
+        names = ", ".join(ref.name for ref in record.volumes.unbound)
+        note = f"waits on node {record.node} for the volumes of its claims: {names}" if names else record.volumes.unseen
+        book.event(record, "WaitingForVolumes", "Binding", note, is_warning=False)
     return False
 
 

@@ -117,7 +117,7 @@ class PodRecord:
     def set_volumes(self, volumes: PodVolumes) -> None:
         """Its claims mean this for it from now on."""
         self.volumes = volumes
-        self.size = {**self._requests, **volumes.amounts} if self._requests else {}
+        self.size = {**self._requests, **volumes.amounts} if self._requests and volumes.amounts else self._requests
 
     @property
     def ref(self) -> Ref:
