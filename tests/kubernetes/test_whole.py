@@ -5,8 +5,11 @@ from collections import Counter
 import trio
 from cluster import Cluster, running_cluster
 from daemon import real_daemon
+from fakehttp import Request
 from storageobjects import using
 from volumecontroller import install, limit_volumes, new_claim, place_of, selected
+
+from ykactor.client import connect
 
 
 def says_why(cluster: Cluster, name: str) -> bool:
@@ -58,18 +61,42 @@ async def test_a_change_of_qps_holds_at_once() -> None:
 
 
 async def test_a_second_replica_takes_over() -> None:
-    """Without a double bind, when the first one has released its Lease."""
+    """Without a double bind, when the first one has released its Lease. Before, it sees everything and changes nothing."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.node("n1")
-        async with cluster.adapter("two", lease=True):
+        cluster.server.users |= {"one": None, "two": None}
+        written = Counter[tuple[str, str]]()
+
+        async def look(request: Request) -> None:
+            if request.method != "GET" and request.resource != "leases":
+                written[request.user, request.subresource or request.resource] += 1
+
+        cluster.server.faults = look
+        cluster.pod("wrong", labels={"queue": "a", "yunikorn.apache.org/queue": "b"})
+        async with cluster.adapter("one", lease=True, token="one"):
             await cluster.until(lambda: any("leads" in said for said in cluster.said))
-            async with cluster.adapter("one", lease=True):
+            async with cluster.adapter("two", lease=True, token="two") as second:
                 cluster.pod("p1")
-                await cluster.until(lambda: "p1" in cluster.bound())
+                await cluster.until(lambda: {"p1", "wrong"} <= set(cluster.bound()))
+                await cluster.until(lambda: {record.place for record in second.state.book.pods.values()} == {"n1"})
+                await cluster.until(lambda: {user for user, _ in written} == {"one"} and written["one", "events"] >= 3)
+                assert not list(second.problems())
         cluster.pod("p2")
-        async with cluster.adapter("three", lease=True):
+        async with cluster.adapter("two", lease=True, token="two"):
             await cluster.until(lambda: "p2" in cluster.bound())
-        assert len(cluster.kubelets.started) == 2
+        assert len(cluster.kubelets.started) == 3
+
+
+async def test_a_leader_gives_way_to_another_process_at_the_daemon() -> None:
+    """Its Lease is free at once, it is not ready meanwhile, and it does not come back soon."""
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster, cluster.adapter(lease=True) as adapter:
+        store = cluster.server.store
+        await cluster.until(lambda: adapter.effects is not None)
+        async with connect(daemon.url, rm_id="kubernetes", epoch=10**12):
+            await cluster.until(lambda: store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"] == "")
+            assert "the daemon serves another process" in list(adapter.problems())
+            await trio.sleep(0.5)
+            assert sum("leads" in said for said in cluster.said) == 1
 
 
 async def test_pods_with_claims_run_where_their_volumes_are_made() -> None:
