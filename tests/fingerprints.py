@@ -23,11 +23,11 @@ from msgspec import structs
 TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS.parent), str(TESTS), str(TESTS / "actors")]
 
+from generate import generate  # noqa: E402
 from test_same_bytes import RECORDINGS, preempting, together  # noqa: E402
 
 import ykactor.sim.simulator as simulator  # noqa: E402
 from ykactor.core.planner.planner import Budget  # noqa: E402
-from ykactor.sim.generate import generate  # noqa: E402
 from ykactor.wire import scenario  # noqa: E402
 from ykactor.wire.decision_log import decision_log  # noqa: E402
 from ykactor.wire.si.events import events  # noqa: E402

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import trio
 import yaml
+from generate import generate
 from msgspec import structs
 from seeds import seeds
 
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.planner.plan import Budget
-from ykactor.sim.generate import generate
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log

@@ -16,12 +16,12 @@ import pytest
 import queuetexts
 import trio
 from daemonhere import apply_config, daemon_here
+from generate import generate
 from partitiontexts import several
 from world import limit, queue, tree
 
 from ykactor.core.messages.states import QueueState
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.sim.generate import generate
 from ykactor.surfaces.server import config_loader
 from ykactor.surfaces.server.config_loader import INLINE_MAX, load_config
 from ykactor.wire import queuefile

@@ -1,6 +1,6 @@
-"""Histories from a seed, nastier than ``sim.generate``: many ties, extremes, and changes that arrive in one batch.
+"""Histories from a seed, nastier than ``generate``: many ties, extremes, and changes that arrive in one batch.
 
-``sim.generate`` plays a resource manager that means well. Here quantities are few and small so that keys are equal, priorities
+``generate`` plays a resource manager that means well. Here quantities are few and small so that keys are equal, priorities
 sit at the limits of int32, queues change between leaf and parent or come from placement and its templates, limits of users
 and groups come and go, and a node or an application may come, go and come back between two looks of the scheduler.
 """

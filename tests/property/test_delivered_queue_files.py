@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 import yaml
+from generated_queues import draw_config, grow_tree
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from seeds import scaled, seeds
 
-from ykactor.sim.generated_queues import draw_config, grow_tree
 from ykactor.wire.queuefile import text as yamltext
 from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import checksum_of, load

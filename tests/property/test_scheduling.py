@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from checked import LARGE, ONE_BY_ONE, SMALL, World, check_history
+from generate import generate
 from histories import S_NS, Batch, History, draw_history
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -37,7 +38,6 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.sim.generate import generate
 from ykactor.sim.script import Work, instants
 from ykactor.wire import queuefile
 
@@ -54,7 +54,7 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
 
 def session(seed: int, **sizes: float) -> History:
-    """A well-meant session of ``sim.generate``; what comes at one instant comes as one batch."""
+    """A well-meant session of ``generate``; what comes at one instant comes as one batch."""
     scenario = generate(seed, **sizes)
     batches = [
         Batch(instant.at_ns, [entry for step in instant.steps for entry in submissions(step)]) for instant in instants(scenario)

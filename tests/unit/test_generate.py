@@ -1,4 +1,4 @@
-"""``sim/generate.py``: workloads from a seed; and the sample that is packaged beside it."""
+"""``generate.py``: workloads from a seed; and the sample that is packaged beside it."""
 
 from collections import Counter
 from importlib import resources
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from generate import generate
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.sim.generate import generate
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, dump_jsonl, load
 from ykactor.wire.si import messages as si

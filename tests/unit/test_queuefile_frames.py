@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from generate import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from partitiontexts import several
@@ -26,7 +27,6 @@ from ykactor.core.config.model import (
     SchedulerConfig,
 )
 from ykactor.core.values.ids import QueuePath
-from ykactor.sim.generate import generate
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.frames import FRAME_QUEUES, FrameReader, encode
 from ykactor.wire.queuefile.text import ConfigError, Mistake

@@ -1,4 +1,4 @@
-"""Random workloads from a seed, for property tests and benchmarks.
+"""Random workloads from a seed, for property tests.
 
 ``generate`` draws a valid queue configuration, and a session of a resource manager with all kinds of requests, invalid ones
 included. The only source of randomness is one ``random.Random(seed)``: the same arguments give the same scenario, byte for byte.
@@ -8,8 +8,9 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from generated_queues import QueueShape, draw_config, grow_tree, leaves
+
 from ykactor.core.values.resources import Resource, add_to
-from ykactor.sim.generated_queues import QueueShape, draw_config, grow_tree, leaves
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si
 
