@@ -4,6 +4,7 @@
 adds a version instead (``journal.schema.VERSIONS``).
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +23,7 @@ from ykactor.wire.history import RecordedTurn
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
+@cache
 def kept() -> dict[str, type[Struct]]:
     """All structs that a journal has, in whatever depth."""
     found: dict[type[Struct], None] = {}

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ def absent() -> set[str]:
     return {name.lower() for name in re.findall(r"^\|[^|]*\| `(\w+)` \|", load()["RE-6"].text, re.MULTILINE)}
 
 
+@cache
 def keywords() -> dict[str, set[str]]:
     """By the name of what is called: the keywords of all calls where answers are made."""
     found: dict[str, set[str]] = {}
