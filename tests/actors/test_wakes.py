@@ -18,6 +18,7 @@ from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
 from ykactor.wire.si import messages as si
 
+NUMBERS = seeds(24)
 PROPERTIES = {
     "preemption.delay": ("1s", "1500ms", "4s", "30s"),
     "application.unschedasks.backoff": ("1", "3"),
@@ -59,7 +60,7 @@ def delayed(rng: Random, text: str) -> str:
     return yaml.safe_dump(config, sort_keys=False)
 
 
-@pytest.mark.parametrize("number", seeds(24))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_actors_and_the_plain_loop_wake_alike(number: int) -> None:
     """The decision log is the same, byte for byte, in any order of tasks, and without wakes too."""
     story = waiting(number)
@@ -71,7 +72,7 @@ def test_actors_and_the_plain_loop_wake_alike(number: int) -> None:
 def test_the_stories_hold_what_they_should() -> None:
     """Decisions of every kind fall between the messages, where nothing happens without wakes."""
     found, without = set(), set()
-    for number in range(12):
+    for number in NUMBERS:
         story = waiting(number)
         scripted = {to_ns(message.at) for message in story.messages} | {to_ns(story.until)}
         for wakes, kinds in ((True, found), (False, without)):
