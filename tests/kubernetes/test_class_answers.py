@@ -122,6 +122,8 @@ def test_a_class_without_a_pod_is_forgotten_after_ten_minutes() -> None:
     dialogue.now_s += 599
     second = pod("v", **SSD)
     dialogue.see(second)
+    dialogue.now_s += 599
+    dialogue.play()
     assert told.answers() == []
     dialogue.lose(second)
     dialogue.now_s += 599

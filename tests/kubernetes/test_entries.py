@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -146,6 +147,18 @@ def test_a_known_pod_is_told_again_when_it_changes() -> None:
 def test_which_pods_of_ours_are_told(more: dict[str, Any], said: list[str]) -> None:
     """Finalizers may keep a pod that is being deleted for ever: without a node it needs none."""
     assert registered().see(pod("w", **more)) == said
+
+
+def test_all_that_arrives_at_once_is_one_message() -> None:
+    """Of each kind; 3,000 asks one by one would take the daemon ten times as long."""
+    dialogue = registered()
+    dialogue.effects.clear()
+    dialogue.see(
+        *(node(f"m{number}") for number in range(20)), *(pod(f"w{number}", created=number % 60) for number in range(3001))
+    )
+    kinds = Counter(type(effect.request).__name__ for effect in dialogue.effects if isinstance(effect, Tell))
+    assert (kinds["ApplicationRequest"], kinds["AllocationRequest"]) == (1, 2)
+    assert max(kinds.values()) <= 3
 
 
 # ---- pods of others

@@ -6,7 +6,9 @@ import msgspec
 from dialogue import Dialogue
 from objects import changed, group, namespace, node, pod
 
+from ykactor.client import Refusal
 from ykactor.kubernetes import model
+from ykactor.kubernetes.hearing import complaint_about
 from ykactor.kubernetes.messages import BindOutcome, Event, Kind, Listed, Ref, SetCondition, Unreadable
 from ykactor.kubernetes.pods import key_of
 from ykactor.wire.si import messages as si
@@ -216,3 +218,16 @@ def test_a_pod_that_was_bound_by_an_attempt_without_an_answer_is_told_of() -> No
     dialogue.place(waiting, "n1")
     assert dialogue.bound(waiting, BindOutcome.TAKEN, "n1") == ["event about w Scheduled"]
     assert dialogue.see(changed(waiting, node="n1")) == []
+
+
+# ---- what the daemon refuses
+
+
+def test_a_request_that_the_daemon_refuses_as_a_whole_is_named() -> None:
+    """No pod can be told of it. A configuration is told of on its ConfigMap, and a queue file may set the quotas."""
+    answer = si.ErrorResponse(id="", code="OUT_OF_RANGE", message="allocations[0]: found 7")
+    refused = Refusal(si.AllocationRequest(), answer)
+    assert complaint_about(refused) == "the daemon has refused an AllocationRequest: OUT_OF_RANGE: allocations[0]: found 7"
+    for request in (si.UpdateConfigurationRequest(config="x"), si.SetQueueQuotas(queue_name="root.a", tags={})):
+        assert complaint_about(Refusal(request, answer)) == ""
+    assert complaint_about(si.Ack(id="")) == ""

@@ -226,24 +226,93 @@ def test_a_user(text: str, user: str, groups: list[str]) -> None:
     assert (found.user, list(found.groups), complaint) == (user, groups, "")
 
 
-def test_what_nodes_offer() -> None:
-    """Their labels, host name and type of instance; changes are told by what is different."""
-    before = offer_of(node("n1", labels={"node.kubernetes.io/instance-type": "m4"}), {})
-    assert before.attributes["si/instance-type"] == "m4"
-    assert before.attributes["kubernetes.io/hostname"] == "n1"
-    assert before.amounts == {"vcore": 4000, "memory": 16 << 30, "pods": 110}
-    assert changes("n1", before, before) == []
-    after = offer_of(node("n1", unschedulable=True), {})
-    assert [entry.action for entry in changes("n1", before, after)] == ["UPDATE", "DRAIN_NODE"]
+@pytest.mark.parametrize(
+    ("allocatable", "amounts"),
+    [
+        ({"cpu": "3920m", "memory": "1.5Ki", "pods": "110"}, {"vcore": 3920, "memory": 1536, "pods": 110}),
+        ({"cpu": "0.0019", "memory": "1500m"}, {"vcore": 1, "memory": 1}),
+        (
+            {"nvidia.com/gpu": "8", "ephemeral-storage": "1k", "hugepages-2Mi": "0"},
+            {"nvidia.com/gpu": 8, "ephemeral-storage": 1000},
+        ),
+        ({}, {}),
+    ],
+)
+def test_what_nodes_offer(allocatable: dict[str, str], amounts: dict[str, int]) -> None:
+    """Rounded down; what they have none of is not told."""
+    found = msgspec.convert({"metadata": {"name": "n1"}, "status": {"allocatable": allocatable}}, model.Node)
+    assert offer_of(found, {}).amounts == amounts
 
 
-def test_quotas_of_namespaces() -> None:
-    found = quotas_of(namespace("team", namespace__quota='{"cpu": "4", "memory": "1Gi"}', namespace__maxApps="3"))
-    assert msgspec.json.decode(found.tags["namespace.resourcequota"]) == {
-        "resources": {"vcore": {"value": 4000}, "memory": {"value": 1 << 30}}
-    }
-    assert found.tags["namespace.resourcemaxapps"] == "3"
-    assert quotas_of(namespace("team", namespace__max__cpu="2")).tags["namespace.resourcequota"] != ""
+INSTANCE = "node.kubernetes.io/instance-type"
+
+
+@pytest.mark.parametrize(
+    ("labels", "attributes"),
+    [
+        ({}, {"kubernetes.io/hostname": "n1"}),
+        ({"kubernetes.io/hostname": "other", "zone": "a"}, {"kubernetes.io/hostname": "other", "zone": "a"}),
+        ({INSTANCE: "m4"}, {"kubernetes.io/hostname": "n1", INSTANCE: "m4", "si/instance-type": "m4"}),
+    ],
+)
+def test_attributes_of_nodes(labels: dict[str, str], attributes: dict[str, str]) -> None:
+    """Their labels, their host name, and the type of instance."""
+    assert offer_of(node("n1", labels=labels), {}).attributes == attributes
+
+
+@pytest.mark.parametrize(
+    ("after", "actions"),
+    [
+        (node("n1"), []),
+        (node("n1", cpu="8"), ["UPDATE"]),
+        (node("n1", labels={"a": "b"}), ["UPDATE"]),
+        (node("n1", unschedulable=True), ["DRAIN_NODE"]),
+        (node("n1", cpu="8", unschedulable=True), ["UPDATE", "DRAIN_NODE"]),
+    ],
+)
+def test_changes_of_nodes(after: model.Node, actions: list[str]) -> None:
+    """They are told by what is different, in both directions."""
+    before = node("n1")
+    entries = changes("n1", offer_of(before, {}), offer_of(after, {}))
+    assert [entry.action for entry in entries] == actions
+    back = [entry.action for entry in changes("n1", offer_of(after, {}), offer_of(before, {}))]
+    assert back == [{"DRAIN_NODE": "DRAIN_TO_SCHEDULABLE"}.get(each, each) for each in actions]
+    for entry in entries:
+        assert bool(entry.attributes) is (entry.action == "UPDATE" and "a" in after.metadata.labels)
+        assert (entry.schedulable_resource is not None) is (entry.action == "UPDATE" and "a" not in after.metadata.labels)
+
+
+MAX, GUARANTEED, APPLICATIONS = "namespace.resourcequota", "namespace.resourceguaranteed", "namespace.resourcemaxapps"
+CPU_4 = {"vcore": {"value": 4000}}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "name", "amounts"),
+    [
+        ({"quota": '{"cpu": "4"}'}, MAX, CPU_4),
+        ({"quota": '{"cpu": "4", "memory": "1Gi"}'}, MAX, {**CPU_4, "memory": {"value": 1 << 30}}),
+        ({"quota": '{"cpu": "4", "memory": "0"}'}, MAX, {**CPU_4, "memory": {"value": 0}}),
+        ({"quota": '{"cpu": "0.0015"}'}, MAX, {"vcore": {"value": 1}}),
+        ({"guaranteed": '{"cpu": "4"}'}, GUARANTEED, CPU_4),
+        ({"max__cpu": "4"}, MAX, CPU_4),
+        ({"max__cpu": "4", "max__memory": "1M"}, MAX, {**CPU_4, "memory": {"value": 10**6}}),
+        ({"max__cpu": "9", "quota": '{"cpu": "4"}'}, MAX, CPU_4),
+        ({"max__cpu": "4", "quota": "{"}, MAX, CPU_4),
+    ],
+)
+def test_quotas_of_namespaces(annotations: dict[str, str], name: str, amounts: dict[str, Any]) -> None:
+    """The two older annotations count where the newer one says nothing."""
+    found = quotas_of(namespace("team", **{f"namespace__{key}": text for key, text in annotations.items()}))
+    assert {key: msgspec.json.decode(text) for key, text in found.tags.items() if text} == {name: {"resources": amounts}}
+    assert len(found.complaints) == ("{" in annotations.values())
+
+
+def test_applications_and_the_parent_of_a_namespace() -> None:
+    """A namespace without annotations says nothing."""
+    found = quotas_of(namespace("team", namespace__maxApps="3", parentqueue="root.up"))
+    assert (found.tags, found.parent) == ({MAX: "", GUARANTEED: "", APPLICATIONS: "3"}, "root.up")
+    found = quotas_of(namespace("team"))
+    assert (found.tags, found.parent, found.complaints) == ({MAX: "", GUARANTEED: "", APPLICATIONS: ""}, "", ())
 
 
 @pytest.mark.parametrize(
@@ -253,8 +322,16 @@ def test_quotas_of_namespaces() -> None:
         ("quota", '{"cpu": 4}'),
         ("quota", '{"cpu": "-4"}'),
         ("quota", '{"cpu": "0"}'),
+        ("quota", "cpu=4"),
+        ("quota", '{"cpu": "9e30"}'),
+        ("guaranteed", '["cpu"]'),
+        ("guaranteed", '{"cpu": ""}'),
+        ("max__cpu", "-1"),
+        ("max__memory", "1 Gi"),
         ("maxApps", "0"),
         ("maxApps", "x"),
+        ("maxApps", "-3"),
+        ("maxApps", "9" * 19),
     ],
 )
 def test_wrong_annotations_of_namespaces_count_as_absent(name: str, text: str) -> None:

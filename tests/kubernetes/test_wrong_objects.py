@@ -33,6 +33,8 @@ WRONG: list[tuple[Kind, Body, str]] = [
     (Kind.PODS, pod("bad", containers=asking({"memory": "1e30"})), "2**63"),
     (Kind.PODS, pod("bad", containers=[*asking({"memory": "7Ei"}), *asking({"memory": "7Ei"})]), "2**63"),
     (Kind.PODS, pod("bad", containers=asking({"cpu": 1})), "requests"),
+    (Kind.PODS, pod("bad", containers=asking({"cpu": "12x"}), nodeName="n1"), "not counted"),
+    (Kind.PODS, pod("bad", containers=asking({"cpu": "12x"}), nodeName="n1", schedulerName="default-scheduler"), "not counted"),
     (Kind.PODS, pod("bad", containers=asking(["cpu"])), "requests"),
     (Kind.PODS, pod("bad", initContainers=asking({"cpu": "many"})), "cpu"),
     (Kind.PODS, pod("bad", overhead={"cpu": "x"}), "cpu"),

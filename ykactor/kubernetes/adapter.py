@@ -20,6 +20,7 @@ from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.binding import Counts
 from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.hearing import complaint_about
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import PAUSE_S, Leader, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
@@ -175,6 +176,9 @@ class Adapter:
                     ) as session:
                         self._session, self.effects = session, effects
                         async for message in session:
+                            complaint = complaint_about(message)
+                            if complaint:
+                                settings.warn(complaint)
                             self._arrive(Heard(message))
                 except (SessionReplaced, RequestRefused) as error:
                     failure = error  # raised below, outside the group of the nursery

@@ -50,6 +50,16 @@ def _checked(book: Book, check: si.PredicateCheck) -> si.PredicateAnswer:
     return book.classes.answer(check, None if node is None else node.node)
 
 
+def complaint_about(message: si.Response | Refusal) -> str:
+    """The sentence about a request that was refused as a whole; "" if nothing is wrong, or others are told of it."""
+    match message:
+        case Refusal(request=si.UpdateConfigurationRequest() | si.SetQueueQuotas()):
+            return ""
+        case Refusal(request=request, answer=answer):
+            return f"the daemon has refused an {type(request).__name__}: {answer.code}: {answer.message}"
+    return ""
+
+
 # ---- pods
 
 

@@ -184,10 +184,14 @@ def _take_pod(book: Book, pod: Pod) -> None:
 
 
 def _note_complaints(book: Book, record: PodRecord) -> None:
-    """Complaints about a pod of ours help while it waits."""
+    """Complaints about a pod of ours help while it waits; one about what a pod takes that runs concerns everybody."""
     remarks, uid = list[tuple[str, str]](), record.pod.metadata.uid
-    if record.application and not record.pod.spec.node_name and not pods.has_ended(record.pod):
+    if record.pod.spec.node_name:
+        remarks = [("WrongQuantity", f"it runs and is not counted: {record.complaint}")] if record.complaint else []
+    elif record.application:
         remarks = [*record.remarks, *([("FailedScheduling", record.complaint)] if record.complaint else [])]
+    if pods.has_ended(record.pod):
+        remarks = []
     book.complaints.note("Pod", record.ref, [Event("Pod", record.ref, uid, why, "Scheduling", note) for why, note in remarks])
 
 
