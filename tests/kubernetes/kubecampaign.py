@@ -119,7 +119,7 @@ class RealServing:
         await nursery.start(self._hold)
         self.server.install()
         if self._has_controllers:
-            self.server.processes.start("controllers")
+            self.server.start_controllers()
         nursery.start_soon(self._look)
         return kubeconfig(self.server.url, "certs/apiserver.crt", "yk-token")
 

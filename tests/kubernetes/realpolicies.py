@@ -80,7 +80,7 @@ async def play(directory: Path) -> str:
         told = f"{len(checks) + len(places)} checks {'with all policies' if is_full else 'with the last policy only'}"
         if not is_full or realprocesses.missing("controllers"):
             return told
-        server.processes.start("controllers")
+        server.start_controllers()
         return f"{told}, and {_controllers(server)} pods of controllers"
 
 

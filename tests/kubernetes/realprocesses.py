@@ -114,7 +114,7 @@ class Processes:
             if is_ready():
                 return
             time.sleep(0.1)
-        raise AssertionError((self.directory / "apiserver.log").read_text()[-3000:])
+        raise AssertionError("\n".join(f"{path.name}: {path.read_text()[-3000:]}" for path in self.directory.glob("*.log")))
 
     def _etcd(self) -> list[str]:
         peer = f"http://127.0.0.1:{self._peer_port}"
@@ -141,6 +141,7 @@ class Processes:
             *("--kubeconfig=manager", "--use-service-account-credentials=true", "--service-account-private-key-file=sa.key"),
             *("--root-ca-file=certs/apiserver.crt", "--controllers=*,-nodelifecycle,-nodeipam,-ttl", "--leader-elect=false"),
             *("--bind-address=127.0.0.1", f"--secure-port={_free_port()}", "--cert-dir=manager-certs"),
+            *(["--port=0"] if version() < (1, 24) else []),
         ]
 
 

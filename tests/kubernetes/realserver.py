@@ -59,6 +59,11 @@ class RealServer:
         """Wait until the server says that it is."""
         self.processes.wait_until(self._is_ready)
 
+    def start_controllers(self) -> None:
+        """Start the controllers, and wait until they make service accounts."""
+        self.processes.start("controllers")
+        self.processes.wait_until(lambda: bool(self.all("serviceaccounts", "default")))
+
     def _is_ready(self) -> bool:
         try:
             return self._request("GET", "/readyz").status_code == 200
