@@ -173,6 +173,23 @@ def test_volumes_that_are_not_made_in_time_are_not_wanted_any_more() -> None:
     assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 
 
+def test_a_volume_that_is_made_at_the_last_moment_is_not_given_up() -> None:
+    dialogue, _ = placed()
+    dialogue.see(claim("data", selected="n1"))
+    dialogue.now_s += 2 * BIND_TIMEOUT_S
+    assert dialogue.see(claim("data", selected="n1", bound="pv"), volume("pv", "data")) == ["bind w to n1"]
+
+
+def test_the_time_of_a_pod_that_is_placed_later_is_its_own() -> None:
+    """Another pod of its claim has waited longer, and had no room where its volume is made."""
+    first, second = (pod(name, volumes=using("data")) for name in ("w1", "w2"))
+    dialogue = registered(storage_class(), claim("data", selected="n1"), first, second)
+    assert pass_time(dialogue, BIND_TIMEOUT_S - 1) == []
+    dialogue.place(second, "n1")
+    assert pass_time(dialogue, 2) == []
+    assert "select nothing for data" in pass_time(dialogue, BIND_TIMEOUT_S)
+
+
 def test_the_time_for_making_volumes_can_be_set() -> None:
     settings = {"metadata": {"name": "yunikorn-configs"}, "data": {"service.volumeBindTimeout": "1m30s"}}
     dialogue, _ = placed(msgspec.convert(settings, ConfigMap))

@@ -77,6 +77,8 @@ TYPES: dict[Kind, type[model.Object]] = {
 }
 
 
+#: Volumes that are not made soon are not waited for.
+SETTINGS = {"service.volumeBindTimeout": "30s"}
 #: So many volumes may be on a node.
 VOLUMES_MAX = 3
 
@@ -104,6 +106,7 @@ class Whole:
         #: Pods of which the answer to a bind was lost.
         self._unanswered: set[str] = set()
         self.store.create("namespaces", "", {"metadata": {"name": "team"}})
+        self.store.create("configmaps", "ykactor", {"metadata": {"name": "yunikorn-configs"}, "data": SETTINGS})
         install(self.store)
         self.volumes = VolumeController(self.store, self.rng)
         self.start_daemon()
@@ -156,6 +159,7 @@ class Whole:
             elif isinstance(effect, SelectNode):  # one of the same claim that still waits is replaced
                 self.waiting = [each for each in self.waiting if not isinstance(each, SelectNode) or each.claim != effect.claim]
                 self.waiting.append(effect)
+                self._check_selection(effect)
 
     def _tell(self, request: si.WorkRequest) -> None:
         if isinstance(request, si.SetQueueQuotas):
@@ -255,6 +259,13 @@ class Whole:
         self.binds[bind.uid] += 1
         self.outcomes["bound"] += 1
         return BindEnded(bind.key, BindOutcome.DONE)
+
+    def _check_selection(self, select: SelectNode) -> None:
+        """The volume of a claim is made where all its pods are that have a place."""
+        book = self.state.book
+        places = {book.pods[key].place for key in book.storage.pods_of(select.claim)} - {""}
+        self.outcomes["selected" if select.node else "taken off"] += 1
+        assert not select.node or places == {select.node}, (select, places)
 
     def _check_claims(self, bind: Bind) -> None:
         """A pod is bound when its claims are, and where their volumes are, as far as the adapter has seen."""

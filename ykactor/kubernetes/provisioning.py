@@ -11,6 +11,7 @@ from ykactor.kubernetes.volumes import affinity_refusal
 
 def review(book: Book) -> None:
     """Take pods back whose claims do not go with their nodes any more, or have waited too long."""
+    claims.refresh(book)
     _expire(book)
     while True:
         claims.refresh(book)
@@ -56,13 +57,18 @@ def _expire(book: Book) -> None:
         if book.now_s - since_s < timeout_s:
             return  # they are in the order of their beginning
         del book.provisioning[key]
-        record = book.pods.get(key)
-        if record is None:
-            continue
+        record = book.pods[key]
+        if record.pod.spec.node_name:
+            continue  # somebody else has bound it
         for ref in record.volumes.unbound:
-            _select(book, ref, "")
-        if _waits(record):
+            if not book.storage.place_of(ref, but=key):
+                _select(book, ref, "")
+        if _waits(record) and not _is_provisioned(record):
             _give_up(book, record, f"its volumes were not made in {timeout_s:.0f} s")
+
+
+def _is_provisioned(record: PodRecord) -> bool:
+    return not (record.volumes.unbound or record.volumes.unseen)
 
 
 def _select(book: Book, ref: Ref, node: str) -> None:
@@ -75,7 +81,7 @@ def _select(book: Book, ref: Ref, node: str) -> None:
 
 def begin(book: Book, record: PodRecord) -> bool:
     """Have the volumes of a placed pod made; returns True if all its claims have theirs, and it can be bound."""
-    if not (record.volumes.unbound or record.volumes.unseen):
+    if _is_provisioned(record):
         book.provisioning.pop(record.key, None)
         return True
     for ref in record.volumes.unbound:

@@ -102,8 +102,8 @@ class Storage:
         if claim is None:
             return Use(ref.name, is_ephemeral=is_ephemeral)
         storage_class = self.classes.get(claim.storage_class)
-        others = [place for each, place in self._places.get(ref, {}).items() if each != key]
-        promised = self.selected(ref) or next(iter(others), "")
+        place = self.place_of(ref, but=key)
+        promised = self.selected(ref) or place
         return Use(
             name=ref.name,
             claim=claim,
@@ -112,8 +112,12 @@ class Storage:
             is_ephemeral=is_ephemeral,
             is_tracked=storage_class is not None and storage_class.provisioner in self.tracked,
             promised=promised if promised in self.nodes else "",
-            is_used=bool(others),
+            is_used=bool(place),
         )
+
+    def place_of(self, ref: Ref, *, but: str) -> str:
+        """The place of a pod that uses a claim, other than this one; "" if none has one."""
+        return next((place for key, place in self._places.get(ref, {}).items() if key != but), "")
 
     # ---- nodes for which volumes are made
 
