@@ -231,3 +231,27 @@ def test_a_request_that_the_daemon_refuses_as_a_whole_is_named() -> None:
     for request in (si.UpdateConfigurationRequest(config="x"), si.SetQueueQuotas(queue_name="root.a", tags={})):
         assert complaint_about(Refusal(request, answer)) == ""
     assert complaint_about(si.Ack(id="")) == ""
+
+
+# ---- what is not supported
+
+
+def test_what_is_not_supported_is_told() -> None:
+    """On the pod, or on the PodGroup that wishes for it; once, and the pods run without it."""
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    wishing = [
+        pod("terms", affinity={"podAntiAffinity": preferred}),
+        pod("spread", topologySpreadConstraints=[spread]),
+        pod("volcano", annotations={"scheduling.k8s.io/group-name": "g"}),
+    ]
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    wide = msgspec.convert({"metadata": {"name": "pg", "namespace": "team"}, "spec": spec}, model.PodGroup)
+    dialogue = Dialogue(node("n1"))
+    dialogue.register()
+    said = dialogue.see(*wishing, wide)
+    assert {f"event about {name} NotSupported" for name in ("terms", "spread", "volcano", "pg")} <= set(said)
+    assert {"ask terms", "ask spread", "ask volcano"} <= set(said)
+    assert dialogue.see(*wishing, wide) == []
+    dialogue.lose(wide)
+    assert "event about pg NotSupported" not in dialogue.register()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
@@ -270,6 +270,7 @@ class GroupPolicy(Part, frozen=True):
 
 class PodGroupSpec(Part, frozen=True):
     scheduling_policy: GroupPolicy = GroupPolicy()
+    scheduling_constraints: Mapping[str, Any] | None = None
 
 
 class PodGroupStatus(Part, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.kubernetes import applications, claims, nodes, pods
+from ykactor.kubernetes import applications, claims, nodes, pods, unsupported
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.classifying import classify
 from ykactor.kubernetes.leaving import Thing
@@ -88,6 +88,7 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
         if ref.name in book.nodes:
             _lose_node(book, book.nodes[ref.name])
     elif kind is Kind.POD_GROUPS:
+        book.complaints.note("PodGroup", ref, ())
         book.pod_groups.pop(ref, None)
         book.effects.append(Dismiss(ref))
         _touch_members(book, ref)
@@ -143,6 +144,9 @@ def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     gang = found.spec.scheduling_policy.gang
     said = next((each.message for each in found.status.conditions if each.type == "PodGroupScheduled"), None)
     book.pod_groups[ref] = GroupRecord(1 if gang is None else gang.min_count, said)
+    notes = [f"its pods run without: {wish}" for wish in unsupported.wishes_of_group(found)]
+    uid = found.metadata.uid
+    book.complaints.note("PodGroup", ref, [Event("PodGroup", ref, uid, "NotSupported", "Scheduling", note) for note in notes])
     _touch_members(book, ref)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.kubernetes.model import Pod
+from ykactor.kubernetes.model import Pod, PodGroup
+
+#: Names a group of another scheduler.
+_VOLCANO = "scheduling.k8s.io/group-name"
 
 
 def needs(pod: Pod) -> Iterator[str]:
@@ -22,3 +25,11 @@ def wishes(pod: Pod) -> Iterator[str]:
             yield "preferred terms of affinity"
     if any(each.when_unsatisfiable == "ScheduleAnyway" for each in spec.topology_spread_constraints):
         yield "topologySpreadConstraints with ScheduleAnyway"
+    if _VOLCANO in pod.metadata.annotations:
+        yield "a PodGroup of Volcano"
+
+
+def wishes_of_group(group: PodGroup) -> Iterator[str]:
+    """The same of a PodGroup."""
+    if group.spec.scheduling_constraints:
+        yield "schedulingConstraints"
