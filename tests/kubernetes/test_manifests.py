@@ -1,6 +1,7 @@
 """The manifests in ``config/kubernetes``: the role is what the adapter needs, and what they install and show works."""
 
 import copy
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,15 @@ async def test_the_pods_of_a_sample_run(path: Path) -> None:
             await cluster.until(lambda: names <= set(cluster.bound()))
         events = store.all("events", "")
         assert {each["reason"] for each in events if each["type"] == "Warning"} == set()
+
+
+def test_the_commands_of_the_readme_fit_the_manifests() -> None:
+    """The files are there, and what has no name yet can only be created."""
+    root = DIRECTORY.parents[1]
+    commands = re.findall(r"^kubectl (apply|create) -[fk] (\S+)", (root / "README.md").read_text(), re.MULTILINE)
+    assert {"apply", "create"} == {verb for verb, _ in commands}
+    for verb, path in commands:
+        found = [root / path] if (root / path).is_file() else sorted((root / path).glob("*.yaml"))
+        assert found
+        unnamed = ["generateName" in file.read_text() for file in found]
+        assert any(unnamed) is (verb == "create")
