@@ -266,3 +266,14 @@ def test_quotas_reach_each_queue_of_the_namespace_once() -> None:
         "namespace.resourceguaranteed": "",
         "namespace.resourcemaxapps": "3",
     }
+
+
+def test_a_pod_that_comes_after_a_rejection_defines_the_application_anew() -> None:
+    """Its users have mended the queue; the pods of before are still there, and have failed."""
+    first = pod("w1", created=1, labels={APP: "a", QUEUE: "root.wrong"})
+    dialogue = registered(first)
+    rejected = si.RejectedApplication(application_id="a", reason="no queue", code="NO_QUEUE")
+    assert "fail w1 ApplicationRejected" in dialogue.hear(si.ApplicationResponse(rejected=[rejected]))
+    dialogue.see(pod("w2", created=2, labels={APP: "a", QUEUE: "root.right"}))
+    assert application(dialogue).queue_name == "root.right"
+    assert told(dialogue, "w2").originator

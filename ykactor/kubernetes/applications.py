@@ -57,6 +57,13 @@ def end(book: Book, application: ApplicationRecord) -> None:
         del book.applications[application.name]
 
 
+def rejected(book: Book, application: ApplicationRecord) -> None:
+    """The daemon does not take an application: its pods have failed, and one that comes later begins it anew."""
+    podgroups.forget(book, application)
+    if not any(_may_run(book.pods[key]) for key in application.keys):
+        del book.applications[application.name]
+
+
 def _may_run(record: PodRecord) -> bool:
     return not pods.has_ended(record.pod) and not (record.is_refused and not record.place)
 

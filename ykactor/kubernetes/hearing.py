@@ -174,8 +174,8 @@ def _applications(book: Book, message: si.ApplicationResponse) -> None:
     for rejected in message.rejected:
         application = _told_application(book, rejected.application_id)
         if application is not None:
-            podgroups.forget(book, application)
             _fail(book, application, "ApplicationRejected", rejected.reason)
+            applications.rejected(book, application)
     for updated in message.updated:
         application = _told_application(book, updated.application_id)
         if application is not None:
