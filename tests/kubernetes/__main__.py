@@ -11,6 +11,7 @@ import trio
 sys.path.insert(0, str(Path(__file__).parent))
 
 import realcontrollers
+import reallosses
 import realpolicies
 import realrecording
 from kubecampaign import Campaign, FakeServing, RealServing, run
@@ -21,6 +22,7 @@ def main(kills: int, seed: int) -> None:
     """Play everything in turn; what cannot be played is skipped with the reason."""
     _play("the recorded dialogue", realrecording.replay, realrecording.missing())
     _play("the admission policies", realpolicies.play, realpolicies.missing())
+    _play("losses", reallosses.play, missing())
     _play("real controllers", realcontrollers.play, missing("apiserver", "etcd", "controllers"))
     print(f"kills beside the fake API server: {missing()}" if missing() else "kills beside a real API server", flush=True)
     for has_lease in (True, False):

@@ -16,7 +16,7 @@ import trustme
 from cluster import TREE, Cluster
 from daemon import RunningDaemon, clean_environment, real_daemon, state_of
 from evenness import differences
-from fakehttp import Refused
+from fakehttp import Body, Refused
 from fakeserver import FakeServer
 from kubelets import ENDS, Kubelets
 from realprocesses import kubeconfig
@@ -152,6 +152,9 @@ class Campaign:
         serving: the API server.
         has_lease: there are two replicas.
         has_takeovers: a leader that was killed stays away until the other one leads.
+
+    Attributes:
+        state: the directory of the daemon.
     """
 
     def __init__(
@@ -159,6 +162,7 @@ class Campaign:
     ) -> None:
         self.rng = random.Random(seed)
         self._directory = directory
+        self.state = directory / "state"
         self._identities = ["one", "two"] if has_lease else ["one"]
         self._has_lease = has_lease
         self._has_takeovers = has_takeovers
@@ -193,9 +197,8 @@ class Campaign:
     # ---- the parts
 
     async def start_daemon(self, ws: str = "127.0.0.1:0") -> None:
-        state = self._directory / "state"
         self._daemon = Held[RunningDaemon]()
-        self.daemon = await self._daemon.open(self._nursery, real_daemon("--state-dir", state, ws=("--ws", ws), limit_s=600))
+        self.daemon = await self._daemon.open(self._nursery, real_daemon("--state-dir", self.state, ws=("--ws", ws), limit_s=600))
 
     async def start_adapter(self, identity: str) -> None:
         lease = [] if self._has_lease else ["--no-lease"]
@@ -211,23 +214,24 @@ class Campaign:
 
     # ---- what happens
 
-    async def kill(self, victim: str) -> None:
-        """Kill it with SIGKILL and start it again."""
+    async def kill(self, victim: str, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Kill it and start it again."""
         self.kills += 1
         if victim in ("adapter", "leader"):
-            identity = self.rng.choice(self._identities) if victim == "adapter" else await self._leader()
+            identity = self.rng.choice(self._identities) if victim == "adapter" else await self.leader()
             self.adapters[identity].kill()
             await self.adapters[identity].wait()
             if victim == "leader" and self._has_takeovers:
-                await self._leader(other_than=identity)
+                await self.leader(other_than=identity)
             await self.start_adapter(identity)
         elif victim == "daemon":
             await self._daemon.close()
+            meanwhile()
             await self.start_daemon(self.daemon.url.removeprefix("ws://"))
         else:
             await self._serving.restart(self.rng)
 
-    async def _leader(self, other_than: str = "") -> str:
+    async def leader(self, other_than: str = "") -> str:
         """Who leads; waits until somebody does."""
         for _ in range(600):
             try:
@@ -247,10 +251,10 @@ class Campaign:
         else:
             store.delete("pods", rng.choice(store.all("pods", "team")), {})
 
-    def create(self) -> None:
+    def create(self) -> Body:
         """A pod; all are of one size, so that none reserves a node that others fit on."""
         self._number += 1
-        self.cluster.pod(f"p{self._number}", annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {})
+        return self.cluster.pod(f"p{self._number}", annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {})
 
     async def quiet(self) -> None:
         """Wait until all that fits is bound, and the daemon knows the same as the API server."""
