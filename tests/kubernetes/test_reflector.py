@@ -189,17 +189,3 @@ async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -
     pages = [query.get("continue", "") for query in watching.queries if "watch" not in query]
     assert [bool(each) for each in pages] == [False, True, False, True, True]
     assert {query["limit"] for query in watching.queries if "watch" not in query} == {str(PAGE_SIZE)}
-
-
-async def test_a_kind_that_a_server_does_not_have_is_empty(autojump_clock: Clock) -> None:
-    """A server of 1.20 has no disruption budgets of policy/v1."""
-    server = FakeServer()
-    source = Source(Kind.BUDGETS, "/apis/policy/v9/poddisruptionbudgets", model.PodDisruptionBudget, is_optional=True)
-    watching = Watching(server, DirectApi(server), source)
-    watching.there = {"something"}
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watching.reflector.run)
-        await trio.sleep(1)
-        nursery.cancel_scope.cancel()
-    assert watching.there == set()
-    assert watching.reflector.alive_s is not None

@@ -94,7 +94,7 @@ async def test_a_leader_gives_way_to_another_process_at_the_daemon() -> None:
         await cluster.until(lambda: adapter.effects is not None)
         async with connect(daemon.url, rm_id="kubernetes", epoch=10**12):
             await cluster.until(lambda: store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"] == "")
-            assert "the daemon serves another process" in list(adapter.problems())
+            assert "the daemon does not let this process lead" in list(adapter.problems())
             await trio.sleep(0.5)
             assert sum("leads" in said for said in cluster.said) == 1
 

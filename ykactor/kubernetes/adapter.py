@@ -91,7 +91,7 @@ class Adapter:
         self._is_there = trio.Event()
         self._is_listed = trio.Event()
         self._session: KeptSession | None = None
-        #: The daemon serves another process, and this one does not try to lead before this time.
+        #: The daemon does not let this process lead, and this one does not try to lead before this time.
         self._replaced_until_s = -math.inf
         self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
@@ -141,7 +141,7 @@ class Adapter:
         try:
             await self._serve(epoch)
         except (SessionReplaced, RequestRefused) as error:
-            self._settings.warn(f"the daemon serves another process: {error}")
+            self._settings.warn(f"the daemon does not let this process lead: {error}")
             self._replaced_until_s = trio.current_time() + PAUSE_S
 
     async def _serve(self, epoch: int) -> None:
@@ -230,7 +230,7 @@ class Adapter:
         """Sentences that say why it is not ready; none if it leads or waits, and sees what happens."""
         now_s = trio.current_time()
         if now_s < self._replaced_until_s:
-            yield "the daemon serves another process"
+            yield "the daemon does not let this process lead"
         if not self.state.is_listed:
             yield "not everything is listed yet"
         for reflector in self.reflectors:
