@@ -102,6 +102,7 @@ def test_settings_without_effect_are_one_warning() -> None:
     data = {"log.level": "DEBUG", "service.clusterId": "x", "queues.yaml": "text", "admissionController.y": "z"}
     _, complaints = taken(config_map(CONFIGS, data, {"w": b"x"}))
     assert complaints == ["settings without effect here: admissionController.y, log.level, service.clusterId, w"]
+    assert taken(config_map("others", data))[1] == []
 
 
 @pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"packed")[:-5], gzip.compress(b"\xff"), b""])
