@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import trio
+from daemon import state_of
+from evenness import differences
 from fakeserver import FakeServer
 from fakestore import Store
 from kubelets import Kubelets
@@ -71,6 +73,16 @@ class Cluster:
                 await trio.sleep(0.01)
             return
         raise AssertionError(f"it is not so after {seconds} s: {self.bound()}\n" + "\n".join(self.said[-20:]))
+
+    async def quiet(self) -> None:
+        """Wait until both sides know the same, and all that fits is bound."""
+        store, found = self.server.store, list[str]()
+        for _ in range(300):
+            found = differences(store.all("pods", "team"), store.all("nodes", ""), await state_of(self.daemon_url))
+            if not found:
+                return
+            await trio.sleep(0.05)
+        raise AssertionError("\n".join([*found[:20], *self.said[-20:]]))
 
     @asynccontextmanager
     async def adapter(self, identity: str = "one", *, lease: bool = False, token: str = "yk") -> AsyncIterator[Adapter]:

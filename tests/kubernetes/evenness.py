@@ -54,7 +54,24 @@ def key_of(body: Body) -> str:
 
 
 def cpu_of(body: Body) -> int:
-    text = body["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    """What a pod counts for: the larger one of what it asks for and was given; what it was given, if it gets no more."""
+    wanted, given = asked_by(body), asked_by(given_to(body))
+    conditions = {each["type"]: each.get("reason") for each in body["status"].get("conditions", ())}
+    return given if conditions.get("PodResizePending") == "Infeasible" else max(wanted, given)
+
+
+def given_to(body: Body) -> Body:
+    """A pod with what its containers were given, where its kubelet has said that."""
+    given = {each["name"]: each for each in body["status"].get("containerStatuses", ()) if each.get("resources")}
+    containers = [{**each, "resources": given.get(each["name"], each)["resources"]} for each in body["spec"]["containers"]]
+    return {**body, "spec": {"containers": containers}}
+
+
+def asked_by(body: Body) -> int:
+    return sum(milli(each["resources"]["requests"]["cpu"]) for each in body["spec"]["containers"])
+
+
+def milli(text: str) -> int:
     return int(text[:-1]) if text.endswith("m") else int(text) * 1000
 
 

@@ -9,7 +9,6 @@ import pytest
 import trio
 from cluster import TREE, Cluster, running_cluster
 from daemon import RunningDaemon, real_daemon, state_of
-from evenness import differences
 from fakehttp import Body, Request
 
 from ykactor.kubernetes.adapter import Adapter
@@ -24,23 +23,12 @@ async def filled(directory: Path, nodes: int, pods: int, *, lease: bool = False)
         for number in range(pods):
             cluster.pod(f"p{number}")
         async with cluster.adapter(lease=lease) as adapter:
-            await quiet(cluster)
+            await cluster.quiet()
             assert len(cluster.bound()) == pods // 2
             yield cluster, adapter
-            await quiet(cluster)
+            await cluster.quiet()
         started = [uid for uid, _ in cluster.kubelets.started]
         assert len(started) == len(set(started))
-
-
-async def quiet(cluster: Cluster) -> None:
-    """Wait until both sides know the same, and all that fits is bound."""
-    store, found = cluster.server.store, list[str]()
-    for _ in range(300):
-        found = differences(store.all("pods", "team"), store.all("nodes", ""), await state_of(cluster.daemon_url))
-        if not found:
-            return
-        await trio.sleep(0.05)
-    raise AssertionError("\n".join([*found[:20], *cluster.said[-20:]]))
 
 
 def delete(cluster: Cluster, pods: list[Body]) -> None:
@@ -53,7 +41,7 @@ async def test_98_of_200_pods_are_deleted(tmp_path: Path) -> None:
     async with filled(tmp_path, 20, 200) as (cluster, adapter):
         delete(cluster, random.Random(1).sample(cluster.server.store.all("pods", "team"), 98))
         await cluster.until(lambda: len(cluster.pods()) == 102 and len(cluster.bound()) == 100)
-        await quiet(cluster)
+        await cluster.quiet()
         assert adapter.counts.conflicts == 0
 
 
@@ -73,7 +61,7 @@ async def test_the_daemon_loses_its_state(tmp_path: Path) -> None:
                 await first.process.wait()
                 delete(cluster, cluster.server.store.all("pods", "team")[:10])
                 await nursery.start(hold_daemon, tmp_path / "second", address)
-                await quiet(cluster)
+                await cluster.quiet()
                 assert len(cluster.bound()) == 32
                 assert adapter.counts.conflicts == 0
                 nursery.cancel_scope.cancel()
@@ -100,7 +88,7 @@ async def test_versions_are_compacted_while_watches_are_cut(tmp_path: Path) -> N
         cluster.server.store.compact()
         opened.set()
         await cluster.until(lambda: "new" in cluster.bound())
-        await quiet(cluster)
+        await cluster.quiet()
         assert any(each.lists > lists[each.kind] for each in adapter.reflectors)
         assert adapter.counts.conflicts == 0
 
@@ -120,7 +108,7 @@ async def test_a_rival_binds_the_same_pods(tmp_path: Path) -> None:
         cluster.server.faults = be_first
         delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName")][:15])
         await cluster.until(lambda: len(taken) == 5)
-        await quiet(cluster)
+        await cluster.quiet()
         assert {name: node for name, node in cluster.bound().items() if name in taken} == taken
         assert adapter.counts.conflicts == 5
 
@@ -142,7 +130,7 @@ async def test_a_pod_is_made_again_while_it_is_bound(kubernetes: str) -> None:
         first = cluster.pod("p1")["metadata"]["uid"]
         async with cluster.adapter() as adapter:
             await cluster.until(lambda: "p1" in cluster.bound())
-            await quiet(cluster)
+            await cluster.quiet()
             assert adapter.counts.conflicts == (1 if kubernetes == "1.36" else 0)
         assert [uid for uid, _ in cluster.kubelets.started] == [cluster.pods()["p1"]["metadata"]["uid"]] != [first]
 
@@ -157,7 +145,7 @@ async def test_a_node_is_deleted_and_made_again(tmp_path: Path) -> None:
         delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName") == "n2"])
         await cluster.until(lambda: list(cluster.bound().values()).count("n2") == 4)
         cluster.node("n1")
-        await quiet(cluster)
+        await cluster.quiet()
         assert {name for name, node in cluster.bound().items() if node == "n1"} == there
         assert adapter.counts.conflicts == 0
 
@@ -168,7 +156,7 @@ async def test_a_wrong_configuration_is_followed_by_a_right_one(tmp_path: Path) 
         configure(cluster, "partitions:\n- name: default\n  queues: [{name: root, resources: {max: {vcore: many}}}]\n")
         await cluster.until(lambda: any("config:3:" in note for note in notes_about(cluster, "yunikorn-configs")))
         delete(cluster, [pod for pod in cluster.server.store.all("pods", "team") if pod["spec"].get("nodeName")][:5])
-        await quiet(cluster)
+        await cluster.quiet()
         configure(cluster, TREE.replace('submitacl: "*"', 'submitacl: "*", queues: [{name: other}]'))
         with trio.fail_after(20):
             while "root.other" not in (await state_of(cluster.daemon_url))["queues"]:  # noqa: ASYNC110
@@ -196,6 +184,6 @@ async def test_the_lease_is_deleted(tmp_path: Path) -> None:
         again = store.get("leases", "ykactor", "ykactor")
         assert again["metadata"]["annotations"] == lease["metadata"]["annotations"]
         delete(cluster, [pod for pod in store.all("pods", "team") if pod["spec"].get("nodeName")][:5])
-        await quiet(cluster)
+        await cluster.quiet()
         assert adapter.counts.conflicts == 0
         assert sum("leads" in said for said in cluster.said) == 1
