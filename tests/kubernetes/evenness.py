@@ -42,10 +42,20 @@ def _waiting(alive: list[Body], state: Body) -> Iterator[str]:
     applications = state["applications"].values()
     asked = {key for each in applications for pending in each.get("pending", ()) for key in pending["allocationKeys"]}
     yield from (f"{key} waits for the daemon only" for key in asked - waiting.keys())
+    unexplained = waiting.keys() - _explained(alive)
+    counted = sum(pending["count"] for each in applications for pending in each["pending"])
+    if counted < len(unexplained):
+        yield f"{len(unexplained)} wait and do not say why they are not asked for, {counted} wait for the daemon"
     root = state["queues"]["root"]
     left = (root["max"] or {}).get("vcore", 0) - root["allocated"].get("vcore", 0)  # none while others have overfilled nodes
     room = min(left, max((free_of(node) for node in state["nodes"].values()), default=0))
     yield from (f"{key} fits and waits" for key, cpu in waiting.items() if cpu <= room)
+
+
+def _explained(alive: list[Body]) -> set[str]:
+    """Pods that say why they are not asked for."""
+    reasons = {key_of(body): {each.get("reason") for each in body["status"].get("conditions", ())} for body in alive}
+    return {key for key, found in reasons.items() if found & {"SchedulingSkipped", "SchedulingGated"}}
 
 
 def key_of(body: Body) -> str:

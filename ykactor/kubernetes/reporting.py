@@ -27,13 +27,15 @@ def report(book: Book) -> None:
     dirty, book.dirty_pods = book.dirty_pods, {}
     records = [book.pods[key] for key in dirty if key in book.pods]
     records.sort(key=lambda record: (not record.place, pods.created_s(record.pod), record.key))
+    orphans = _orphans(book, records)
     for record in records:
-        _report_pod(book, record)
+        if record.place or record not in orphans:
+            _report_pod(book, record)
     for record in records:
         _begin_bind(book, record)
-        _delete_orphan(book, record)
         if record.claims and book.is_ours(record) and not pods.has_ended(record.pod):
             provisioning.nominate(book, record)
+    book.effects += [DeletePod(each.ref, each.pod.metadata.uid) for each in orphans if not each.pod.metadata.deletion_timestamp]
     out, book.out = book.out, Outgoing()
     book.effects[:0] = out.requests(book.leaving.seal())
     book.effects += book.complaints.take_untold()
@@ -107,7 +109,7 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     if not book.is_ours(record):
         return translation.foreign(record) if record.place else None
     application = book.application_of(record)
-    if application is None or record.is_refused or (not record.place and _is_orphan(book, record, application)):
+    if application is None or record.is_refused:
         return None
     if Entry(Thing.APPLICATION, application.name) in book.leaving:
         return None
@@ -214,17 +216,17 @@ def _holds_room(book: Book, application: ApplicationRecord) -> bool:
     return any(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
 
 
-def _is_orphan(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
-    """True for a placeholder whose application has no other pods: nothing could take its place."""
-    is_placeholder = translation.is_placeholder
-    return is_placeholder(record.pod) and all(is_placeholder(book.pods[key].pod) for key in application.keys)
+def _orphans(book: Book, records: list[PodRecord]) -> dict[PodRecord, None]:
+    """The placeholders whose applications have no other pods, because their gang went while no process led."""
+    holders = [record for record in records if translation.is_placeholder(record.pod)]
+    named = {record.application: book.applications.get(record.application) for record in holders}
+    left = {name for name, application in named.items() if application is not None and _has_left(book, application)}
+    return {record: None for record in holders if record.application in left}
 
 
-def _delete_orphan(book: Book, record: PodRecord) -> None:
-    """Delete a placeholder that was left when its gang went while no process led."""
-    application = book.application_of(record)
-    if application is not None and not record.pod.metadata.deletion_timestamp and _is_orphan(book, record, application):
-        book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))
+def _has_left(book: Book, application: ApplicationRecord) -> bool:
+    """True if only placeholders are there."""
+    return all(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
 
 
 def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
