@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import ssl
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -18,13 +16,13 @@ from daemon import RunningDaemon, clean_environment, real_daemon, state_of
 from evenness import differences
 from fakehttp import Body, Refused
 from fakeserver import FakeServer
+from forked import Forked
 from kubelets import ENDS, Kubelets
 from realprocesses import kubeconfig
 from realserver import PollingKubelets, RealServer
 
 T = TypeVar("T")
 
-COMMAND = [sys.executable, "-m", "ykactor"]
 NODES, PODS = 20, 200
 #: The Lease by which one of two replicas leads.
 _LEASE = ("leases", "ykactor", "ykactor")
@@ -171,7 +169,7 @@ class Campaign:
         self._serving = serving
         self.server = serving.server
         self.cluster = Cluster(self.server, "")
-        self.adapters: dict[str, trio.Process] = {}
+        self.adapters: dict[str, Forked] = {}
         self.kills = 0
         self._number = 0
 
@@ -204,12 +202,8 @@ class Campaign:
         lease = [] if self._has_lease else ["--no-lease"]
         arguments = ["kubernetes", "--kubeconfig", str(self._directory / "kubeconfig"), "--url", self.daemon.url]
         with (self._directory / f"{identity}.log").open("ab") as log:
-            self.adapters[identity] = await trio.lowlevel.open_process(
-                [*COMMAND, *arguments, "--identity", identity, *lease],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=clean_environment(),
+            self.adapters[identity] = await Forked.start(
+                [*arguments, "--identity", identity, *lease], clean_environment(), log=log.fileno()
             )
 
     # ---- what happens
