@@ -11,7 +11,7 @@ from daemon import real_daemon
 from fakeserver import FakeServer, starting
 from trio.testing import MockClock
 
-from ykactor.kubernetes import groupversions, model, reflector
+from ykactor.kubernetes import model, reflector, versions
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
@@ -57,7 +57,7 @@ def test_a_refusal_is_told_only_when_it_lasts() -> None:
 @pytest.mark.parametrize("lease", [False, True], ids=["alone", "with a lease"])
 async def test_the_adapter_waits_for_a_server_that_starts(monkeypatch: pytest.MonkeyPatch, *, lease: bool) -> None:
     """Also in the middle: what is refused meanwhile is done later, and nobody is warned."""
-    monkeypatch.setattr(groupversions, "_PAUSE_S", 0.1)
+    monkeypatch.setattr(versions, "_PAUSE_S", 0.1)
     monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.1)
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.node("n1")
