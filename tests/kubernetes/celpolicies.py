@@ -106,7 +106,9 @@ def _has(rule: Body, request: Request) -> bool:
 def _evaluated(policy: Body, expression: str, request: Request) -> Any:
     variables = tuple((each["name"], each["expression"]) for each in policy["spec"].get("variables", ()))
     resource, _, subresource = request.resource.partition("/")
-    user = {"username": request.user.name, "groups": list(request.user.groups)}
+    user: Body = {"username": request.user.name}
+    if request.user.groups:  # a server leaves out what is empty
+        user["groups"] = list(request.user.groups)
     data = {
         "object": request.object,
         "oldObject": request.old,
