@@ -18,7 +18,7 @@ from volumecontroller import new_claim, selected
 from ykactor.kubernetes.api import ApiError
 from ykactor.kubernetes.binding import Counts
 from ykactor.kubernetes.effects import Effects
-from ykactor.kubernetes.lanes import Pace
+from ykactor.kubernetes.lanes import Lane, Pace
 from ykactor.kubernetes.messages import (
     Bind,
     BindEnded,
@@ -528,3 +528,47 @@ async def test_a_pod_is_nominated(play: Playing, autojump_clock: Clock) -> None:
         play.effects.put(Nominate(Ref("team", "p"), meta["uid"], node))
         await trio.sleep(1)
         assert play.now()["status"].get("nominatedNodeName", "") == node
+
+
+# ---- a lane alone
+
+
+async def test_items_of_one_key_are_carried_out_one_after_the_other(autojump_clock: Clock) -> None:
+    """Else an older one could overwrite a newer one; others go on meanwhile."""
+    done: list[tuple[str, float]] = []
+
+    async def carry_out(item: str, attempts: int) -> None:
+        await trio.sleep(1)
+        done.append((item, trio.current_time() - began_s))
+
+    lane = Lane[str](carry_out)
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(lane.work)
+        for key, item in (("a", "a1"), ("a", "a2"), ("b", "b1")):
+            await trio.sleep(0.1)
+            lane.put(key, item)
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
+    assert [(item, round(at_s, 3)) for item, at_s in done] == [("a1", 1.1), ("b1", 1.3), ("a2", 2.1)]
+
+
+async def test_a_newer_item_takes_the_place_of_one_that_waits_to_be_tried_again(autojump_clock: Clock) -> None:
+    """At once, and with all its attempts."""
+    tried: list[tuple[str, int]] = []
+
+    async def carry_out(item: str, attempts: int) -> float | None:
+        tried.append((item, attempts))
+        return 10.0 if item == "old" else None
+
+    lane = Lane[str](carry_out, size=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lane.work)
+        lane.put("a", "old")
+        await trio.sleep(11)
+        lane.put("a", "new")
+        await trio.sleep(60)
+        assert len(lane) == lane.dropped == 0
+        nursery.cancel_scope.cancel()
+    assert tried == [("old", 0), ("old", 1), ("new", 0)]

@@ -9,7 +9,7 @@ from objects import changed, node, pod
 
 from ykactor.client import Refusal
 from ykactor.kubernetes import model
-from ykactor.kubernetes.messages import Bind, BindOutcome, Event, Heard
+from ykactor.kubernetes.messages import Bind, BindOutcome, Event, FailPod, Heard
 from ykactor.wire.si import messages as si
 
 
@@ -144,3 +144,16 @@ def test_applications_wait_for_the_configuration() -> None:
     assert sorted(said) == ["application yunikorn-other-autogen", "ask v", "event about yunikorn-configs ConfigurationRefused"]
     event = next(each for each in dialogue.effects if isinstance(each, Event))
     assert event.note == "config:1:1: wrong"
+
+
+def test_a_pod_that_runs_after_all_is_not_failed() -> None:
+    """Somebody else has bound it while the request to fail it waited."""
+    found = pod("w")
+    dialogue = Dialogue(node("n1"), found)
+    dialogue.register()
+    rejected = si.RejectedApplication(application_id="yunikorn-team-autogen", reason="no queue", code="NO_QUEUE")
+    dialogue.hear(si.ApplicationResponse(rejected=[rejected]))
+    (fail,) = [each for each in dialogue.effects if isinstance(each, FailPod)]
+    assert dialogue.state.wants(fail)
+    dialogue.see(changed(found, node="n1"))
+    assert not dialogue.state.wants(fail)

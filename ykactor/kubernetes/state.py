@@ -83,8 +83,8 @@ class State:
                 application = book.applications.get(name)
                 return application is not None and not application.is_started and application.first in book.pods
             case FailPod(ref=ref, uid=uid):
-                key = book.keys.get(ref, "")
-                return key in book.pods and book.pods[key].pod.metadata.uid == uid
+                refused = book.pods.get(book.keys.get(ref, ""))
+                return refused is not None and refused.pod.metadata.uid == uid and not refused.place
 
     def _take(self, stimulus: Stimulus) -> None:
         book = self.book
