@@ -20,6 +20,8 @@ from forked import Forked
 from kubelets import ENDS, Kubelets
 from realprocesses import kubeconfig
 from realserver import PollingKubelets, RealServer
+from storageobjects import using
+from volumecontroller import install_classes, new_claim
 
 T = TypeVar("T")
 
@@ -83,6 +85,7 @@ class FakeServing:
         self.server.store.create("namespaces", "", {"metadata": {"name": "ykactor"}})
         config = {"metadata": {"name": "yunikorn-configs"}, "data": {"queues.yaml": TREE}}
         self.server.store.create("configmaps", "ykactor", config)
+        install_classes(self.server.store)
         await self._start()
         nursery.start_soon(self.kubelets.run)
         return kubeconfig(f"https://localhost:{self._port}", "ca.pem", "yk")
@@ -248,7 +251,11 @@ class Campaign:
     def create(self) -> Body:
         """A pod; all are of one size, so that none reserves a node that others fit on."""
         self._number += 1
-        return self.cluster.pod(f"p{self._number}", annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {})
+        name, claims = f"p{self._number}", list[str]()
+        if isinstance(self._serving, FakeServing) and self.rng.random() < 0.3:  # a real one has no driver that makes volumes
+            claims.append(name)
+            new_claim(self.server.store, name, mode="ReadWriteOncePod")
+        return self.cluster.pod(name, annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {}, volumes=using(*claims))
 
     async def quiet(self) -> None:
         """Wait until all that fits is bound, and the daemon knows the same as the API server."""

@@ -4,7 +4,7 @@ from cluster import Cluster, running_cluster
 from daemon import real_daemon
 from manifests import documents, permissions
 from storageobjects import using
-from volumecontroller import install, new_claim
+from volumecontroller import install_classes, new_claim
 
 GANG = {
     "yunikorn.apache.org/app-id": "gang",
@@ -18,7 +18,7 @@ async def play(cluster: Cluster) -> None:
     cluster.node("n1")
     cluster.pod("p1")
     await cluster.until(lambda: "p1" in cluster.bound())
-    install(cluster.server.store)
+    install_classes(cluster.server.store)
     new_claim(cluster.server.store, "data")
     cluster.pod("v1", volumes=using("data"))
     await cluster.until(lambda: "v1" in cluster.bound())

@@ -7,7 +7,7 @@ from cluster import Cluster, running_cluster
 from daemon import real_daemon
 from fakehttp import Request
 from storageobjects import using
-from volumecontroller import install, limit_volumes, new_claim, place_of, selected
+from volumecontroller import install_classes, limit_volumes, new_claim, place_of, selected
 
 from ykactor.client import connect
 
@@ -104,7 +104,7 @@ async def test_pods_with_claims_run_where_their_volumes_are_made() -> None:
     for kubernetes in ("1.36", "1.20"):
         async with real_daemon() as daemon, running_cluster(daemon.url, kubernetes) as cluster:
             store = cluster.server.store
-            install(store)
+            install_classes(store)
             for name in ("n1", "n2"):
                 cluster.node(name)
                 limit_volumes(store, name, 2)
@@ -131,7 +131,7 @@ async def test_another_process_binds_what_the_first_has_begun() -> None:
     """It was killed between the annotation of the claim and the bind."""
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         store = cluster.server.store
-        install(store)
+        install_classes(store)
         cluster.node("n1")
         cluster.node("n2")
         new_claim(store, "data")

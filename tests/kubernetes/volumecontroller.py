@@ -14,7 +14,7 @@ from ykactor.kubernetes.volumes import SELECTED_NODE
 HOST = "kubernetes.io/hostname"
 
 
-def install(store: Store) -> None:
+def install_classes(store: Store) -> None:
     """Storage classes whose volumes are made for the first pod, or at once."""
     for name, mode in (("wait", "WaitForFirstConsumer"), ("now", "Immediate")):
         store.create("storageclasses", "", {"metadata": {"name": name}, "provisioner": DRIVER, "volumeBindingMode": mode})

@@ -17,7 +17,7 @@ from fakestore import Store
 from volumecontroller import (
     VolumeController,
     claim_names,
-    install,
+    install_classes,
     limit_volumes,
     new_claim,
     place_of,
@@ -107,7 +107,7 @@ class Whole:
         self._unanswered: set[str] = set()
         self.store.create("namespaces", "", {"metadata": {"name": "team"}})
         self.store.create("configmaps", "ykactor", {"metadata": {"name": "yunikorn-configs"}, "data": SETTINGS})
-        install(self.store)
+        install_classes(self.store)
         self.volumes = VolumeController(self.store, self.rng)
         self.start_daemon()
         self.start_adapter()
