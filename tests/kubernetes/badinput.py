@@ -191,7 +191,7 @@ SAMPLES: dict[Kind, Body] = {
     ),
 }
 
-_VALUES: tuple[Any, ...] = (
+VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 2**31, 2**63, 2**70, 10**30, "", "x", "-1", "12x", "1e30", "NaN", "\0", "\x7f\u20ac", "a" * 5000),
     *([], {}, [None], [[]], {"": None}, {"name": 5}, "99999999999999999999", "true", "{}", "[]", '{"user": 5}', "1Ei", "0"),
 )
@@ -223,7 +223,7 @@ def _mutate(rng: random.Random, found: Body) -> None:
             case 1 if isinstance(part, list):
                 part += copy.deepcopy(part)
             case 2 if isinstance(part, dict):
-                part[str(rng.choice(_VALUES))] = copy.deepcopy(deeper)
+                part[str(rng.choice(VALUES))] = copy.deepcopy(deeper)
             case _:
-                part[key] = copy.deepcopy(rng.choice(_VALUES))
+                part[key] = copy.deepcopy(rng.choice(VALUES))
         return

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command, running_command
+from fakehttp import Refused, Request
 from fakeserver import FakeServer, starting
 from kubecampaign import FakeServing
 from manifests import documents, permissions
@@ -88,6 +89,22 @@ async def lives(tmp_path: Path, systemd: Systemd) -> None:
             assert (running.noise, not running.logged("watchdog_starved")) == ("", True)
             assert {"time", "level", "logger"} <= (await running.wait_logged("adapter_stopped")).keys()
             assert not serving.server.store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"]
+
+
+async def test_what_an_operator_has_to_act_on_is_a_warning(tmp_path: Path) -> None:
+    """Its course is told at info."""
+
+    async def be_a_proxy(request: Request) -> None:
+        if request.resource == "nodes":
+            raise Refused(200, "", "", "<html>please log in</html>")
+
+    async with api_server(tmp_path) as (serving, config), real_daemon() as daemon:
+        serving.server.faults = be_a_proxy
+        async with adapter(config, daemon.url) as running:
+            assert "cannot be read" in (await running.wait_logged("adapter_warned"))["message"]
+            await running.wait_logged("adapter_said")
+            assert {line["level"] for line in running.logged("adapter_warned")} == {"warning"}
+            assert {line["level"] for line in running.logged("adapter_said")} == {"info"}
 
 
 async def leads(port: int) -> None:

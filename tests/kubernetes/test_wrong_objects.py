@@ -1,13 +1,15 @@
 """Wrong objects: each is told of in an Event or a line of the log, and harms nothing else."""
 
+import copy
 import json
 import random
 import ssl
+from collections import Counter
 from typing import Any
 
 import pytest
 import trio
-from badinput import SAMPLES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
+from badinput import SAMPLES, VALUES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from seeds import seeds
@@ -17,7 +19,8 @@ from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
-from ykactor.kubernetes.reading import Reader
+from ykactor.kubernetes.model import Status
+from ykactor.kubernetes.reading import Reader, ReadError
 from ykactor.kubernetes.reflector import Reflector, Source
 
 USER = "yunikorn.apache.org/user.info"
@@ -130,6 +133,33 @@ def test_no_object_ends_anything(seed: int) -> None:
     assert not reading.state.book.pods
     reading.show(Kind.PODS, pod("after"))
     assert reading.place("team.after-after000")
+
+
+def test_10_000_random_objects_are_read_or_skipped() -> None:
+    """A reader returns an object, or says that it cannot be read; nothing else ever comes out of it."""
+    rng, outcomes = random.Random(0), Counter[str]()
+    readers = {kind: Reader(kind, found) for kind, found in TYPES.items()}
+    for _ in range(10_000):
+        kind = rng.choice(list(TYPES))
+        body = mutated(rng, SAMPLES[kind]) if rng.random() < 0.8 else random_json(rng, 4)
+        line = json.dumps({"type": rng.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")), "object": body}).encode()
+        try:
+            found = readers[kind].event(line)
+        except ReadError:
+            outcomes["no event"] += 1
+        else:
+            outcomes[type(found if isinstance(found, Status) else found.stimulus).__name__] += 1
+    assert outcomes.keys() == {"Changed", "Gone", "Unreadable", "NoneType", "Status", "no event"}
+
+
+def random_json(rng: random.Random, depth: int) -> Any:
+    """Any value, with names of fields that are read among its names."""
+    if depth == 0 or rng.random() < 0.2:
+        return copy.deepcopy(rng.choice(VALUES))
+    if rng.random() < 0.3:
+        return [random_json(rng, depth - 1) for _ in range(rng.randrange(3))]
+    names = ("metadata", "name", "namespace", "uid", "spec", "status", "labels", "containers", "resourceVersion", "x")
+    return {name: random_json(rng, depth - 1) for name in rng.sample(names, rng.randrange(5))}
 
 
 def test_a_pod_may_have_an_ephemeral_volume() -> None:
