@@ -43,7 +43,7 @@ def _waiting(alive: list[Body], state: Body) -> Iterator[str]:
     asked = {key for each in applications for pending in each.get("pending", ()) for key in pending["allocationKeys"]}
     yield from (f"{key} waits for the daemon only" for key in asked - waiting.keys())
     unexplained = waiting.keys() - _explained(alive)
-    counted = sum(pending["count"] for each in applications for pending in each["pending"])
+    counted = sum(pending["count"] for each in applications for pending in each.get("pending", ()))
     if counted < len(unexplained):
         yield f"{len(unexplained)} wait and do not say why they are not asked for, {counted} wait for the daemon"
     root = state["queues"]["root"]
