@@ -146,6 +146,14 @@ def test_a_pod_is_bound_when_its_volume_is_made() -> None:
     assert pass_time(dialogue, BIND_TIMEOUT_S) == []
 
 
+def test_a_volume_that_is_not_seen_yet_counts() -> None:
+    """Else another pod would get its room on the node meanwhile."""
+    dialogue, _ = placed(csi_node("n1", csi__example=1))
+    dialogue.see(claim("data", selected="n1"))
+    assert dialogue.see(claim("data", selected="n1", bound="pv")) == []
+    assert size_of(dialogue, "w") == {f"volumes.{DRIVER}": 1}
+
+
 def test_a_pod_with_two_claims_waits_for_both() -> None:
     waiting = pod("w", volumes=using("one", "two"))
     dialogue = registered(storage_class(), claim("one"), claim("two"), waiting)

@@ -180,7 +180,7 @@ def refresh_pod(book: Book, record: PodRecord) -> None:
 def read(book: Book, record: PodRecord) -> None:
     """Set what the claims of a pod mean; if it waits for a node that they name, it does so for a limited time."""
     found = book.storage.of_pod(record.key, record.pod)
-    if record.place and found.complaint:  # what is attached stays so
+    if record.place and found.hindrance:  # what is attached stays so
         before, now = record.volumes.amounts, found.amounts
         found = structs.replace(found, amounts={name: max(before.get(name, 0), now.get(name, 0)) for name in {**before, **now}})
     record.set_volumes(found)
