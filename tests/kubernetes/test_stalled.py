@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import trio
 from dialogue import Dialogue
 from directapi import DirectApi
 from fakeserver import FakeServer
@@ -102,3 +103,29 @@ async def test_events_that_wait_are_bounded_in_number_and_size() -> None:
     assert len(effects.events) == EVENTS_MAX
     assert effects.events.dropped == 10
     assert all(len(event.note) == NOTE_MAX for event, *_ in effects.events._items.values())
+
+
+# ---- other work yields
+
+
+async def test_other_work_waits_for_urgent_requests_and_for_input(autojump_clock: trio.abc.Clock) -> None:
+    """However little of the processor there is; but it goes on after a while, also if there is never a lull."""
+    pace, began_s = Pace(200), trio.current_time()
+    with pace.urgent():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pace.wait)
+    assert 0.2 < trio.current_time() - began_s < 1
+    order = list[str]()
+
+    async def tell() -> None:
+        await pace.wait()
+        order.append("told")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tell)
+        for _ in range(20):
+            pace.note_input()
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
+        order.append("read")
+    assert order == ["read", "told"]

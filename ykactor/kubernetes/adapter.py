@@ -202,6 +202,8 @@ class Adapter:
                 await self._is_there.wait()
             self._is_there = trio.Event()
             arrived, self._arrived = self._arrived, []
+            if arrived:
+                self._pace.note_input()
             self.turns += 1
             for effect in self.state.handle(arrived, trio.current_time()):
                 self._carry_out(effect)

@@ -79,9 +79,10 @@ class Binder:
             "metadata": {"name": bind.ref.name, "namespace": bind.ref.namespace, "uid": bind.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
-        self._pace.take()
+        path = f"/api/v1/namespaces/{bind.ref.namespace}/pods/{bind.ref.name}/binding"
         try:
-            await self._api.request("POST", f"/api/v1/namespaces/{bind.ref.namespace}/pods/{bind.ref.name}/binding", body)
+            with self._pace.urgent():
+                await self._api.request("POST", path, body)
         except ApiError as error:
             ended = await self._result(bind, error)
             if ended is None:

@@ -138,18 +138,21 @@ class Effects:
     async def _delete(self, delete: DeletePod, attempts: int) -> float | None:
         """Delete a pod; one that is gone, or another one of its name, is left alone."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": delete.uid}}
-        self._pace.take()
-        return self._again_s(await _error_of(self._api.request("DELETE", _pod(delete.ref), body)), attempts)
+        with self._pace.urgent():
+            error = await _error_of(self._api.request("DELETE", _pod(delete.ref), body))
+        return self._again_s(error, attempts)
 
     async def _create_or_fail(self, effect: CreatePlaceholder | FailPod, attempts: int) -> float | None:
         if not self._is_wanted(effect):
             return None
-        self._pace.take()
         if isinstance(effect, FailPod):
             status = {"phase": "Failed", "reason": effect.reason, "message": effect.message[:NOTE_MAX]}
-            return self._again_s(await _error_of(self._patch_status(effect.ref, effect.uid, status)), attempts)
+            with self._pace.urgent():
+                error = await _error_of(self._patch_status(effect.ref, effect.uid, status))
+            return self._again_s(error, attempts)
         path = f"/api/v1/namespaces/{effect.ref.namespace}/pods"
-        error = await _error_of(self._api.request("POST", path, effect.body))
+        with self._pace.urgent():
+            error = await _error_of(self._api.request("POST", path, effect.body))
         pause_s = self._again_s(error, attempts)
         if pause_s is None or attempts + 1 == ATTEMPTS_MAX:  # a quota or a policy may refuse it for long
             reason = "" if error is None or error.status == 409 else str(error)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import trio
 
 #: The shortest pause: rounding may leave a little less than a token at the end of a longer one.
 _SLEEP_S = 0.001
+#: Other work goes on after this time, however much urgent work there is.
+_YIELD_S = 0.25
+#: Reading what has come over a socket takes fewer passes of the event loop.
+_PASSES = 5
 W = TypeVar("W")
 
 
@@ -21,19 +26,48 @@ class Pace:
         self.per_second = per_second
         self._tokens = per_second
         self._filled_s = trio.current_time()
+        #: How many urgent requests have no answer yet. On a busy machine it is other work in this process that makes them slow.
+        self._urgent = 0
+        self._lull = trio.lowlevel.ParkingLot()
+        self._inputs = 0
 
-    def take(self) -> None:
-        """Take a token now; not more than those of one second are owed."""
+    @contextmanager
+    def urgent(self) -> Iterator[None]:
+        """An urgent request: takes a token now, but not more than those of one second are owed."""
         self._fill()
         self._tokens = max(self._tokens - 1, -self.per_second)
+        self._urgent += 1
+        try:
+            yield
+        finally:
+            self._urgent -= 1
+            if not self._urgent:
+                self._lull.unpark_all()
+
+    def note_input(self) -> None:
+        """Something has arrived that may lead to urgent requests."""
+        self._inputs += 1
 
     async def wait(self) -> None:
-        """Wait for a token."""
+        """Wait for a lull, but not for long, and for a token."""
+        with trio.move_on_after(_YIELD_S):
+            await self._wait_for_lull()
         self._fill()
         while self._tokens < 1:
             await trio.sleep(max(_SLEEP_S, (1 - self._tokens) / self.per_second))
             self._fill()
         self._tokens -= 1
+
+    async def _wait_for_lull(self) -> None:
+        """Wait until no urgent request is open, and some passes of the event loop have brought no input."""
+        passes = 0
+        while passes < _PASSES:
+            before = self._inputs
+            if self._urgent:
+                await self._lull.park()
+            else:
+                await trio.lowlevel.checkpoint()
+            passes = passes + 1 if before == self._inputs and not self._urgent else 0
 
     def _fill(self) -> None:
         now_s = trio.current_time()
