@@ -28,8 +28,6 @@ from ykactor.wire.si import messages as si
 
 #: Heartbeats that come together.
 _AT_ONCE = 20
-#: An adapter that has started has used at least this.
-_STARTED_CPU_S = 0.3
 #: After a kill, until what was on its way has arrived.
 _IN_FLIGHT_S = 0.5
 
@@ -194,9 +192,10 @@ async def report(fleet: Fleet) -> Samples:
 async def _reported(town: Town, count: int) -> tuple[float, float]:
     """CPU seconds and seconds of an adapter that has everything but the pods, until the daemon has confirmed all of them."""
     town.server.holds.add("pods")
+    town.server.counts.clear()
     async with town.adapter() as running:
-        while (began_cpu_s := await settled(running.adapter_pid)) < _STARTED_CPU_S:
-            pass
+        await town.server.until(lambda: town.server.counts["GET nodes"] > 0)
+        began_cpu_s = await settled(running.adapter_pid)
         began_s, left = perf_counter(), count
         async with follow(running.url, from_=0) as events:
             town.server.release()
