@@ -143,6 +143,8 @@ class ApiServer:
         found = self.objects.get(kind, {})
         if method == "GET":
             return (_OK, msgspec.json.encode(found[name])) if name in found else (_NOT_FOUND, _ABSENT)
+        if kind in _KEPT and name not in found and (subresource or method == "DELETE"):
+            return _NOT_FOUND, _ABSENT
         given = msgspec.json.decode(body) if body else {}
         if subresource == "binding":
             self.bound_ns[name] = system_ns()
@@ -153,7 +155,7 @@ class ApiServer:
             return _CREATED, b'{"kind":"Status","status":"Success","code":201}'
         if method == "DELETE":
             self.remove(kind, name)
-        elif method == "PATCH" and name in found:
+        elif method == "PATCH" and kind in _KEPT:
             self.put(kind, {**found[name], "status": {**found[name]["status"], **given["status"]}})
         elif kind in _KEPT and method in ("POST", "PUT"):
             self.put(kind, given)
