@@ -171,12 +171,14 @@ class Effects:
     # ---- tried some times
 
     async def _select_or_nominate(self, effect: SelectNode | Nominate, attempts: int) -> float | None:
-        self._pace.take()
         if isinstance(effect, Nominate):
             status = {"nominatedNodeName": effect.node or None}
-            return self._some_times_s(await _error_of(self._patch_status(effect.ref, effect.uid, status)), attempts)
+            with self._pace.urgent():
+                error = await _error_of(self._patch_status(effect.ref, effect.uid, status))
+            return self._some_times_s(error, attempts)
         body = {"metadata": {"uid": effect.uid, "annotations": {SELECTED_NODE: effect.node or None}}}
-        error = await _error_of(self._api.request("PATCH", _claim(effect.claim), body, MERGE_PATCH))
+        with self._pace.urgent():
+            error = await _error_of(self._api.request("PATCH", _claim(effect.claim), body, MERGE_PATCH))
         pause_s = self._some_times_s(error, attempts)
         if error is not None and pause_s is None:
             self._tell(SelectFailed(effect.claim, effect.node, str(error)))
