@@ -13,7 +13,7 @@ import trio
 #: The shortest pause: rounding may leave a little less than a token at the end of a longer one.
 _SLEEP_S = 0.001
 #: Other work goes on after this time, however much urgent work there is.
-_YIELD_S = 0.25
+_YIELD_S = 0.05
 #: Reading what has come over a socket takes fewer passes of the event loop.
 _PASSES = 5
 W = TypeVar("W")
@@ -30,6 +30,7 @@ class Pace:
         self._urgent = 0
         self._lull = trio.lowlevel.ParkingLot()
         self._inputs = 0
+        self._turn = trio.Lock()
 
     @contextmanager
     def urgent(self) -> Iterator[None]:
@@ -50,8 +51,9 @@ class Pace:
 
     async def wait(self) -> None:
         """Wait for a lull, but not for long, and for a token."""
-        with trio.move_on_after(_YIELD_S):
-            await self._wait_for_lull()
+        async with self._turn:  # what one begins is done, but for the answer, before the next one finds a lull
+            with trio.move_on_after(_YIELD_S):
+                await self._wait_for_lull()
         self._fill()
         while self._tokens < 1:
             await trio.sleep(max(_SLEEP_S, (1 - self._tokens) / self.per_second))
