@@ -18,6 +18,12 @@ def is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop is, whatever else this machine does."""
+    monkeypatch.setattr(load.Load, "is_busy", lambda _: False)
+
+
+@pytest.fixture
 async def waiting(nursery: trio.Nursery) -> Arrivals:
     """Serves the connections of a test."""
     waiting = Arrivals()
@@ -57,6 +63,7 @@ async def test_a_busy_loop_lets_connections_go_on_together(autojump_clock: trio.
     assert len(set(passed_s)) == round(1 / arrivals.TOGETHER_S)
 
 
+@pytest.mark.usefixtures("is_idle")
 async def test_an_idle_loop_lets_each_connection_go_on_at_once(autojump_clock: trio.testing.MockClock, waiting: Arrivals) -> None:
     """It has time for each."""
     passed_s = await moments(waiting, connections=20, every_s=0.021)
