@@ -20,9 +20,9 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests

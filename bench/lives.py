@@ -23,21 +23,20 @@ from ykactor.actors.writer_thread import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
 from ykactor.surfaces.metrics.session_counts import SessionCounts
-from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.frames import Frames
-from ykactor.surfaces.server.input_memory import InputMemory
-from ykactor.surfaces.server.peer import Peer
-from ykactor.surfaces.server.rm_session import ResourceManagerSession
-from ykactor.surfaces.server.session_limits import SessionLimits
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Notifier
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.frames import Frames
+from ykactor.surfaces.net.systemd import Notifier
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
+from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
+from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire.si.codec import MSGPACK
 
 #: What the daemon may have sent to a client that does not read.

@@ -20,9 +20,9 @@ from bench.workloads import in_requests, new_applications, nodes, queue_file
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import HTTP, Door
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.net.doors import HTTP, Door
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests

@@ -27,7 +27,7 @@ from bench.lives import Life, Line, living
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import S_NS
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.server.state_dir import StateSettings
+from ykactor.surfaces.files.state_dir import StateSettings
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 

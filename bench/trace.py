@@ -45,10 +45,10 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.memory import settle_memory
 from ykactor.core.turn.turn import turn
 from ykactor.core.values.times import S_NS
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON

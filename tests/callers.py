@@ -13,7 +13,7 @@ from ykactor.access.file import Surroundings, load
 from ykactor.access.model import Role
 from ykactor.access.tokens import Tokens
 from ykactor.actors.clock import Clock
-from ykactor.surfaces.server.access_control import AccessControl
+from ykactor.surfaces.admission.access_control import AccessControl
 
 #: By identity, its keys in the access file.
 IDENTITIES = {

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ykactor.client import tls_context
-from ykactor.surfaces.server.tls_files import TlsFiles
+from ykactor.surfaces.files.tls_files import TlsFiles
 
 
 class Authority:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from seeds import IS_NIGHT
 
-from ykactor.surfaces.server.descriptors import raise_limit
+from ykactor.surfaces.net.descriptors import raise_limit
 
 settings.load_profile("night" if IS_NIGHT else "day")
 # The files that tests write are such as a daemon accepts (SE-36), whatever those of this user are.

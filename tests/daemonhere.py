@@ -9,9 +9,9 @@ from memorystore import MemoryStore
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.journal import Journal
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.history import encode_facts
 

@@ -32,8 +32,8 @@ from ykactor.core.values.times import NEVER
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
-from ykactor.surfaces.server.recovery import Recovered, recover
+from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events

@@ -12,12 +12,12 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
+from ykactor.surfaces.admission.caller import Admit
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.http.serving import serve_rest
 from ykactor.surfaces.metrics.sources import Instruments, Sources
-from ykactor.surfaces.server.caller import Admit
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import HTTP, WS, Door
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.net.doors import HTTP, WS, Door
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests

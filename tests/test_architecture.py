@@ -43,11 +43,13 @@ FLOORS = (
     {"inspection", "records"},
 )
 FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
+#: The packages of ``surfaces``, in the same way.
+SURFACE_FLOORS = ({"log", "metrics"}, {"files"}, {"net"}, {"admission"}, {"sessions", "http"}, {"daemon"}, {"cli"})
+SURFACE_FLOOR_OF = {package: floor for floor, packages in enumerate(SURFACE_FLOORS) for package in packages}
 #: Packages that must not import each other at all, or in one direction only: (who, whom).
 STRANGERS = [
     ("wire/si", "wire/queuefile"),
     ("wire/queuefile", "wire/si"),
-    ("surfaces/server", "surfaces/cli"),
 ]
 #: Whoever imports one of these at all reads a clock, or could make a run differ from the one before.
 CLOCKS = {"time"}
@@ -115,9 +117,17 @@ def core_package(source: str) -> str:
     return parts[1] if parts[0] == "core" and len(parts) == 3 else ""
 
 
+def surface_package(source: str) -> str:
+    """``net`` for ``surfaces/net/doors.py`` and whatever is below that folder; "" for what is not of ``surfaces``."""
+    parts = source.split("/")
+    return parts[1] if parts[0] == "surfaces" and len(parts) > 2 else ""
+
+
 def test_there_is_something_to_read() -> None:
-    """The lists below are not empty by accident, and every package of core has its floor."""
+    """The lists below are not empty by accident, and every package of core and of surfaces has its floor."""
     assert {layer(source) for source in SOURCES} <= set(MAY_IMPORT)
+    assert {surface_package(source) for source in SOURCES} - {""} == set(SURFACE_FLOOR_OF)
+    assert [source for source in in_layers("surfaces") if not surface_package(source)] == ["surfaces/__init__.py"]
     assert {core_package(source) for source in SOURCES} - {""} == set(FLOOR_OF)
     assert len(in_layers("core")) > 60
     assert "core/quota/ledger.py" in files_imported("core/queueing/tree.py")
@@ -152,9 +162,17 @@ def test_core_imports_lower_floors_only() -> None:
         assert all(FLOOR_OF[other] < FLOOR_OF[own] for other in others), f"{source} imports {others}"
 
 
+def test_surfaces_import_lower_floors_only() -> None:
+    """A package of surfaces imports its own modules and packages on strictly lower floors: the command line is the roof."""
+    for source in in_layers("surfaces"):
+        own = surface_package(source)
+        others = {surface_package(path) for path in files_imported(source)} - {own, ""}
+        assert all(SURFACE_FLOOR_OF[other] < SURFACE_FLOOR_OF[own] for other in others), f"{source} imports {others}"
+
+
 @pytest.mark.parametrize(("who", "whom"), STRANGERS)
 def test_strangers_do_not_import_each_other(who: str, whom: str) -> None:
-    """The SI and the queue file know nothing of each other; the daemon knows nothing of the command line."""
+    """The SI and the queue file know nothing of each other."""
     for source in (source for source in SOURCES if source.startswith(f"{who}/")):
         assert not [path for path in files_imported(source) if path.startswith(f"{whom}/")], source
 

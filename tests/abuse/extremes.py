@@ -14,7 +14,7 @@ from ykactor.client import Refused, RequestRefused, ResourceManager, connect
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.replay import replayed
-from ykactor.surfaces.server.recovery import recover
+from ykactor.surfaces.files.recovery import recover
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.lengths import ENTRIES_MAX, ITEMS_BYTES_MAX, ITEMS_MAX, TEXT_MAX
 

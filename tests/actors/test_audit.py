@@ -23,9 +23,9 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.messages.kinds import Act
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server.audit import KEYS_MAX, OTHERS, SUM_S, TEXT_MAX, UNKNOWN, Audit
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.daemon_rows import DaemonRows, begun_acts
+from ykactor.surfaces.admission.audit import KEYS_MAX, OTHERS, SUM_S, TEXT_MAX, UNKNOWN, Audit
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.files.daemon_rows import DaemonRows, begun_acts
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events

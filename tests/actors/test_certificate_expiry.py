@@ -15,8 +15,8 @@ from certificates import Authority
 
 from ykactor.access import moments
 from ykactor.actors.clock import Clock
-from ykactor.surfaces.server.certificate_expiry import CertificateExpiry
-from ykactor.surfaces.server.tls_files import TlsFiles
+from ykactor.surfaces.daemon.tls_watcher import CertificateExpiry
+from ykactor.surfaces.files.tls_files import TlsFiles
 
 DAY_S = 86_400
 END = datetime(2027, 3, 1, tzinfo=UTC)

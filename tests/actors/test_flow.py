@@ -90,7 +90,7 @@ def test_every_put_that_waits_is_in_the_table() -> None:
 def test_the_check_sees_something() -> None:
     """The functions above find the puts that are known to be there."""
     assert len(waiting_puts("actors/feed.py")) == 2
-    assert len(waiting_puts("surfaces/server/rm_requests.py")) == 3
+    assert len(waiting_puts("surfaces/sessions/rm_requests.py")) == 3
     assert len(waiting_puts("actors/partition.py")) == 2
 
 
@@ -110,7 +110,7 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
         for source in SOURCES
         for node in ast.walk(syntax(source))
         if isinstance(node, ast.Call) and called(node) == "put_nowait"
-    } - {"surfaces/server/log_writer.py"}  # a queue to the thread of the log, not a channel between tasks
+    } - {"surfaces/log/log_writer.py"}  # a queue to the thread of the log, not a channel between tasks
     assert users == {source for edge in FLOW if edge.kind is Kind.RESERVED for source in edge.sent_in}
 
 

@@ -11,8 +11,8 @@ from world import app, ask, node
 
 from ykactor.sim.reproduce import reproduce
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.server import incidents
-from ykactor.surfaces.server.incidents import Incidents
+from ykactor.surfaces.daemon import incidents
+from ykactor.surfaces.daemon.incidents import Incidents
 from ykactor.wire.post_mortem import UnreadablePostMortemError
 
 

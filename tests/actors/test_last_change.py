@@ -28,13 +28,13 @@ from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import AddApplication, UpdateNode
 from ykactor.core.turn.phases import MakePlan
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.serve import kept_state
-from ykactor.surfaces.server import watcher
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates, applying_update
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.state_dir import StateDir
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.files import watcher
+from ykactor.surfaces.files.state_dir import StateDir
+from ykactor.surfaces.net.systemd import Notifier
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, ProtocolError

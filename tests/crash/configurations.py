@@ -7,8 +7,8 @@ from pathlib import Path
 from ledger import Ledger
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.surfaces.server.daemon_rows import ChangeRow
-from ykactor.surfaces.server.recovery import Recovered
+from ykactor.surfaces.files.daemon_rows import ChangeRow
+from ykactor.surfaces.files.recovery import Recovered
 from ykactor.wire.queuefile.load import load
 from ykactor.wire.si import messages as si
 

@@ -15,7 +15,7 @@ from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import TaskRow
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.replay import replayed
-from ykactor.surfaces.server.recovery import Recovered, recover
+from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.si.codec import JSON
 
 #: By partition and node: the keys of what runs there, without what still waits for a placeholder on another node (SC-130).

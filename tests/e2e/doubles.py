@@ -29,13 +29,13 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
 from ykactor.journal.terms import Terms
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Admit
+from ykactor.surfaces.files.daemon_rows import DaemonRows
+from ykactor.surfaces.files.tls_files import TlsFiles
 from ykactor.surfaces.metrics.session_counts import SessionCounts
-from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Admit
-from ykactor.surfaces.server.daemon_rows import DaemonRows
-from ykactor.surfaces.server.doors import Door
-from ykactor.surfaces.server.tls_files import TlsFiles
-from ykactor.surfaces.server.websocket import Limits, serve_websockets
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.sessions.websocket import Limits, serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.messages import EventRecord

@@ -18,13 +18,13 @@ from ykactor.access import moments, tokens_file
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
-from ykactor.surfaces.access_file import AccessFile
+from ykactor.surfaces.admission.access_control import MISTAKES_LOGGED_MAX, AccessWatcher
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.exit_codes import FAILED, USAGE, FileProblem
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.serve import read_access
-from ykactor.surfaces.server.access_watcher import MISTAKES_LOGGED_MAX, AccessWatcher
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.daemon import Daemon, Settings
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.files.access_file import AccessFile
 from ykactor.wire import queuefile
 
 TIMEOUT_S = 180.0

@@ -8,8 +8,8 @@ from doubles import running_daemon
 from msgspec import structs
 
 from ykactor.client import Disconnected, connect
-from ykactor.surfaces.server.input_memory import InputMemory
-from ykactor.surfaces.server.pending import Backlog, Pending
+from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.sessions.pending import Backlog, Pending
 from ykactor.wire.si import messages as si
 
 

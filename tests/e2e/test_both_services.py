@@ -18,8 +18,8 @@ from restdaemon import Rest, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
+from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.http import admission, connections
-from ykactor.surfaces.server.caller import Admit, Caller
 
 GOOD = f"Authorization: Bearer {SECRETS['reader']}"
 UPGRADE = (

@@ -27,7 +27,7 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.server import websocket
+from ykactor.surfaces.sessions import websocket
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})

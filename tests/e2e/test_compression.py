@@ -18,8 +18,8 @@ from ykactor.actors.commands import Publication
 from ykactor.actors.ring import TAKE_BYTES_MAX
 from ykactor.client import follow
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
-from ykactor.surfaces.server import feed_session
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.surfaces.sessions import feed_session
+from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire.compression import compressed
 
 SUBSCRIBE = b'{"type":"Subscribe","from":0}'

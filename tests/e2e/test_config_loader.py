@@ -22,8 +22,8 @@ from world import limit, queue, tree
 
 from ykactor.core.messages.states import QueueState
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.surfaces.server import config_loader
-from ykactor.surfaces.server.config_loader import INLINE_MAX, load_config
+from ykactor.surfaces.files import config_loader
+from ykactor.surfaces.files.config_loader import INLINE_MAX, load_config
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.si.codec import ProtocolError

@@ -12,8 +12,8 @@ from doubles import running_daemon
 from ykactor.client import Disconnected, connect, follow
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server import descriptors
-from ykactor.surfaces.server.descriptors import LIMIT_MAX, OWN_MAX, RESERVE, SESSIONS_MIN
+from ykactor.surfaces.net import descriptors
+from ykactor.surfaces.net.descriptors import LIMIT_MAX, OWN_MAX, RESERVE, SESSIONS_MIN
 
 LIMIT = 160
 FIRST = "partitions: [{name: default, queues: [{name: root}]}]\n"

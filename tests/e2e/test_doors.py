@@ -21,8 +21,8 @@ from ykactor.access.view import view_of
 from ykactor.client import RequestRefused, connect, follow, operate
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.server import doors as doors_module
-from ykactor.surfaces.server.doors import (
+from ykactor.surfaces.net import doors as doors_module
+from ykactor.surfaces.net.doors import (
     Door,
     DoorError,
     DoorKind,

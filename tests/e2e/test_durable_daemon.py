@@ -17,7 +17,7 @@ from world import queue
 
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server import daemon as daemon_module
+from ykactor.surfaces.daemon import daemon as daemon_module
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeRequest(nodes=[si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": 1000})])
@@ -112,7 +112,7 @@ async def test_who_comes_while_the_disk_is_full_is_told(
 
 async def test_a_full_disk_stays_in_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said again and again while it lasts, and not afterwards."""
-    monkeypatch.setattr("ykactor.surfaces.server.journal_log.REPEAT_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.daemon.reports.REPEAT_S", 0.3)
     store = MemoryStore()
     with caplog.at_level(logging.INFO):
         async with daemon_here(store=store) as (_, url), connect(url, rm_id="rm-1") as rm:
@@ -175,7 +175,7 @@ async def test_a_dead_disk_does_not_keep_the_daemon(
     """It ends in its usual time, and says how much was not durable."""
     monkeypatch.setattr("ykactor.actors.journal.EVENTS_MAX", events_max)
     monkeypatch.setattr(daemon_module, "PARTITIONS_STOP_S", 0.3)
-    monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.sessions.websocket.STOP_S", 0.3)
     store = MemoryStore()
     with caplog.at_level(logging.ERROR):
         async with daemon_here(store=store) as (daemon, url), connect(url, rm_id="rm-1") as rm:

@@ -23,7 +23,7 @@ from ykactor.journal.store import Store
 from ykactor.surfaces.cli import exit_codes, queue_files, simulate
 from ykactor.surfaces.cli.main import COMMANDS, main
 from ykactor.surfaces.cli.views import top
-from ykactor.surfaces.server.daemon_rows import CONFIG
+from ykactor.surfaces.files.daemon_rows import CONFIG
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "ykactor" / "sim" / "sample.yaml"

@@ -13,11 +13,11 @@ from wsproto import ConnectionType
 from wsproto.connection import Connection
 from wsproto.events import BytesMessage, TextMessage
 
-from ykactor.surfaces.server import frames as frames_module
-from ykactor.surfaces.server.descriptors import RESERVE
-from ykactor.surfaces.server.frames import FrameStore
-from ykactor.surfaces.server.streams import FrameStream
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.net import frames as frames_module
+from ykactor.surfaces.net.descriptors import RESERVE
+from ykactor.surfaces.net.frames import FrameStore
+from ykactor.surfaces.net.streams import FrameStream
+from ykactor.surfaces.net.transports import Transport
 
 
 @pytest.fixture

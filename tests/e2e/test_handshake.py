@@ -14,8 +14,8 @@ from daemon import real_daemon
 from doubles import running_daemon
 
 from ykactor.access.limits import Limits as AccessLimits
-from ykactor.surfaces.server.handshake import HEAD_BYTES_MAX
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.surfaces.sessions.handshake import HEAD_BYTES_MAX
+from ykactor.surfaces.sessions.websocket import Limits
 
 SECRET = "Bearer 5ec7e7"
 

@@ -18,13 +18,13 @@ from restdaemon import Rest, application, asks, node, rest_daemon
 
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Names, Role
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.websockets import Websockets
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.operator_requests import OperatorRequests
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.operator_requests import OperatorRequests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 
@@ -47,7 +47,7 @@ TASKS = 200
 #: Where work for a question is done, and nothing else meanwhile.
 COUNTED = re.compile(
     "/ykactor/(access|core/(inspection|objects|partition/(operations|administration))|"
-    "surfaces/http/(readings/|api|allowance|published|views)|surfaces/server/acted_on)"
+    "surfaces/http/(readings/|api|allowance|published|views)|surfaces/sessions/operator_requests)"
 )
 
 

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from ykactor.surfaces.http import server
 from ykactor.surfaces.http.connections import Connection
 from ykactor.surfaces.http.replies import Streamed, Write
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.net.transports import Transport
 
 HOST = b"Host: localhost\r\n"
 LIVE = b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n"

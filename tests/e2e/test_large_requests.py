@@ -6,8 +6,8 @@ import pytest
 from daemon import node, real_daemon
 
 from ykactor.client import RequestRefused, connect, keep_registered
-from ykactor.surfaces.server import large_requests
-from ykactor.surfaces.server.large_requests import read_request
+from ykactor.surfaces.sessions import large_requests
+from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
 from ykactor.wire.si.lengths import REQUEST_MAX

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from ykactor.surfaces.server import feed_session
-from ykactor.surfaces.server.feed_session import _encoded
+from ykactor.surfaces.sessions import feed_session
+from ykactor.surfaces.sessions.feed_session import _encoded
 from ykactor.wire.si.codec import ENCODINGS
 
 

@@ -14,10 +14,10 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.access.permissions import TABLE
-from ykactor.surfaces.server.access_control import AccessControl
-from ykactor.surfaces.server.caller import Admit, Caller
-from ykactor.surfaces.server.handshake import RequestHead
-from ykactor.surfaces.server.websocket import DOORS
+from ykactor.surfaces.admission.access_control import AccessControl
+from ykactor.surfaces.admission.caller import Admit, Caller
+from ykactor.surfaces.sessions.handshake import RequestHead
+from ykactor.surfaces.sessions.websocket import DOORS
 
 UNKNOWN = "yk_" + "u" * 43
 EXPIRED = "yk_" + "e" * 43

@@ -20,12 +20,12 @@ from ykactor.actors.feed import SnapshotError
 from ykactor.actors.journal import Stalled
 from ykactor.client import connect, follow
 from ykactor.client.connection import open_connection
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.story import _collect
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.server import websocket
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.daemon import Daemon
-from ykactor.surfaces.server.feed_session import FeedSession
+from ykactor.surfaces.daemon.daemon import Daemon
+from ykactor.surfaces.sessions import websocket
+from ykactor.surfaces.sessions.feed_session import FeedSession
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS
 

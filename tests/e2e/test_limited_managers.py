@@ -17,7 +17,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.client.connection import open_connection
 from ykactor.core.values.names import Names
-from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.admission.caller import Caller
 
 PARTITIONS = ("default", "gpu", "tpu")
 #: By name, the partitions that an identity may act in.

@@ -21,8 +21,8 @@ from ykactor.client import Disconnected
 from ykactor.client.connection import open_connection
 from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.messages.submissions import RefuseEntry, Submission
-from ykactor.surfaces.server.access_control import AccessControl
-from ykactor.surfaces.server.websocket import Limits as ServerLimits
+from ykactor.surfaces.admission.access_control import AccessControl
+from ykactor.surfaces.sessions.websocket import Limits as ServerLimits
 from ykactor.wire.si.lengths import REQUEST_MAX
 
 ALL = "roles: [rm, reader, operator], rmIDs: [rm-1], users: [alice]"

@@ -15,12 +15,12 @@ from world import queue
 
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.client import Disconnected, RequestRefused, connect, operate
-from ykactor.surfaces.server import operator_requests
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.daemon import Daemon
-from ykactor.surfaces.server.operator_requests import OperatorRequests
-from ykactor.surfaces.server.pending import Pending
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.daemon.daemon import Daemon
+from ykactor.surfaces.sessions import operator_requests
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.operator_requests import OperatorRequests
+from ykactor.surfaces.sessions.pending import Pending
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ProtocolError
 

@@ -18,7 +18,7 @@ from test_rest import ask
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from ykactor.client import connect
-from ykactor.surfaces.server.websocket import REVOKED
+from ykactor.surfaces.sessions.websocket import REVOKED
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 OTHER = 12345

@@ -19,7 +19,7 @@ from ykactor.client import Refused, connect
 from ykactor.core.accounting.account import AccountKey
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views.showing import NOTHING
-from ykactor.surfaces.server.daemon import Daemon
+from ykactor.surfaces.daemon.daemon import Daemon
 from ykactor.wire.si import messages as si
 
 QUEUES = tree(queue("team-a", queue("x")), queue("secret"))

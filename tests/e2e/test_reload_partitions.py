@@ -14,8 +14,8 @@ from world import limit, queue, tree
 
 from ykactor.actors.commands import Intake
 from ykactor.client import Refused, RequestRefused, connect, follow
-from ykactor.surfaces.server.config_loader import INLINE_MAX
-from ykactor.surfaces.server.groups import os_groups
+from ykactor.surfaces.daemon.groups import os_groups
+from ykactor.surfaces.files.config_loader import INLINE_MAX
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 

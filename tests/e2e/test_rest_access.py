@@ -17,12 +17,12 @@ from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.routes import routes
 from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.websockets import Websockets
-from ykactor.surfaces.server import transports
-from ykactor.surfaces.server.caller import Caller
+from ykactor.surfaces.net import transports
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 

@@ -20,9 +20,9 @@ from ykactor.journal.reading import Reader
 from ykactor.journal.terms import Term
 from ykactor.journal.witness import Witness
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server.daemon_rows import CHANGE, CONFIG, ChangeRow
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import EXTENSION_S
+from ykactor.surfaces.files.daemon_rows import CHANGE, CONFIG, ChangeRow
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.net.systemd import EXTENSION_S
 from ykactor.wire.queuefile import load
 from ykactor.wire.si import messages as si
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from ykactor.actors.commands import Administer, Intake, Publication
 from ykactor.client import RequestRefused, connect
 from ykactor.core.messages.facts import NodeRejected
-from ykactor.surfaces.server.rm_session import ResourceManagerSession
+from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
 from ykactor.wire.si import messages as si
 
 MOVE = si.MoveApplication(application_id="app-1", queue_name="root.a")

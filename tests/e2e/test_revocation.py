@@ -22,11 +22,11 @@ from ykactor.actors.commands import Intake
 from ykactor.actors.mailbox import Mailbox
 from ykactor.client.connection import open_connection
 from ykactor.core.messages.submissions import AddApplication, Submission
-from ykactor.surfaces.server.access_control import PROOF_GONE, RIGHTS_SHRANK, AccessControl
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.input_memory import InputMemory
-from ykactor.surfaces.server.rm_requests import RequestHandler
+from ykactor.surfaces.admission.access_control import PROOF_GONE, RIGHTS_SHRANK, AccessControl
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.rm_requests import RequestHandler
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 

@@ -26,11 +26,11 @@ from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import exit_codes, obstacles
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import DoorSettings, TcpAddress, open_doors
-from ykactor.surfaces.server.log_writer import LINES_MAX
-from ykactor.surfaces.server.reloading import CHANGES_LOGGED_MAX
-from ykactor.surfaces.server.systemd import Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.daemon.reloading import CHANGES_LOGGED_MAX
+from ykactor.surfaces.log.log_writer import LINES_MAX
+from ykactor.surfaces.net.doors import DoorSettings, TcpAddress, open_doors
+from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 
@@ -157,7 +157,7 @@ async def test_sigterm_does_not_wait_for_a_stuck_thread(tmp_path):
     """A file system that does not answer holds up the thread that reads the queue file for ever: exit code 0."""
     path = tmp_path / "queues.yaml"
     path.write_text("")
-    stuck = "import runpy, sys, threading; from ykactor.surfaces.server import watcher\n"
+    stuck = "import runpy, sys, threading; from ykactor.surfaces.files import watcher\n"
     stuck += 'watcher.read_regular = lambda path: (print(\'{"event": "stuck"}\', file=sys.stderr), threading.Event().wait())\n'
     stuck += "sys.argv = sys.argv[3:]; runpy.run_module('ykactor', run_name='__main__')"
     async with real_daemon("--config", path, wrapper=[sys.executable, "-c", stuck]) as daemon:

@@ -10,7 +10,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import open_connection
-from ykactor.surfaces.server.access_control import PROOF_GONE
+from ykactor.surfaces.admission.access_control import PROOF_GONE
 
 TEXT = "identities: [{name: dashboard, roles: [reader]}]\n"
 

@@ -17,12 +17,12 @@ from ykactor.actors.partitions import Partitions
 from ykactor.client import Disconnected, RequestRefused, connect
 from ykactor.client.connection import open_connection
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.surfaces.server import config_loader
-from ykactor.surfaces.server.config_updates import WAITING_MAX
-from ykactor.surfaces.server.daemon import Daemon
-from ykactor.surfaces.server.daemon_rows import ChangeRow, DaemonRows
-from ykactor.surfaces.server.reloading import Reloading, Source
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.surfaces.daemon.daemon import Daemon
+from ykactor.surfaces.daemon.reloading import Reloading, Source
+from ykactor.surfaces.files import config_loader
+from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.sessions.config_updates import WAITING_MAX
+from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, ProtocolError

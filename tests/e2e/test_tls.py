@@ -27,9 +27,9 @@ from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.kinds import Act
-from ykactor.surfaces.server.access_control import PROOF_GONE, AccessControl
-from ykactor.surfaces.server.tls_files import TlsFiles
-from ykactor.surfaces.server.websocket import REVOKED, Limits
+from ykactor.surfaces.admission.access_control import PROOF_GONE, AccessControl
+from ykactor.surfaces.files.tls_files import TlsFiles
+from ykactor.surfaces.sessions.websocket import REVOKED, Limits
 from ykactor.wire.si import messages as si
 
 

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, load_pem_private_key
 
 from ykactor.actors.clock import Clock
-from ykactor.surfaces.server.ownership import UnsafeFileError
-from ykactor.surfaces.server.tls_files import TlsFileError, TlsFiles
-from ykactor.surfaces.server.tls_watcher import TlsWatcher
+from ykactor.surfaces.daemon.tls_watcher import TlsWatcher
+from ykactor.surfaces.files.regular import UnsafeFileError
+from ykactor.surfaces.files.tls_files import TlsFileError, TlsFiles
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 NOW_NS = int(NOW.timestamp()) * 10**9

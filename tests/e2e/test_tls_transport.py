@@ -12,9 +12,9 @@ import trio
 from certificates import Authority
 
 from ykactor.access.credentials import Credentials
-from ykactor.surfaces.server.frames import Frames, FrameStore
-from ykactor.surfaces.server.streams import FrameStream
-from ykactor.surfaces.server.tls_transport import CHUNK_BYTES, TlsError, TlsTransport
+from ykactor.surfaces.net.frames import Frames, FrameStore
+from ykactor.surfaces.net.streams import FrameStream
+from ykactor.surfaces.net.transports import CHUNK_BYTES, TlsError, TlsTransport
 
 LIMIT_S = 180.0
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)

@@ -13,16 +13,15 @@ from doubles import FakeDaemon, accept_all
 from trio_websocket import ConnectionClosed
 
 from ykactor.access.model import Role
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.metrics.session_counts import SessionCounts
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.config_updates import ConfigUpdates
-from ykactor.surfaces.server.feed_session import FeedSession, event_formats
-from ykactor.surfaces.server.input_memory import InputMemory
-from ykactor.surfaces.server.operator_session import OperatorSession
-from ykactor.surfaces.server.peer import Peer
-from ykactor.surfaces.server.rm_session import ResourceManagerSession
-from ykactor.surfaces.server.session_limits import SessionLimits
-from ykactor.surfaces.server.websocket import DOORS, Limits
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
+from ykactor.surfaces.sessions.operator_session import OperatorSession
+from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
+from ykactor.surfaces.sessions.websocket import DOORS, Limits
 from ykactor.wire.si.codec import JSON
 
 RM, FEED, OPERATOR = DOORS

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from ykactor.surfaces.server import watcher as watcher_module
-from ykactor.surfaces.server.files import read_regular
-from ykactor.surfaces.server.watcher import ConfigWatcher, TryAgainError
+from ykactor.surfaces.files import watcher as watcher_module
+from ykactor.surfaces.files.regular import read_regular
+from ykactor.surfaces.files.watcher import ConfigWatcher, TryAgainError
 from ykactor.wire.si.lengths import CONFIG_MAX
 
 TIMEOUT_S = 180.0

@@ -18,9 +18,9 @@ from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.connection import open_connection
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
-from ykactor.surfaces.server.feed_session import FeedSession
-from ykactor.surfaces.server.rm_requests import RequestHandler
-from ykactor.surfaces.server.websocket import Limits
+from ykactor.surfaces.sessions.feed_session import FeedSession
+from ykactor.surfaces.sessions.rm_requests import RequestHandler
+from ykactor.surfaces.sessions.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}
@@ -763,7 +763,7 @@ async def test_stopping_takes_no_more_requests():
 
 async def test_stopping_does_not_wait_for_partitions(monkeypatch):
     """A request that no partition has finished gets no ``Ack``; neither it nor a snapshot nobody takes holds the stop up."""
-    monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 3600)  # so that nobody is dropped instead
+    monkeypatch.setattr("ykactor.surfaces.sessions.websocket.STOP_S", 3600)  # so that nobody is dropped instead
     async with running_daemon() as daemon:
         async with registered(daemon) as rm, client(daemon, "/v1/feed") as follower, client(daemon, "/v1/rm") as newer:
             daemon.doubles["default"].resume = trio.Event()
@@ -779,7 +779,7 @@ async def test_stopping_does_not_wait_for_partitions(monkeypatch):
 
 async def test_stopping_drops_who_does_not_read(monkeypatch):
     """A time for all: then a peer that never reads is left behind."""
-    monkeypatch.setattr("ykactor.surfaces.server.websocket.STOP_S", 0.3)
+    monkeypatch.setattr("ykactor.surfaces.sessions.websocket.STOP_S", 0.3)
     async with running_daemon() as daemon, never_reads(daemon, '{"type": "Subscribe"}') as evil:
         while not daemon.feed.fan_out.waiting:
             await trio.lowlevel.checkpoint()

@@ -16,7 +16,7 @@ from ykactor.core.messages.submissions import Administration, Submission
 from ykactor.core.records.base import Base
 from ykactor.core.records.rows import ROWS
 from ykactor.journal.schema import VERSION
-from ykactor.surfaces.server.daemon_rows import _KINDS
+from ykactor.surfaces.files.daemon_rows import _KINDS
 from ykactor.wire.causes import _Cause
 from ykactor.wire.history import RecordedTurn
 

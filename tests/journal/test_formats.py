@@ -20,8 +20,8 @@ from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow, packed_turns, record_crc
 from ykactor.surfaces.cli.replay import replayed
-from ykactor.surfaces.server.recovery import Recovered
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.files.recovery import Recovered
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
 
 STATES = sorted(path.name for path in FIXTURES.glob("state-*.db"))
 NEWEST = STATES[-1]

@@ -39,8 +39,8 @@ from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
 from ykactor.surfaces.cli import journal_story
 from ykactor.surfaces.cli.replay import Outcome, replayed
-from ykactor.surfaces.history import events_of
-from ykactor.surfaces.server.recovery import recover
+from ykactor.surfaces.files.history import events_of
+from ykactor.surfaces.files.recovery import recover
 from ykactor.wire import queuefile
 from ykactor.wire.si.mentions import mentioned
 

@@ -242,7 +242,7 @@ def failed(consequence: Consequence) -> Scenario:
 
 
 def audited(act: Act, **result: str) -> Scenario:
-    """Somebody administers the daemon; ``surfaces.server.audit`` tells it."""
+    """Somebody administers the daemon; ``surfaces.admission.audit`` tells it."""
 
     def scenario() -> World:
         world = on_plain()()

@@ -7,7 +7,7 @@ from world import app, ask, cancel, hold, make_world, move, node, prioritise, qu
 from ykactor.core.messages.submissions import Administration, Operator
 from ykactor.core.objects.commands import GiveAway
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.server.acted_on import is_releasing, look, tasks_named
+from ykactor.surfaces.sessions.operator_requests import is_releasing, look, tasks_named
 
 ACTS = [hold("app-1"), cancel("app-1", "t1"), prioritise("app-1", 5, "t1"), prioritise("app-1", 5), move("app-1", "root.b")]
 

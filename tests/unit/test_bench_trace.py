@@ -13,7 +13,7 @@ async def test_one_ask_is_followed_from_the_bytes_to_the_feed() -> None:
     """Code of the sessions, the partition, the planner, the node, the leaf, the feed and the journal runs, each in its file."""
     trace = await of_one_ask(SMALL)
     named = {file.rpartition("ykactor/")[2] for file in trace.files()}
-    line = {"surfaces/server/rm_session.py", "wire/si/requests.py", "core/partition/rounds.py", "core/planner/planner.py"}
+    line = {"surfaces/sessions/rm_session.py", "wire/si/requests.py", "core/partition/rounds.py", "core/planner/planner.py"}
     assert line | {"core/objects/node.py", "core/objects/leaf.py", "actors/feed.py", "actors/journal.py"} <= named
     assert len(named) <= len(trace.calls) <= trace.moves + len(trace.calls) <= 2 * trace.calls.total()
 

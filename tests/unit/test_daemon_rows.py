@@ -8,8 +8,8 @@ import msgspec
 from ykactor.actors.epochs import Epochs
 from ykactor.actors.outbox import Outbox
 from ykactor.core.values.names import ANY, Names
-from ykactor.surfaces.server.daemon_rows import EPOCHS, REGISTRATION, DaemonRows, RegistrationRow, epochs_of
-from ykactor.surfaces.server.recovery import restored_outbox
+from ykactor.surfaces.files.daemon_rows import EPOCHS, REGISTRATION, DaemonRows, RegistrationRow, epochs_of
+from ykactor.surfaces.files.recovery import restored_outbox
 from ykactor.wire.si.codec import JSON
 
 GPU = Names.of(["gpu", "tpu"])

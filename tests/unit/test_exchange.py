@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ykactor.surfaces.http.exchange import Exchange, Line, head_of
-from ykactor.surfaces.http.request_reader import Head, RequestReader
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.net.request_reader import Head, RequestReader
+from ykactor.surfaces.net.transports import Transport
 
 
 class Wire(Transport):

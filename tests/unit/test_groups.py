@@ -11,8 +11,8 @@ import trio
 import trio.testing
 
 from ykactor.core.messages.submissions import AddApplication, RemoveApplication
-from ykactor.surfaces.server import groups as groups_module
-from ykactor.surfaces.server.groups import FAILED_S, KNOWN_S, GroupResolver, os_groups
+from ykactor.surfaces.daemon import groups as groups_module
+from ykactor.surfaces.daemon.groups import FAILED_S, KNOWN_S, GroupResolver, os_groups
 
 
 class NameService:

@@ -11,7 +11,7 @@ from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.values.ids import PartitionName
-from ykactor.surfaces.server.peer import error_response
+from ykactor.surfaces.sessions.peer import error_response
 from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ykactor.surfaces.server.log_writer import LogWriter
-from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.log.log_writer import LogWriter
+from ykactor.surfaces.log.logs import configure
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.surfaces.server.logs import configure, get_logger, log_event
+from ykactor.surfaces.log.logs import configure, get_logger, log_event
 
 log = get_logger("ykactor.surfaces.example")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.surfaces.server.ownership import UnsafeFileError, check_ownership
+from ykactor.surfaces.files.regular import UnsafeFileError, check_ownership
 
 OWNERS = {0, os.geteuid()}
 OTHER_UID = 1234

@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ykactor.surfaces.server import peer_user
-from ykactor.surfaces.server.peer_user import UnknownUserError, tcp_uid
+from ykactor.surfaces.net import peer_user
+from ykactor.surfaces.net.peer_user import UnknownUserError, tcp_uid
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, and make a network namespace")
 OTHER = 12345
@@ -103,7 +103,7 @@ def test_another_network_namespace() -> None:
     """SE-52: where the daemon has the same addresses they may be those of somebody else."""
     script = """
 import ctypes, socket
-from ykactor.surfaces.server.peer_user import UnknownUserError, tcp_uid
+from ykactor.surfaces.net.peer_user import UnknownUserError, tcp_uid
 listener = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(listener.getsockname())
 accepted, _ = listener.accept()

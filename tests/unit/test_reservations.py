@@ -4,7 +4,7 @@ from typing import Any
 
 from world import World, app, ask, configure, foreign, make_world, move, node, queue, release, remove, reset, tree
 
-from ykactor.surfaces.environment import reserves_nodes
+from ykactor.surfaces.cli.environment import reserves_nodes
 
 LEAF = tree(queue("a"))
 HOUR = 3600

@@ -12,11 +12,11 @@ import pytest
 
 from ykactor.access.limits import Limits
 from ykactor.access.model import ANYBODY, Identity, Role
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.slots import Slot, Slots
 from ykactor.surfaces.http.admission import ConnectionSlots
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.descriptors import RESERVE
-from ykactor.surfaces.server.slots import Slot, Slots
-from ykactor.surfaces.server.websocket import _session_slots
+from ykactor.surfaces.net.descriptors import RESERVE
+from ykactor.surfaces.sessions.websocket import _session_slots
 
 #: By kind, new slots as the daemon has them, and how many there are.
 KINDS: dict[str, tuple[Callable[[], Slots], int]] = {

@@ -15,8 +15,8 @@ from bench.soak import Plan
 from ykactor.actors.clock import Clock
 from ykactor.core.partition import timers
 from ykactor.core.values.times import S_NS
-from ykactor.surfaces.server.recovery import Recovered
-from ykactor.surfaces.server.state_dir import StateSettings
+from ykactor.surfaces.files.recovery import Recovered
+from ykactor.surfaces.files.state_dir import StateSettings
 from ykactor.wire import queuefile
 
 ROWS = Quantity("applications", "rows")

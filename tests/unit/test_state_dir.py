@@ -13,9 +13,9 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
-from ykactor.surfaces.server import state_dir
-from ykactor.surfaces.server.daemon_rows import CONFIG
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.files import state_dir
+from ykactor.surfaces.files.daemon_rows import CONFIG
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
 
 
 def settings(directory: Path) -> StateSettings:

@@ -18,9 +18,9 @@ from world import load, queue, tree
 from ykactor.core.planner.plan import Budget
 from ykactor.journal.batch import Batch
 from ykactor.sim.direct import DirectPartition
-from ykactor.surfaces.server.daemon_rows import CONFIG
-from ykactor.surfaces.server.state_dir import StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import EXTENSION_S, Extension, Notifier, feed_watchdog, listen_fds, watchdog_interval_s
+from ykactor.surfaces.files.daemon_rows import CONFIG
+from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
+from ykactor.surfaces.net.systemd import EXTENSION_S, Extension, Notifier, feed_watchdog, listen_fds, watchdog_interval_s
 from ykactor.wire import queuefile
 
 
@@ -195,7 +195,7 @@ def test_no_activation_for_another_process(monkeypatch: pytest.MonkeyPatch) -> N
 ACTIVATED = """
 import os, sys
 os.environ["LISTEN_PID"] = str(os.getpid())
-from ykactor.surfaces.server.systemd import listen_fds
+from ykactor.surfaces.net.systemd import listen_fds
 for name, inherited in listen_fds():
     print(name, inherited.getsockname()[1], inherited.get_inheritable())
     inherited.close()

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.net.transports import Transport
 
 Pair = tuple[Transport, trio.SocketStream]
 

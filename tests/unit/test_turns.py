@@ -8,9 +8,9 @@ from collections import Counter
 import trio
 import trio.testing
 
+from ykactor.surfaces.admission.slots import Slot
 from ykactor.surfaces.http.admission import BURST, REQUESTS_PER_S, ConnectionSlots, Paces
 from ykactor.surfaces.http.turns import Turns
-from ykactor.surfaces.server.slots import Slot
 
 
 async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:

@@ -116,10 +116,10 @@ _TO_NODE = (
     commands.ChangeAllocations,
     commands.Decommission,
 )
-_RM_SESSION, _RM_REQUESTS = "surfaces/server/rm_session.py", "surfaces/server/rm_requests.py"
-_OPERATOR_SESSION, _OPERATOR_REQUESTS = "surfaces/server/operator_session.py", "surfaces/server/operator_requests.py"
-_AUDIT = "surfaces/server/audit.py"
-_DAEMON, _WATCHER = "surfaces/server/daemon.py", "surfaces/server/watcher.py"
+_RM_SESSION, _RM_REQUESTS = "surfaces/sessions/rm_session.py", "surfaces/sessions/rm_requests.py"
+_OPERATOR_SESSION, _OPERATOR_REQUESTS = "surfaces/sessions/operator_session.py", "surfaces/sessions/operator_requests.py"
+_AUDIT = "surfaces/admission/audit.py"
+_DAEMON, _WATCHER = "surfaces/daemon/daemon.py", "surfaces/files/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
 _OUTBOX, _JOURNAL, _READING = "actors/outbox.py", "actors/journal.py", "actors/reading.py"

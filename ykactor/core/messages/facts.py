@@ -1,9 +1,9 @@
 """The output of a partition: facts, in the order in which they became true.
 
 The cores make facts; ``wire.si.requests`` makes those that refuse entries for an unknown partition, ``actors.supervision``
-those about failures, ``surfaces.server.audit`` those about who has administered the daemon. ``wire.decision_log`` renders facts
-as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event records
-of the feed. Facts are frozen and hold no reference cycles.
+those about failures, ``surfaces.admission.audit`` those about who has administered the daemon. ``wire.decision_log`` renders
+facts as lines of the decision log, ``wire.si.responses`` as messages to the resource manager, and ``wire.si.events`` as event
+records of the feed. Facts are frozen and hold no reference cycles.
 
 In the journal a field with its default value is left out, so a default must never change.
 """

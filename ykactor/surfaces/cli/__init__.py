@@ -1,4 +1,4 @@
 """The command line: one module for each command, imported when it is called.
 
-May import ``surfaces.server``, which must not import this package. Start reading in ``main.py``.
+May import all other packages of ``surfaces``, none of which imports this one. Start reading in ``main.py``.
 """

@@ -9,11 +9,11 @@ from ykactor.access.limits import FOR_EACH
 from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, Role, UserProof
 from ykactor.access.permissions import messages_of
 from ykactor.access.tokens import Token
-from ykactor.surfaces import access_file
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.queue_files import explained, warn
 from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.files import access_file
 from ykactor.wire.queuefile.text import ConfigError
 
 #: The door of each role.

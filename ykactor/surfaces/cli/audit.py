@@ -18,7 +18,7 @@ from ykactor.surfaces.cli.json_text import on_one_line
 from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.state_dir_option import state_dir_option
 from ykactor.surfaces.cli.terminal import say
-from ykactor.surfaces.history import readable
+from ykactor.surfaces.files.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
 from ykactor.wire.si.mentions import AUDIT

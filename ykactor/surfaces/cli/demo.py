@@ -27,15 +27,15 @@ from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import demo_tour
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
+from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
 from ykactor.surfaces.cli.obstacles import door_problem, prepare_descriptors, state_problem
 from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, running
 from ykactor.surfaces.cli.terminal import say
-from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server import daemon as server
-from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings
-from ykactor.surfaces.server.logs import configure
+from ykactor.surfaces.daemon import daemon as server
+from ykactor.surfaces.log.logs import configure
+from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings
 from ykactor.wire.queuefile.load import load
 
 RM_ID = "ykactor-demo"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server.doors import Address, TcpAddress, UnixAddress
+from ykactor.surfaces.net.doors import Address, TcpAddress, UnixAddress
 from ykactor.wire.addresses import UNIX, unix_path
 
 if TYPE_CHECKING:
-    from ykactor.surfaces.server.tls_files import TlsFiles
+    from ykactor.surfaces.files.tls_files import TlsFiles
 
 DEFAULT_ADDRESS = "127.0.0.1:9081"
 DEFAULT_HTTP = "127.0.0.1:9080"
@@ -125,7 +125,7 @@ def tls_options(command: Callable[..., object]) -> Callable[..., object]:
 
 def read_tls(cert: Path, key: Path, client_ca: Path | None) -> TlsFiles:
     """The files of TLS, or the end of the command."""
-    from ykactor.surfaces.server.tls_files import TlsFileError, TlsFiles  # needs libraries that take 0.1 s to load
+    from ykactor.surfaces.files.tls_files import TlsFileError, TlsFiles  # needs libraries that take 0.1 s to load
 
     try:
         return TlsFiles(cert, key, client_ca)

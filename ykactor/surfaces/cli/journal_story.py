@@ -12,11 +12,11 @@ from ykactor.core.values.printable import printable
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.cli.causes import cause_of
+from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
-from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.history import events_of, readable
-from ykactor.surfaces.server.recovery import recover_partitions
+from ykactor.surfaces.files.history import events_of, readable
+from ykactor.surfaces.files.recovery import recover_partitions
 from ykactor.wire.causes import decode_cause
 from ykactor.wire.history import RecordedTurn
 from ykactor.wire.si.mentions import AUDIT, mentioned

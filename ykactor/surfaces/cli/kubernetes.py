@@ -23,10 +23,10 @@ from ykactor.surfaces.cli.door_options import AddressParam
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.server.doors import TcpAddress
-from ykactor.surfaces.server.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
-from ykactor.surfaces.server.logs import configure, get_logger, log_event
-from ykactor.surfaces.server.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.log.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
+from ykactor.surfaces.log.logs import configure, get_logger, log_event
+from ykactor.surfaces.net.doors import TcpAddress
+from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 
 if TYPE_CHECKING:
     from ykactor.kubernetes.adapter import Settings

@@ -11,8 +11,8 @@ import click
 
 from ykactor.journal.errors import JournalError, NotWrittenError, is_no_room, may_pass
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.server.descriptors import TooFewDescriptorsError, raise_limit
-from ykactor.surfaces.server.doors import DoorError, RefusedDoorError
+from ykactor.surfaces.net.descriptors import TooFewDescriptorsError, raise_limit
+from ykactor.surfaces.net.doors import DoorError, RefusedDoorError
 
 
 def prepare_descriptors() -> None:

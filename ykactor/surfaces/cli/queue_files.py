@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ykactor.surfaces.cli.terminal import say
-from ykactor.surfaces.server.files import read_regular, read_stream
+from ykactor.surfaces.files.regular import read_regular, read_stream
 from ykactor.wire.queuefile.load import ConfigError
 
 #: Standard input as an argument, and its name in messages.

@@ -22,7 +22,7 @@ from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say_lines
-from ykactor.surfaces.history import readable
+from ykactor.surfaces.files.history import readable
 from ykactor.wire.causes import UnreadableCauseError, decode_cause
 from ykactor.wire.history import RecordedTurn, decode_turn
 from ykactor.wire.post_mortem import UnreadablePostMortemError

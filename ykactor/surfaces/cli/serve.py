@@ -31,25 +31,25 @@ from ykactor.surfaces.cli.door_options import (
     SocketGroup,
     SocketMode,
 )
+from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.obstacles import door_problem, lacking, prepare_descriptors, prepare_state_dir, state_problem
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
 from ykactor.surfaces.cli.ranges import WholeNumber
-from ykactor.surfaces.environment import reserves_nodes
-from ykactor.surfaces.server.daemon import Daemon, Settings
-from ykactor.surfaces.server.doors import Address, DoorError, DoorSettings, open_doors
-from ykactor.surfaces.server.files import write_private
-from ykactor.surfaces.server.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
-from ykactor.surfaces.server.logs import configure, get_logger, log_event
-from ykactor.surfaces.server.recovery import Recovered
-from ykactor.surfaces.server.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.server.systemd import Extension, Notifier
+from ykactor.surfaces.daemon.daemon import Daemon, Settings
+from ykactor.surfaces.files.recovery import Recovered
+from ykactor.surfaces.files.regular import write_private
+from ykactor.surfaces.files.state_dir import StateDir, StateSettings, open_state_dir
+from ykactor.surfaces.log.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
+from ykactor.surfaces.log.logs import configure, get_logger, log_event
+from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings, open_doors
+from ykactor.surfaces.net.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
 if TYPE_CHECKING:
-    from ykactor.surfaces.access_file import AccessFile
-    from ykactor.surfaces.server.access_watcher import AccessWatcher
-    from ykactor.surfaces.server.tls_files import TlsFiles
-    from ykactor.surfaces.server.tls_watcher import TlsWatcher
+    from ykactor.surfaces.admission.access_control import AccessWatcher
+    from ykactor.surfaces.daemon.tls_watcher import TlsWatcher
+    from ykactor.surfaces.files.access_file import AccessFile
+    from ykactor.surfaces.files.tls_files import TlsFiles
 
 log = get_logger(__name__)
 
@@ -315,7 +315,7 @@ def read_access(path: Path | None) -> AccessFile | None:
     """The access file, or the end of the command with all its mistakes."""
     if path is None:
         return None
-    from ykactor.surfaces.access_file import AccessFile  # needs libraries that take 0.1 s to load
+    from ykactor.surfaces.files.access_file import AccessFile  # needs libraries that take 0.1 s to load
 
     try:
         return AccessFile(path)
@@ -326,7 +326,7 @@ def read_access(path: Path | None) -> AccessFile | None:
 def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
     if file is None:
         return None
-    from ykactor.surfaces.server.access_watcher import AccessWatcher
+    from ykactor.surfaces.admission.access_control import AccessWatcher
 
     return AccessWatcher(file, clock)
 
@@ -334,7 +334,7 @@ def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
 def _follow_tls(files: TlsFiles | None, clock: Clock) -> TlsWatcher | None:
     if files is None:
         return None
-    from ykactor.surfaces.server.tls_watcher import TlsWatcher
+    from ykactor.surfaces.daemon.tls_watcher import TlsWatcher
 
     return TlsWatcher(files, clock)
 

@@ -16,7 +16,7 @@ from ykactor.surfaces.cli import access
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
 from ykactor.surfaces.cli.views.showing import output_option
-from ykactor.surfaces.server.files import written_private
+from ykactor.surfaces.files.regular import written_private
 
 _access = click.option(
     "--access",

@@ -31,7 +31,7 @@ from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.terminal import say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.showing import NOTHING, taking
-from ykactor.surfaces.server.recovery import recover_partitions
+from ykactor.surfaces.files.recovery import recover_partitions
 from ykactor.wire.si import messages as si
 
 #: The values of the columns, and what was counted.

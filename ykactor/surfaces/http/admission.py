@@ -11,17 +11,17 @@ from starlette.requests import Request
 from ykactor.access.credentials import Credentials, PageRequest
 from ykactor.access.model import Role
 from ykactor.core.messages.held_limits import exceeded
+from ykactor.surfaces.admission.admission import Admission
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.request_headers import bearer_of, host_of, refuse_twice
+from ykactor.surfaces.admission.slots import Slot, Slots
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.replies import RefusedError
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.turns import Turns
-from ykactor.surfaces.server import refusals
-from ykactor.surfaces.server.admission import Admission
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.doors import Door, DoorKind, Origin
-from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
-from ykactor.surfaces.server.request_headers import bearer_of, host_of, refuse_twice
-from ykactor.surfaces.server.slots import Slot, Slots
+from ykactor.surfaces.log.logs import LimitedLog, raised_at
+from ykactor.surfaces.net import refusals
+from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 
 #: Connections that have not shown whose they are, those of readers, and those that have asked for metrics only.
 UNPROVEN_MAX, READERS_MAX, METRICS_MAX = 1000, 1000, 64

@@ -6,7 +6,7 @@ import sys
 
 import trio
 
-from ykactor.surfaces.server.config_loader import LOAD_S, is_small
+from ykactor.surfaces.files.config_loader import LOAD_S, is_small
 from ykactor.wire.rest.configuration import json_of, yaml_of
 
 _FORMS = {"json": json_of, "yaml": yaml_of}

@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.files.config_loader import load_config
 from ykactor.surfaces.http.config_writer import written_config
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, RefusedError, reply
 from ykactor.surfaces.http.views import check_sees_all, view_for
-from ykactor.surfaces.server.config_loader import load_config
 from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import checks
 from ykactor.wire.rest.codec import encode

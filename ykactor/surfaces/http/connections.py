@@ -12,8 +12,8 @@ import trio
 from starlette.types import Message, Scope
 
 from ykactor.surfaces.http.exchange import CLOSE, Exchange, Line, SendLarge, head_of
-from ykactor.surfaces.http.request_reader import Head, ProtocolError, RequestReader
-from ykactor.surfaces.server.transports import Readable, Transport
+from ykactor.surfaces.net.request_reader import Head, ProtocolError, RequestReader
+from ykactor.surfaces.net.transports import Readable, Transport
 
 #: How long a connection may wait for a request, and may take for the head of one.
 IDLE_S = 10

@@ -20,12 +20,12 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Subscription
 from ykactor.core.values.parts import in_parts
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.slots import Slots
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import number
 from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
 from ykactor.surfaces.http.views import caller_of, check_sees_all
-from ykactor.surfaces.server.caller import Caller
-from ykactor.surfaces.server.slots import Slots
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.si.messages import EventRecord

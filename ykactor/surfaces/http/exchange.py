@@ -16,9 +16,9 @@ from starlette.types import Message
 from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.headers import Headers
-from ykactor.surfaces.http.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
 from ykactor.surfaces.http.sending import FREE_BYTES
-from ykactor.surfaces.server.transports import Readable, Transport
+from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
+from ykactor.surfaces.net.transports import Readable, Transport
 
 #: How long a connection may take a part of what is sent, and how many bytes of large answers it must take on average: such an
 #: answer is kept in memory until the last has taken it.

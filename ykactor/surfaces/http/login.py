@@ -6,14 +6,14 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ykactor.surfaces.admission.logins import Cookie
+from ykactor.surfaces.admission.request_headers import own_page
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import RefusedError, reply
 from ykactor.surfaces.http.views import caller_of
 from ykactor.surfaces.http.websockets import Websockets
-from ykactor.surfaces.server import refusals
-from ykactor.surfaces.server.logins import Cookie
-from ykactor.surfaces.server.request_headers import own_page
+from ykactor.surfaces.net import refusals
 from ykactor.wire.rest.codec import encode
 
 

@@ -15,6 +15,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.headers import accepts_gzip, encoded
 from ykactor.surfaces.http.pages import Page
@@ -23,7 +24,6 @@ from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
 from ykactor.surfaces.metrics.scrape import scrape
 from ykactor.surfaces.metrics.sources import Sources
-from ykactor.surfaces.server.caller import Caller
 
 #: How long a scrape is shown to others too, at least, and for how many times the time that it took.
 FRESH_S = 1.0

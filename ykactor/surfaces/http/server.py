@@ -14,19 +14,18 @@ import trio
 from starlette.types import Scope
 
 from ykactor.access.model import Role
+from ykactor.surfaces.admission.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.admission.slots import Slot
 from ykactor.surfaces.http.admission import ConnectionSlots, Paces, RequestAdmission
 from ykactor.surfaces.http.arrivals import Arrivals
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send, linger
 from ykactor.surfaces.http.exchange import SEND_S
 from ykactor.surfaces.http.sending import Sending
-from ykactor.surfaces.server.admission import REFUSED_LINES, Admission
-from ykactor.surfaces.server.descriptors import NO_ROOM, is_reserved
-from ykactor.surfaces.server.doors import Door, DoorKind, Origin
-from ykactor.surfaces.server.limited_log import LimitedLog, raised_at
-from ykactor.surfaces.server.refusals import RefusedError
-from ykactor.surfaces.server.slots import Slot
-from ykactor.surfaces.server.tls_transport import TlsError, transport_of
-from ykactor.surfaces.server.transports import Transport
+from ykactor.surfaces.log.logs import LimitedLog, raised_at
+from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
+from ykactor.surfaces.net.doors import Door, DoorKind, Origin
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.transports import TlsError, Transport, transport_of
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,9 @@ import trio
 from starlette.routing import BaseRoute, Mount
 
 from ykactor.actors.gateway import Gateway
+from ykactor.surfaces.admission.admission import Admission
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.page import page_routes
 from ykactor.surfaces.http.routes import routes
@@ -17,10 +20,7 @@ from ykactor.surfaces.http.services import Services
 from ykactor.surfaces.http.web_root import WebRoot
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
-from ykactor.surfaces.server.admission import Admission
-from ykactor.surfaces.server.audit import Audit
-from ykactor.surfaces.server.caller import Admit
-from ykactor.surfaces.server.doors import HTTP, WS, Door
+from ykactor.surfaces.net.doors import HTTP, WS, Door
 
 
 async def serve_rest(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from ykactor.access.view import View, view_of
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.replies import RefusedError
-from ykactor.surfaces.server.caller import Caller
 
 
 def caller_of(request: Request) -> Caller:

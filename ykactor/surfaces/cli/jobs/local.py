@@ -23,7 +23,7 @@ from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
 from ykactor.surfaces.cli.ranges import Number
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.server.descriptors import raise_limit
+from ykactor.surfaces.net.descriptors import raise_limit
 
 
 @click.command()

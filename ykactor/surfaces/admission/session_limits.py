@@ -1,0 +1,156 @@
+"""What sessions may send (SE-48): how large messages may be, how fast they may come, and how much of them waits in memory."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ykactor.core.messages.held_limits import exceeded
+from ykactor.core.messages.kinds import Act
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.log.logs import LimitedLog
+from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.wire.si.lengths import REQUEST_MAX
+
+logger = logging.getLogger(__name__)
+
+#: The shortest wait: a shorter one is left to the next message.
+_WAIT_MIN_S = 1e-3
+
+
+class SessionLimits:
+    """The limits of a session. They are those of its caller at the moment, whatever they were when the session began.
+
+    Args:
+        path: what the caller connected to, for log and audit.
+        counts: gets how often the session waits.
+        bytes_max: of one message, whatever its caller may send; None: only the caller counts.
+    """
+
+    def __init__(self, caller: Caller, audit: Audit, path: str, counts: SessionCounts, bytes_max: int | None = None) -> None:
+        self._caller = caller
+        self._audit = audit
+        self._path = path
+        self._counts = counts
+        self._bytes_max = bytes_max
+        self._messages = Bucket()
+        self._bytes = Bucket()
+        self._log = LimitedLog(logger, logging.INFO, "session_throttled", lines=1, within_s=60.0)
+
+    def refusal(self, size: int) -> str:
+        """Why a message of so many bytes is too large; "" if it is not."""
+        if self._bytes_max is not None and size > self._bytes_max:
+            return f"a message has more than {self._bytes_max} bytes"
+        identity = self._caller.identity
+        if size > REQUEST_MAX and not identity.configure:
+            return f"a message without a configuration has more than {REQUEST_MAX} bytes"
+        most = identity.limits.message_bytes
+        return exceeded("messageBytes", most, identity.name, "a message has more") if size > most else ""
+
+    def refused(self, reason: str) -> None:
+        """What the session has sent was refused, which ends it."""
+        self._audit.refused(self._caller, Act.SEND, self._path, reason)
+
+    def received(self, size: int) -> None:
+        """A message of so many bytes was received."""
+        self._messages.take(1)
+        self._bytes.take(size)
+
+    def delay_s(self) -> float:
+        """How long to wait before the next message is received; 0: not at all."""
+        delay_s, _, _ = self._strictest()
+        return delay_s if delay_s >= _WAIT_MIN_S else 0.0
+
+    def waits(self) -> None:
+        """The session begins to wait: count it, and log it now and then."""
+        _, name, most = self._strictest()
+        reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
+        self._counts.waits += 1
+        self._log.log(peer=self._caller.origin, path=self._path, reason=reason)
+
+    def _strictest(self) -> tuple[float, str, int]:
+        """The longest delay in seconds, and the name and the number of its limit."""
+        limits = self._caller.identity.limits
+        return max(
+            (self._messages.delay_s(limits.messages_per_second), "messagesPerSecond", limits.messages_per_second),
+            (self._bytes.delay_s(limits.bytes_per_second), "bytesPerSecond", limits.bytes_per_second),
+        )
+
+
+class Bucket:
+    """A token bucket that holds what may be sent in one second, and begins full. More may be taken out, and is owed then."""
+
+    def __init__(self) -> None:
+        self._tokens = math.inf
+        self._filled_s = trio.current_time()
+
+    def take(self, count: int) -> None:
+        """Take tokens out."""
+        self._tokens -= count
+
+    def delay_s(self, rate: int) -> float:
+        """Seconds until there is a token, if so many are added in a second."""
+        now_s = trio.current_time()
+        self._tokens = min(rate, self._tokens + (now_s - self._filled_s) * rate)
+        self._filled_s = now_s
+        return max(0.0, (1 - self._tokens) / rate)
+
+
+# ---- the memory of what peers have sent and sessions have not finished, for the whole daemon
+
+
+class Reader(Protocol):
+    """A connection that gathers messages of its peer."""
+
+    def refuse(self, code: int, reason: str) -> None:
+        """Drop the peer, and forget what it has sent (``InputMemory.forget``)."""
+
+
+#: The close code: the peer may try again later.
+TRY_AGAIN_LATER = 1013
+
+
+class InputMemory:
+    """Counts the bytes of all input, and drops the peer with the most of it when there is too much.
+
+    So a few peers that never finish their messages cannot keep others from sending: they are the ones that hold most.
+    Requests that partitions have not finished count too (``Backlog``), but are taken and never dropped; a session holds a bounded
+    part of them.
+
+    Args:
+        bytes_max: the limit ``waitingBytes`` (SE-48), as it is now.
+    """
+
+    def __init__(self, bytes_max: Callable[[], int]) -> None:
+        self._bytes_max = bytes_max
+        #: Bytes of each reader, and of all of them and of requests.
+        self._held: dict[Reader, int] = {}
+        self._total = 0
+
+    def add(self, reader: Reader, size: int) -> None:
+        """``reader`` has got bytes of a message. May drop it, or another one."""
+        self._held[reader] = self._held.get(reader, 0) + size
+        self._total += size
+        bytes_max = self._bytes_max()
+        while self._total > bytes_max and any(self._held.values()):
+            largest = max(self._held, key=self._held.__getitem__)
+            largest.refuse(TRY_AGAIN_LATER, f"limit waitingBytes = {bytes_max}: all peers have sent more, this one most")
+
+    def release(self, reader: Reader, size: int) -> None:
+        """A message of ``reader`` has been handled."""
+        if reader in self._held:
+            self._held[reader] -= size
+            self._total -= size
+
+    def forget(self, reader: Reader) -> None:
+        """The connection of ``reader`` has ended."""
+        self._total -= self._held.pop(reader, 0)
+
+    def add_requests(self, size: int) -> None:
+        """Requests of this size are waited for; a negative one: no more."""
+        self._total += size

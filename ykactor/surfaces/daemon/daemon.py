@@ -1,0 +1,394 @@
+"""The daemon: partitions, feed, sockets, watcher and signals in one nursery.
+
+It starts from the inside out: the sockets come last, when everything that a client needs is running. It stops in this order:
+partitions take no more input and finish their turn, the feed numbers what they published, the journal makes it durable, sessions
+send what is queued for them, and then the rest is cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec import Struct
+
+from ykactor.access.limits import Limits
+from ykactor.actors.clock import Clock
+from ykactor.actors.commands import Intake, RunCycles
+from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import HealthChecks
+from ykactor.actors.journal import Journal
+from ykactor.actors.memory import collect_old, settle_memory
+from ykactor.actors.outbox import OutboxRegistry
+from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partitions import Partitions
+from ykactor.actors.recording import Recording
+from ykactor.actors.standing import Standing
+from ykactor.actors.supervision import Supervisor
+from ykactor.core.config.access import UserGroups
+from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
+from ykactor.core.objects.registry import Registry
+from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
+from ykactor.journal.terms import Terms
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Admit
+from ykactor.surfaces.daemon.groups import GroupResolver
+from ykactor.surfaces.daemon.incidents import Incidents, log_no_base
+from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source, log_changes
+from ykactor.surfaces.daemon.reports import JournalLog, log_cycle, log_stopped, problems, status_of
+from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.files.recovery import Recovered, restored_outbox
+from ykactor.surfaces.files.watcher import FileWatcher
+from ykactor.surfaces.log.logs import get_logger, log_event
+from ykactor.surfaces.metrics.sources import Instruments, Sources
+from ykactor.surfaces.net.doors import HTTP, WS, Door
+from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
+from ykactor.surfaces.sessions.pending import late_answer
+from ykactor.surfaces.sessions.websocket import serve_websockets
+from ykactor.wire import queuefile
+from ykactor.wire.causes import encode_cause
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.events import events
+from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.responses import responses
+
+if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need
+    from ykactor.surfaces.admission.access_control import AccessWatcher
+    from ykactor.surfaces.daemon.tls_watcher import TlsWatcher
+
+log = get_logger(__name__)
+
+#: The time for partitions to finish; sessions have 2 s more to send what is queued for them.
+PARTITIONS_STOP_S = 2.0
+
+
+class Settings(Struct, frozen=True):
+    """How the daemon runs; queues are not settings.
+
+    Attributes:
+        config_path: the queue file that is watched; None if there is none, or it is read only once.
+        manual: cycles run only on a ``ScheduleRequest``.
+        reserves: whether asks reserve nodes.
+        state_dir: where failures of partitions are kept for inspection; None: only in the log.
+        host_names: names of this machine for web pages (``websocket.serve_websockets``).
+        access_path: the access file; None lets in who may be let in by its door without a proof.
+        web_root: a directory with files of a web UI, which are served beside the REST API.
+        has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
+    """
+
+    config_path: Path | None = None
+    manual: bool = False
+    reserves: bool = True
+    state_dir: Path | None = None
+    host_names: tuple[str, ...] = ()
+    access_path: Path | None = None
+    web_root: Path | None = None
+    has_old_metrics: bool = False
+
+
+class Daemon:
+    """The daemon, as the sessions use it (``actors.gateway.Gateway``).
+
+    Args:
+        config: of the queue file; None without one: that in ``recovered`` stays, and without that there is the built-in one.
+        settings: how the daemon runs.
+        clock: Unix time.
+        journal: where everything is recorded before it leaves the daemon; None: nothing is recorded.
+        recovered: what the journal holds of the daemon before this one.
+        terms: those of the journal; None: everything begins with this daemon.
+        access: follows the access file of the settings.
+        tls: follows the files of TLS.
+    """
+
+    def __init__(
+        self,
+        config: SchedulerConfig | None,
+        settings: Settings,
+        clock: Clock,
+        journal: Journal | None = None,
+        recovered: Recovered | None = None,
+        terms: Terms | None = None,
+        access: AccessWatcher | None = None,
+        tls: TlsWatcher | None = None,
+    ) -> None:
+        self.terms = terms or Terms.first()
+        self.manual = settings.manual
+        self._rows = DaemonRows(journal)
+        self.outboxes: OutboxRegistry[Encoding] = OutboxRegistry(journal, self._rows.note_registration, self._rows.note_epochs)
+        self._partitions = Partitions(
+            self._make_partition, self._rows.forget_partition, lambda name: self.feed.published(name), self.outboxes.welcome
+        )
+        self.partitions = self._partitions.inboxes
+        self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns)
+        self._instruments = Instruments(self.partitions)
+        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
+        self._journal = journal
+        self._supervisor: Supervisor | None = None
+        if journal is not None:
+            incidents = Incidents(self.feed, journal, settings.state_dir)
+            self._supervisor = Supervisor(clock, self.feed.inbox.put, incidents, reserves=settings.reserves)
+        self._settings = settings
+        self._clock = clock
+        self._file_config = config
+        self._recovered = recovered
+        in_force = recovered.config if recovered is not None else config or queuefile.load("")
+        change = recovered.change if recovered is not None else ChangeRow()
+        self._reloading = Reloading(in_force, change, self._partitions, self._report_refused, self._tell_replaced, self._rows)
+        self._groups = GroupResolver()
+        self._stop = trio.Event()
+        #: Set when ``run`` has ended without an error.
+        self.stopped = trio.Event()
+        self.audit = Audit(self.feed, self.partitions, self.now_ns, self._rows)
+        self._queue_file = QueueFile(settings.config_path, self._reloading, self.audit)
+        self._access = access
+        self._tls = tls
+
+    # ---- Gateway
+
+    def now_ns(self) -> int:
+        """Unix time."""
+        return self._clock.now_ns()
+
+    def ahead_ns(self) -> int:
+        """How far its clock is ahead of that of the machine (``Gateway.ahead_ns``)."""
+        return self._clock.ahead_ns()
+
+    def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
+        log_changes(partition, facts)
+        self._instruments.facts.count(partition, facts)
+        if self.outboxes.current is not None:
+            self.outboxes.deliver(responses(facts, partition))
+
+    @property
+    def config(self) -> SchedulerConfig:
+        """The configuration in force."""
+        return self._reloading.config
+
+    def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
+        """Read a configuration, for the use within the block (``Gateway.reading_config``)."""
+        return self._reloading.reading(text, if_checksum, Source("config", rm_id))
+
+    def _tell_replaced(self, rm_id: str, reason: str) -> None:
+        if self.outboxes.current is not None and self.outboxes.current.rm_id == rm_id:
+            self.outboxes.deliver([si.ErrorResponse(code="CONFIG_REPLACED", message=reason, path="config")])
+
+    async def _report_refused(self, reason: str) -> None:
+        running = [name for name in self.partitions if name not in self._partitions.stopped]
+        with suppress(trio.ClosedResourceError):  # the daemon stops, or this partition is being removed
+            await self._submit({name: [RefuseConfig(reason)] for name in running[:1]})
+
+    def standing(self, partition: PartitionName) -> Standing:
+        """The state of a partition (``Gateway.standing``)."""
+        return self._partitions.actors[partition].standing
+
+    def registry(self, partition: PartitionName) -> Registry:
+        """The owners in a partition, to be read only."""
+        return self._partitions.actors[partition].core.registry
+
+    async def reload_file(self) -> str:
+        """Read the queue file again and put it into force (``Gateway.reload_file``)."""
+        return await self._queue_file.read_again()
+
+    def reload(self) -> None:
+        """Read the queue file, the access file and the files of TLS again now (SIGHUP)."""
+        for watcher in self._watchers():
+            watcher.reload()
+        if not self._watchers():
+            log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
+
+    def _watchers(self) -> list[FileWatcher]:
+        return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]
+
+    def queue_paths(self, partition: PartitionName) -> list[str]:
+        """The paths of all queues of a partition (``Gateway.queue_paths``)."""
+        return [*self.registry(partition).queues]
+
+    def waiting(self) -> list[tuple[AllocationKey, QueuePath, str]]:
+        """The pending asks of all partitions: key, queue and reason. To be called between two cycles, or after ``run``."""
+        return [ask for actor in self._partitions.actors.values() for ask in waiting_asks(actor.scheduler_core.state)]
+
+    async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """Look up the groups of users that are submitted without groups (``Gateway.with_groups``)."""
+        return await self._groups.all_completed(submissions) if self._resolves(partition) else submissions
+
+    async def with_own_groups(self, partition: PartitionName, who: UserGroups) -> UserGroups:
+        """Look up the groups of an administrator without groups (``Gateway.with_own_groups``)."""
+        return await self._groups.of_administrator(who) if self._resolves(partition) else who
+
+    def _resolves(self, partition: PartitionName) -> bool:
+        return self.registry(partition).config.user_group_resolver == "os"
+
+    async def run_steps(self, steps: int) -> None:
+        """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
+        for actor in list(self._partitions.actors.values()):  # a copy, because a reload may change them meanwhile
+            done = trio.Event()
+            await actor.inbox.put(RunCycles(steps, _setter(done)))
+            await done.wait()
+
+    async def _submit(self, work: dict[PartitionName, list[Submission]]) -> None:
+        """Submit work to partitions and wait until its direct results are published."""
+        for name, submissions in work.items():
+            done = trio.Event()
+            await self.partitions[name].put(Intake(submissions, _setter(done)))
+            await done.wait()
+            await self.feed.published(name)
+
+    # ---- life
+
+    async def run(
+        self, doors: Sequence[Door], notifier: Notifier, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve until ``stop``. ``task_status`` is started when the first configuration is in force and the sockets listen.
+
+        Error handling: an exception in a partition is a bug, for which there is supervision if there is a journal; without one,
+        or if no partition runs any more, it is raised here. Mistakes of clients are not.
+        """
+        addresses = ", ".join(door.url for door in doors)
+        stopping = trio.Event()
+        async with trio.open_nursery() as inner:
+            self._reloading.run_in(inner)
+            if self._journal is not None:
+                inner.start_soon(self._journal.run, name="journal")
+                inner.start_soon(JournalLog(self._journal, self.feed.ring).run, name="journal log")
+            inner.start_soon(self.feed.run, name="feed")
+            inner.start_soon(self.audit.run, name="audit")
+            await self._start_partitions(inner)
+            inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
+            inner.start_soon(collect_old, self._is_idle, name="collector")
+            async with trio.open_nursery() as edge:
+                admit: Admit | None = None
+                in_force: Callable[[], Limits] = Limits
+                if self._access is not None:
+                    inner.start_soon(self._access.control.run, name="access control")
+                    admit, in_force = self._access.control.admit, self._access.control.limits
+                serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
+                serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
+                await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
+                if _for(HTTP, doors):
+                    await self._serve_http(edge, doors, stopping, admit)
+                for watcher in (self._access, self._tls):
+                    if watcher is not None:
+                        watcher.audit = self.audit
+                        await inner.start(watcher.run, stopping, name=f"{watcher.name} watcher")
+                if self._file_config is not None:
+                    known = self._file_config.text if self._reloading.has_read(self._file_config) else ""
+                    await self._queue_file.follow(inner, notifier, self._status, known, stopping)
+                settle_memory()
+                notifier.ready(self._status())
+                log_event(log, logging.INFO, "daemon_started", addresses=addresses, manual=self.manual)
+                task_status.started()
+                await self._stop.wait()
+                notifier.stopping()
+                with trio.move_on_after(PARTITIONS_STOP_S):
+                    await self._stop_partitions()
+                stopping.set()
+            inner.cancel_scope.cancel()
+        log_stopped(self.feed.ring, self.outboxes.current)
+        self.stopped.set()
+
+    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit | None) -> None:
+        from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
+
+        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)
+        serve = partial(serve_rest, doors, self, self.audit, sources, stopping=stopping, admit=admit)
+        await nursery.start(partial(serve, host_names=self._settings.host_names, web_root=self._settings.web_root), name="http")
+
+    async def _start_partitions(self, nursery: trio.Nursery) -> None:
+        """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""
+        recovered = self._recovered
+        self._rows.note_clock(self._clock.ahead_ns())
+        if recovered is None:
+            self._reloading.begin()
+            await self._partitions.start(nursery, self.config, self._supervisor)
+            return
+        self.feed.restore(recovered.events, recovered.last_event)
+        outbox = restored_outbox(recovered, self._journal, self.now_ns())
+        self.outboxes.restore(recovered.last_message, recovered.epochs, outbox)
+        for request in recovered.unanswered:
+            self.outboxes.deliver([late_answer(request)])
+            self.outboxes.requests.forget(request.keys)
+        is_changing = recovered.registration is not None and not recovered.registration.rm_id
+        if is_changing:  # first: after a loss the journal still has the registration
+            self.outboxes.begin_change()
+        await self._partitions.start(nursery, self.config, self._supervisor)
+        if is_changing:
+            await self._submit({name: [Reset()] for name in self.partitions})
+            self.outboxes.end_change()
+        await self._resume_configurations(recovered)
+        await self.audit.tell_interrupted(recovered.acts)
+
+    async def _resume_configurations(self, recovered: Recovered) -> None:
+        """Put into force what was under way, then a queue file that was changed, then what is in force and a partition lacks."""
+        if recovered.unfinished is not None:
+            await self._reloading.resume(*recovered.unfinished)
+        self._recovered = None
+        for name in recovered.partitions:
+            if name not in self.partitions:  # the daemon ended after it, and before its rows were deleted
+                await self._rows.forget_partition(name)
+        if self._file_config is not None:
+            await self._reloading.resume_file(self._file_config, str(self._settings.config_path or "standard input"))
+        await self._reloading.catch_up()
+
+    def stop(self) -> None:
+        """End ``run``, after what is under way is finished."""
+        self._stop.set()
+
+    def _make_partition(self, config: PartitionConfig) -> PartitionActor:
+        restored = None if self._recovered is None else self._recovered.partitions.get(config.name)
+        journal = self._journal
+        return PartitionActor(
+            config,
+            self._clock,
+            self.feed.inbox.put,
+            manual=self.manual,
+            reserves=self._settings.reserves,
+            on_cycle=log_cycle,
+            recording=None if journal is None else Recording(journal.room, encode_cause, journal.history, log_no_base),
+            restored=restored,
+        )
+
+    async def _stop_partitions(self) -> None:
+        """Take no more input, and wait until the current turn of each partition is finished, published and durable."""
+        self._partitions.close()
+        await self._partitions.finished()
+        for name in list(self.partitions):
+            await self.feed.published(name)
+        if self._journal is not None:
+            await self._journal.flushed()
+
+    def _progress(self) -> int:
+        return sum(actor.cycles for actor in self._partitions.actors.values())
+
+    def _is_idle(self) -> bool:
+        return not any(self._has_work(actor) for actor in self._partitions.actors.values())
+
+    def _has_work(self, actor: PartitionActor) -> bool:
+        return actor.busy or bool(actor.inbox.messages_waiting())
+
+    def _has_no_work(self) -> bool:
+        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk, or are made anew."""
+        if self._journal is not None and not self._journal.has_room:
+            return True
+        restarting = set() if self._supervisor is None else self._supervisor.restarting
+        working = (name for name, actor in self._partitions.actors.items() if self._has_work(actor) and not actor.is_renewing)
+        return restarting.issuperset(working)
+
+    def _status(self) -> str:
+        return status_of(self._partitions.actors.values(), self.config.checksum)
+
+
+def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
+    return lambda _: done.set()
+
+
+def _for(service: str, doors: Sequence[Door]) -> list[Door]:
+    return [door for door in doors if door.service == service]

@@ -1,0 +1,248 @@
+"""Recovery: from the rows and the history of a journal to what a daemon needs to go on.
+
+The state is that after the last transaction. The newest events and messages are made again from the history, so that followers
+and the resource manager go on by number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ykactor.actors.epochs import Epochs
+from ykactor.actors.event_filter import EventRecordLike
+from ykactor.actors.failures import Rows
+from ykactor.actors.journal import Journal
+from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
+from ykactor.actors.receipts import Unanswered, unanswered
+from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.facts import Audited
+from ykactor.core.records.base import Restored, made_from
+from ykactor.core.records.encoding import partition_of
+from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.names import Names
+from ykactor.core.values.parts import Pausing
+from ykactor.journal.reading import Reader
+from ykactor.journal.rows import LogRow
+from ykactor.surfaces.files.daemon_rows import (
+    CHANGE,
+    CLOCK,
+    CONFIG,
+    REGISTRATION,
+    SWITCH,
+    SWITCH_CHANGE,
+    ChangeRow,
+    ClockRow,
+    RegistrationRow,
+    begun_acts,
+    check,
+    epochs_of,
+)
+from ykactor.surfaces.files.history import events_of
+from ykactor.wire.history import HistoryError
+from ykactor.wire.si.codec import ENCODINGS, Encoding
+
+#: The newest events that are made again, for followers that go on by number.
+EVENTS_MAX = 100_000
+#: How many transactions are read for the newest events, and for the newest messages: most of them may have none.
+HISTORY_ROWS_MAX = 100_000
+#: Rows that are read between two signs of progress.
+PROGRESS_ROWS = 1000
+
+R = TypeVar("R")
+
+
+def _silent() -> None:
+    """Nobody waits for a sign of progress."""
+
+
+class Unfinished(NamedTuple):
+    """A change of the partitions to another configuration that was under way."""
+
+    config: SchedulerConfig
+    change: ChangeRow
+
+
+class Recovered(Struct):
+    """What a daemon has to know of the one before it.
+
+    Attributes:
+        config: in force.
+        partitions: by name, with their state.
+        change: the last change of the configuration, which has put ``config`` into force.
+        unfinished: the change that was under way; None if there was none.
+        registration: None if no resource manager was registered.
+        epochs: of all that have registered.
+        unanswered: requests that had an effect and were not answered.
+        acts: those that were begun and not told (``daemon_rows.begun_acts``).
+        messages: the newest messages to the resource manager; the last one has the number ``last_message``.
+        events: the newest events; the last one has the number ``last_event``.
+        at_ns: the Unix time of the last transaction.
+        ahead_ns: how far its daemon was ahead of the clock of the machine when it started.
+    """
+
+    config: SchedulerConfig
+    partitions: dict[PartitionName, Restored]
+    change: ChangeRow
+    unfinished: Unfinished | None
+    registration: RegistrationRow | None
+    epochs: Epochs
+    unanswered: list[Unanswered]
+    acts: dict[bytes, Audited]
+    messages: list[bytes]
+    last_message: int
+    events: list[EventRecordLike]
+    last_event: int
+    at_ns: int
+    ahead_ns: int
+
+
+def recover(reader: Reader, on_progress: Callable[[], None] = _silent, *, reserves: bool) -> Recovered | None:
+    """Read a journal; None if it is empty. ``on_progress`` is called now and then.
+
+    Raises:
+        JournalError: the journal is damaged.
+        UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
+        HistoryError: facts are of a later version.
+    """
+    own, rows = _records(reader, on_progress)
+    if not own and not rows:
+        return None
+    check(own)
+    partitions = _partitions(rows, on_progress, reserves=reserves)
+    if CONFIG not in own:
+        raise DamagedStateError("there is no configuration")
+    registration = msgspec.json.decode(own[REGISTRATION], type=RegistrationRow) if REGISTRATION in own else None
+    newest = next(reader.rows_backwards(), None)
+    return Recovered(
+        config=msgspec.json.decode(own[CONFIG], type=SchedulerConfig),
+        partitions=partitions,
+        change=_change(own, CHANGE),
+        unfinished=_unfinished(own),
+        registration=registration,
+        epochs=epochs_of(own),
+        unanswered=unanswered(own),
+        acts=begun_acts(own),
+        messages=_messages(reader, registration, on_progress),
+        last_message=0 if newest is None else newest.first_message + newest.messages_count - 1,
+        events=_events(reader, on_progress),
+        last_event=0 if newest is None else newest.first_event + newest.events_count - 1,
+        at_ns=0 if newest is None else newest.at_ns,
+        ahead_ns=msgspec.json.decode(own[CLOCK], type=ClockRow).ahead_ns if CLOCK in own else 0,
+    )
+
+
+def _change(own: dict[bytes, bytes], key: bytes) -> ChangeRow:
+    return msgspec.json.decode(own[key], type=ChangeRow) if key in own else ChangeRow()
+
+
+def _unfinished(own: dict[bytes, bytes]) -> Unfinished | None:
+    if SWITCH not in own:
+        return None
+    # Earlier versions have noted the change only when it was over.
+    change = _change(own, SWITCH_CHANGE if SWITCH_CHANGE in own else CHANGE)
+    return Unfinished(msgspec.json.decode(own[SWITCH], type=SchedulerConfig), change)
+
+
+def recover_partitions(reader: Reader, *, reserves: bool) -> dict[PartitionName, Restored]:
+    """The partitions with their state after the last transaction. Raises:  as ``recover``."""
+    return _partitions(_records(reader, _silent)[1], _silent, reserves=reserves)
+
+
+def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) -> Outbox[Encoding] | None:
+    """The messages to the registered resource manager at the Unix time of the start; None if none is registered."""
+    known = recovered.registration
+    if known is None or not known.rm_id:
+        return None
+    # An earlier version did not say which partitions it serves: then those that there are.
+    served = Names.of(known.partitions or map(str.lower, recovered.partitions))
+    outbox = Outbox(known.rm_id, ENCODINGS[known.encoding], known.sequence, partitions=served, journal=journal)
+    outbox.restore(recovered.messages, recovered.last_message)
+    outbox.since_ns = now_ns  # nobody knows when the daemon before this one lost the connection
+    return outbox
+
+
+def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, Rows]]:
+    """What the daemon itself keeps, and the rows of each partition."""
+    own: dict[bytes, bytes] = {}
+    found: dict[PartitionName, Rows] = defaultdict(list)
+    for number, (key, data) in enumerate(reader.records()):
+        if number % PROGRESS_ROWS == 0:
+            on_progress()
+        if key.startswith(b'["",'):
+            own[key] = data
+        else:
+            found[partition_of(key)].append((key, data))
+    return own, found
+
+
+def _partitions(
+    found: dict[PartitionName, Rows], on_progress: Callable[[], None], *, reserves: bool
+) -> dict[PartitionName, Restored]:
+    return {name: _finished(made_from(rows, reserves=reserves), on_progress) for name, rows in found.items()}
+
+
+def _newest(reader: Reader, on_progress: Callable[[], None]) -> Iterator[LogRow]:
+    """Transactions, the newest first, so many that a start does not take long."""
+    for count, row in enumerate(islice(reader.rows_backwards(), HISTORY_ROWS_MAX)):
+        if count % PROGRESS_ROWS == 0:
+            on_progress()
+        yield row
+
+
+def _messages(reader: Reader, registration: RegistrationRow | None, on_progress: Callable[[], None]) -> list[bytes]:
+    """The newest messages of the registration, as many as an outbox keeps, in order."""
+    if registration is None:
+        return []
+    found: list[bytes] = []
+    size, first = 0, registration.sequence + 1
+    for row in _newest(reader, on_progress):
+        if row.messages_count:
+            messages = row.messages()[max(0, first - row.first_message) :]
+            size += sum(map(len, messages))
+            found += reversed(messages)
+        if row.first_message <= first or len(found) >= KEPT_MAX or size >= KEPT_BYTES_MAX:
+            break
+    return found[::-1]
+
+
+def _finished(work: Pausing[R], on_progress: Callable[[], None]) -> R:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        on_progress()
+
+
+def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecordLike]:
+    """The newest events, in order; none before a transaction whose events are not the same any more."""
+    kept: list[LogRow] = []
+    count = 0
+    for row in _newest(reader, on_progress):
+        if count >= EVENTS_MAX:
+            break
+        if row.events_count:
+            kept.append(row)
+            count += row.events_count
+    found: list[EventRecordLike] = []
+    for row in reversed(kept):
+        on_progress()
+        try:
+            again = [event for event, _ in events_of(row)]
+        except HistoryError as error:
+            if row.term:
+                raise HistoryError(f"transaction {row.number}: {error}") from None
+            again = []  # written by an early version with other facts
+        if len(again) != row.events_count:
+            found.clear()
+        else:
+            found += again
+    return found

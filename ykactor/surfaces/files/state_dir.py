@@ -1,0 +1,178 @@
+"""The state directory of a daemon: its journal opened, what it holds recovered, and the thread that writes to it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from ykactor.actors.clock import system_ns
+from ykactor.actors.journal import Journal
+from ykactor.actors.renewal import History
+from ykactor.actors.writer_thread import AsyncStore, BlockingStore, WriterThread
+from ykactor.core.records.encoding import UnreadableRowError
+from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.values.times import S_NS
+from ykactor.journal.batch import Batch
+from ykactor.journal.errors import JournalError
+from ykactor.journal.reading import Reader
+from ykactor.journal.store import Store
+from ykactor.journal.terms import Terms
+from ykactor.journal.witness import Durability
+from ykactor.surfaces.files.recovery import Recovered, recover
+from ykactor.surfaces.log.logs import get_logger, log_event
+from ykactor.wire.history import HistoryError, encode_facts
+
+log = get_logger(__name__)
+
+#: Commits between two looks at what the history has too much of.
+TRIM_EVERY = 64
+#: How long the end of the daemon waits for a call of the store that is under way.
+CLOSE_S = 2.0
+
+
+class StateSettings(Struct, frozen=True):
+    """How state is kept.
+
+    Attributes:
+        directory: of the journal.
+        durability: what survives which failure (rules, durability).
+        keep_bytes, keep_ns: how much of the history is kept, compressed, and for how long; the state itself is always kept.
+    """
+
+    directory: Path
+    durability: Durability
+    keep_bytes: int
+    keep_ns: int
+
+
+class StateDir(Struct):
+    """An open state directory.
+
+    Attributes:
+        settings: how it was opened.
+        recovered: None if the journal is new, or the daemon has taken it.
+        terms: of its history; the present one has begun with this start.
+        last_event, last_message: the numbers of the newest event and message.
+    """
+
+    settings: StateSettings
+    store: BlockingStore
+    recovered: Recovered | None
+    terms: Terms
+    last_event: int
+    last_message: int
+
+    def take_recovered(self) -> Recovered | None:
+        """What the daemon takes over; not kept here, because old events would stay in memory as long as the daemon lives."""
+        taken, self.recovered = self.recovered, None
+        return taken
+
+    def journal(self, now_ns: Callable[[], int], writer: Callable[[BlockingStore], AsyncStore] = WriterThread) -> Journal:
+        """The journal's task, to be made in trio; ``writer`` calls the store, usually in a thread."""
+        history = History(self.settings.keep_bytes, self.settings.keep_ns)
+        return Journal(
+            writer(self.store),
+            encode_facts,
+            now_ns,
+            last_event=self.last_event,
+            last_message=self.last_message,
+            history=history,
+        )
+
+
+class _Writer:
+    """What the writer thread calls (``actors.writer_thread.BlockingStore``)."""
+
+    def __init__(self, opened: Store, settings: StateSettings) -> None:
+        self._store = opened
+        self._settings = settings
+        #: The Unix time of the last commit.
+        self._at_ns = 0
+        #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
+        #: for every ``TRIM_EVERY`` commits.
+        self._is_trimming = False
+        #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.writer_thread``).
+        self._using = threading.Lock()
+
+    def commit(self, group: Batch) -> None:
+        with self._using:
+            self._at_ns = group.at_ns
+            self._store.commit(group)
+
+    @property
+    def needs_tidying(self) -> bool:
+        return self._store.needs_checkpoint or self._is_trimming or self._store.number % TRIM_EVERY == 0
+
+    def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        with Reader.open(self._settings.directory) as reader:
+            return list(reader.records(prefix))
+
+    def tidy(self) -> None:
+        with self._using:
+            if self._store.needs_checkpoint:
+                self._store.checkpoint()
+            self._is_trimming = self._store.trim(self._settings.keep_bytes, self._settings.keep_ns, self._at_ns) > 0
+
+    def close(self) -> None:
+        """Close the store; it is left open if a disk does not answer, and what is being written may then still be written."""
+        if self._using.acquire(timeout=CLOSE_S):
+            self._store.close()
+        else:
+            log_event(log, logging.ERROR, "journal_not_closed", reason="the disk does not answer")
+
+
+@contextmanager
+def open_state_dir(
+    settings: StateSettings, on_progress: Callable[[], None] = lambda: None, *, reserves: bool
+) -> Iterator[StateDir]:
+    """Open the journal and recover what it holds; closed at the end of the block. Blocks.
+
+    Args:
+        on_progress: called at the beginning, and then now and then.
+
+    Raises:
+        JournalError: the directory cannot be used; the message says why and what to do.
+    """
+    began_s = time.monotonic()
+    on_progress()
+    opened = Store.open(settings.directory, settings.durability, now_ns=system_ns())
+    writer = _Writer(opened, settings)
+    try:
+        if opened.loss:
+            log_event(log, logging.ERROR, "journal_loss", directory=settings.directory, reason=opened.loss)
+        recovered = _recover(settings.directory, on_progress, reserves=reserves)
+        state = StateDir(settings, writer, recovered, opened.terms, opened.last_event, opened.last_message)
+        _log_recovered(settings.directory, recovered, time.monotonic() - began_s)
+        del recovered
+        yield state
+    finally:
+        writer.close()
+
+
+def _recover(directory: Path, on_progress: Callable[[], None], *, reserves: bool) -> Recovered | None:
+    try:
+        with Reader.open(directory) as reader:
+            return recover(reader, on_progress, reserves=reserves)
+    except (UnreadableRowError, DamagedStateError, HistoryError) as error:
+        raise JournalError(
+            f"{directory}: the state cannot be read: {error}; expected what this version or an earlier one wrote"
+        ) from error
+
+
+def _log_recovered(directory: Path, recovered: Recovered | None, seconds: float) -> None:
+    if recovered is None:
+        log_event(log, logging.INFO, "journal_new", directory=directory)
+        return
+    registries = [restored.core.registry for restored in recovered.partitions.values()]
+    applications = sum(len(registry.applications) for registry in registries)
+    nodes = sum(len(registry.nodes) for registry in registries)
+    as_of = f"{datetime.fromtimestamp(recovered.at_ns // S_NS, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    found = {"seq": recovered.last_event, "as_of": as_of, "nodes": nodes, "apps": applications, "seconds": round(seconds, 3)}
+    log_event(log, logging.INFO, "state_recovered", directory=directory, **found)

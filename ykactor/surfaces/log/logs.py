@@ -1,0 +1,175 @@
+"""The log, with the ``logging`` module of the standard library; the command line configures it once.
+
+The name of an event is a fixed past-tense word; everything variable is a key: ``log_event(log, logging.INFO, "config_applied",
+seq=4)``. The log is for people; programs use the event feed. The core does not log: it returns facts, and its callers log them.
+"""
+
+import logging
+import os
+import traceback
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+import trio
+
+from ykactor.core.values.printable import printable, printable_json, printable_lines
+
+#: Syslog priorities, the ``<6>`` that journald reads from the start of a line (sd-daemon(3)).
+PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+COLOURS = {logging.DEBUG: "2", logging.INFO: "32", logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "1;31"}
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
+class LogStream(Protocol):
+    """What the log is written to: a text file, or a ``LogWriter``."""
+
+    def write(self, line: str, /) -> object:
+        """Write a line."""
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+
+    def isatty(self) -> bool:
+        """Whether this is a terminal."""
+
+    def fileno(self) -> int:
+        """The descriptor; ``OSError`` if there is none."""
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of a module; pass ``__name__``."""
+    return logging.getLogger(name)
+
+
+def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object) -> None:
+    """Log one event with its keys.
+
+    Args:
+        level: ``debug`` for each ask, ``info`` for each cycle and lifecycle change, ``warning`` if an operator may want to act,
+            ``error`` for a bug or a loss.
+        event: a past-tense word such as ``cycle_finished``.
+        keys: always with the same names: partition, cycle, seq, queue, app, alloc, node, session. Not time, level, logger and
+            event, which every line has.
+    """
+    if logger.isEnabledFor(level):
+        # All keys in one attribute: otherwise a key ``name`` or ``args`` would clash with attributes of the record.
+        logger.log(level, event, extra={"keys": keys}, stacklevel=2)
+
+
+def configure(level: str, stream: LogStream) -> None:
+    """Send all logs to ``stream``: coloured text if it is a terminal, otherwise a JSON object per line.
+
+    Another call replaces the configuration.
+
+    Args:
+        level: ``debug``, ``info``, ``warning`` or ``error``, for this package; for libraries it is always ``warning``.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_TextFormatter() if stream.isatty() else _JSONFormatter(journal=_is_journal(stream)))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("ykactor").setLevel(level.upper())
+
+
+def _is_journal(stream: LogStream) -> bool:
+    """Whether ``stream`` is the one that systemd connected to the journal.
+
+    Compares device and inode with ``JOURNAL_STREAM``, because children with redirected output inherit the variable
+    (systemd.exec(5)).
+    """
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # a stream in memory
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+class _JSONFormatter(logging.Formatter):
+    """``{"time": ..., "level": "info", "logger": ..., "event": ..., keys...}``, all on one line."""
+
+    def __init__(self, *, journal: bool) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **_keys(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        text = printable_json(_encoder.encode(line).decode())
+        return f"<{PRIORITIES.get(record.levelno, 6)}>{text}" if self._journal else text
+
+
+class _TextFormatter(logging.Formatter):
+    """``12:00:00 info    config_applied queues=4``, the level in colour."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        level = f"\033[{COLOURS.get(record.levelno, '0')}m{record.levelname.lower():<8}\033[0m"
+        keys = (f"{key}={_plain(value)}" for key, value in _keys(record).items())
+        words = [clock, level, printable(record.getMessage()), *keys]
+        text = " ".join(words)
+        return f"{text}\n{printable_lines(self.formatException(record.exc_info))}" if record.exc_info else text
+
+
+def _keys(record: logging.LogRecord) -> dict[str, object]:
+    """The keys of ``log_event``; none for records of libraries."""
+    keys: dict[str, object] = getattr(record, "keys", {})
+    return keys
+
+
+def _plain(value: object) -> str:
+    """``value`` for a terminal: quoted if it has blanks or control characters, which could affect the terminal."""
+    text = str(value)
+    return text if text.isprintable() and text and " " not in text else repr(text)
+
+
+# ---- rate-limited lines about events that remote peers can trigger
+
+
+class LimitedLog:
+    """Logs one event, at most ``lines`` times within ``within_s`` seconds.
+
+    After a pause the next line has the key ``left_out``: the number of lines that were not written before it.
+    """
+
+    def __init__(self, logger: logging.Logger, level: int, event: str, *, lines: int, within_s: float) -> None:
+        self._logger = logger
+        self._level = level
+        self._event = event
+        self._lines_max = lines
+        self._within_s = within_s
+        self._began_s = trio.current_time()
+        self._lines = 0
+        self._left_out = 0
+
+    def log(self, **keys: object) -> None:
+        """Log the event with these keys (``logs.log_event``), or count it."""
+        now_s = trio.current_time()
+        if now_s - self._began_s >= self._within_s:
+            self._began_s, self._lines = now_s, 0
+        if self._lines == self._lines_max:
+            self._left_out += 1
+            return
+        self._lines += 1
+        if self._left_out:
+            keys["left_out"] = self._left_out
+            self._left_out = 0
+        log_event(self._logger, self._level, self._event, **keys)
+
+
+def raised_at(errors: BaseException) -> str:
+    """Where errors were raised. Their texts may quote a request, which has credentials."""
+    if isinstance(errors, BaseExceptionGroup):
+        return ", ".join(map(raised_at, errors.exceptions))
+    *_, place = traceback.extract_tb(errors.__traceback__)
+    return f"{type(errors).__name__} in {place.name}, line {place.lineno} of {place.filename}"

@@ -1,0 +1,300 @@
+"""Transports: how bytes go over a socket, as they are or encrypted with TLS.
+
+``trio.SSLStream`` can only wait. A follower is sent frames without waiting, so here TLS works in memory: a call encrypts or
+decrypts some bytes, and the socket takes and gives others. All that is encrypted leaves through ``flush``, in its order,
+whoever has caused it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import trio
+
+from ykactor.access.certificates import shown_by
+from ykactor.access.credentials import Credentials
+from ykactor.surfaces.net.doors import Door
+from ykactor.surfaces.net.frames import Frames
+
+#: Waits until a socket can be read.
+Readable = Callable[[trio.socket.SocketType], Awaitable[None]]
+
+
+class Transport(trio.abc.HalfCloseableStream):
+    """A socket to which whole frames can be sent without waiting, too.
+
+    Attributes:
+        socket: of the connection.
+        credentials: what ``open`` has seen of the peer.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.socket = stream.socket
+        self.credentials = Credentials()
+        self._stream = stream
+
+    async def open(self) -> None:
+        """Do what is needed before anything can be sent or received. Raises as ``receive_some``."""
+
+    def send_now(self, frames: Frames) -> int:
+        """Take as many bytes as is possible without waiting, and return their number.
+
+        Raises:
+            OSError: nothing is taken now, or the connection is broken.
+        """
+        return frames.send(self.socket.fileno())
+
+    def flush(self) -> bool:
+        """Send what was taken and is still here, without waiting; whether nothing is left. Raises as ``send_now``."""
+        return True
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As of trio, behind what ``send_now`` has taken."""
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As of trio."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of trio."""
+        return await self._stream.receive_some(max_bytes)
+
+    # ---- for a peer that sends something, waits for the answer, and only then sends more
+
+    async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
+        """As ``receive_some``, but it waits before it looks, as nothing is there yet."""
+        while True:
+            await readable(self.socket)
+            try:
+                return os.read(self.socket.fileno(), max_bytes)
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise trio.BrokenResourceError(str(error)) from error
+
+    async def answer(self, data: bytes | memoryview) -> None:
+        """As ``send_all``, but it waits only while the socket takes nothing: an answer has been waited for already."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[os.write(self.socket.fileno(), left) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self.socket)
+            except OSError as error:
+                raise trio.BrokenResourceError(str(error)) from error
+
+    # ---- the end
+
+    async def send_eof(self) -> None:
+        """As of trio."""
+        await self._stream.send_eof()
+
+    async def finish(self) -> None:
+        """Tell the peer that nothing follows, and read to the end.
+
+        Closing a socket with unread bytes resets the connection, and the peer may lose the last message.
+        """
+        await self.send_eof()
+        while await self._stream.receive_some(2**16):
+            pass
+
+    async def aclose(self) -> None:
+        """As of trio."""
+        await self._stream.aclose()
+
+
+# ---- TLS
+
+#: What is encrypted at once: four records. No more is kept of what the socket does not take.
+CHUNK_BYTES = 2**16
+#: What is decrypted at once, about a record: messages of TLS itself can be small, and each costs some microseconds.
+RECEIVED_BYTES = 2**14
+#: More that is encrypted and not sent can only be answers to messages of TLS.
+_UNSENT_MAX = 2 * CHUNK_BYTES
+
+
+class TlsError(Exception):
+    """There is no connection; the message is for the log.
+
+    Attributes:
+        is_certificate: whether that of the client is refused.
+    """
+
+    def __init__(self, error: ssl.SSLError | ValueError) -> None:
+        self.is_certificate = not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLCertVerificationError)
+        match error:
+            case ssl.SSLCertVerificationError(verify_message=message):
+                reason = f"the certificate of the client is refused: {message}"
+            case ssl.SSLError(reason=str(code)):
+                reason = f"found no valid TLS: {code.lower().replace('_', ' ')}"
+            case ssl.SSLError():
+                reason = "found no valid TLS"
+            case _:
+                reason = "the certificate of the client is refused: its names are no valid text"
+        super().__init__(reason)
+
+
+def transport_of(door: Door, stream: trio.SocketStream) -> Transport:
+    """What a new connection goes over."""
+    return Transport(stream) if door.tls is None else TlsTransport(stream, door.tls.context, door.tls.turn)
+
+
+class TlsTransport(Transport):
+    """The side of the daemon.
+
+    Args:
+        context: of the daemon.
+        turn: held by one handshake at a time while it computes, for about a millisecond. Other tasks run in between; a
+            handshake that waits for its client does not hold it.
+    """
+
+    def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext, turn: trio.Lock) -> None:
+        super().__init__(stream)
+        self._turn = turn
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        #: Of what is encrypted, the part that the socket has to take first.
+        self._unsent = memoryview(b"")
+
+    async def open(self) -> None:
+        """Shake hands.
+
+        Raises:
+            TlsError: the client does not speak TLS, or not as it has to, or its certificate is refused.
+            BrokenResourceError: the connection has ended.
+        """
+        is_open = False
+        while not is_open:
+            received = await self._stream.receive_some(RECEIVED_BYTES)
+            if not received:
+                raise trio.BrokenResourceError("the connection was closed during the handshake of TLS")
+            self._incoming.write(received)
+            async with self._turn:
+                is_open = self._step()
+            await self._drained()
+
+    def _step(self) -> bool:
+        """Go on with the handshake; whether it has ended."""
+        try:
+            self._tls.do_handshake()
+            self.credentials = shown_by(self._tls.getpeercert())
+        except ssl.SSLWantReadError:
+            return False
+        except (ssl.SSLError, ValueError) as error:
+            with suppress(OSError):
+                self.flush()  # the alert that says why
+            raise TlsError(error) from None
+        return True
+
+    # ---- sending
+
+    def send_now(self, frames: Frames) -> int:
+        """As of the base. What was taken is encrypted, and may be here still."""
+        taken = 0
+        while taken < frames.size and self.flush():
+            taken += self._tls.write(frames.after(taken).read(CHUNK_BYTES))
+        return taken
+
+    def flush(self) -> bool:
+        """As of the base."""
+        while self._unsent or self._outgoing.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
+            try:
+                self._unsent = self._unsent[os.write(self.socket.fileno(), self._unsent) :]
+            except BlockingIOError:
+                return False
+        return True
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """As of the base."""
+        await self._drained()
+        for start in range(0, len(data), CHUNK_BYTES):
+            with _broken():
+                self._tls.write(memoryview(data)[start : start + CHUNK_BYTES])
+            await self._drained()
+
+    async def answer(self, data: bytes | memoryview) -> None:
+        """As of the base."""
+        await self.send_all(data)
+
+    async def _drained(self) -> None:
+        """Wait until the socket has taken all that is encrypted."""
+        await trio.lowlevel.checkpoint()
+        with _broken():
+            while not self.flush():
+                await trio.lowlevel.wait_writable(self.socket)
+
+    # ---- receiving
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """As of the base. The end of the connection is an end, also without word of it."""
+        await trio.lowlevel.checkpoint()
+        while (data := self._decrypted(max_bytes or RECEIVED_BYTES)) is None:
+            self._encrypted(await super().receive_some(RECEIVED_BYTES))
+        return data
+
+    async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
+        """As of the base, but it looks first: what has come may have had more than was asked for."""
+        while (data := self._decrypted(max_bytes)) is None:
+            self._encrypted(await super().receive_next(RECEIVED_BYTES, readable))
+        return data
+
+    def _encrypted(self, received: bytes | bytearray) -> None:
+        if received:
+            self._incoming.write(received)
+        else:
+            self._incoming.write_eof()
+
+    def _decrypted(self, max_bytes: int) -> bytes | None:
+        """What can be read of what has come; None if that is nothing, b"" at the end."""
+        try:
+            return self._tls.read(max_bytes)
+        except ssl.SSLWantReadError:
+            return None
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return b""
+        except ssl.SSLError as error:
+            raise trio.BrokenResourceError(str(error)) from error
+        finally:
+            self._answer()
+
+    def _answer(self) -> None:
+        """Send what TLS itself answers, without waiting: a client that does not read that gets no more."""
+        with suppress(OSError):  # who sends learns of it
+            self.flush()
+        if len(self._unsent) + self._outgoing.pending > _UNSENT_MAX:
+            raise trio.BrokenResourceError("the client asks TLS for answers and does not read them")
+
+    # ---- the end
+
+    async def send_eof(self) -> None:
+        """As of the base."""
+        self._say_end()
+        await self._drained()
+        await super().send_eof()
+
+    async def aclose(self) -> None:
+        """As of the base. The peer learns that nothing was cut off if that needs no waiting."""
+        self._say_end()
+        with suppress(OSError):
+            self.flush()
+        await super().aclose()
+
+    def _say_end(self) -> None:
+        with suppress(ssl.SSLError):  # there was no connection, or the peer has not said so too
+            self._tls.unwrap()
+
+
+@contextmanager
+def _broken() -> Iterator[None]:
+    """An error of TLS or of the socket within this block is the end of the connection."""
+    try:
+        yield
+    except OSError as error:
+        raise trio.BrokenResourceError(str(error)) from error

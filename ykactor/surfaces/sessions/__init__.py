@@ -1,0 +1,1 @@
+"""Sessions of resource managers, operators and followers over websockets. Start reading in ``websocket.py``."""

@@ -1,0 +1,135 @@
+"""The HTTP request that opens a websocket. It is read and checked before the websocket library sees it, which has no limits.
+
+What is refused gets an HTTP response with one line that says why. That line never repeats anything of the request: it also goes
+into the log, where credentials must not be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import h11
+import trio
+
+from ykactor.access.credentials import PageRequest
+from ykactor.surfaces.admission.request_headers import bearer_of, host_of, refuse_twice
+from ykactor.surfaces.net.refusals import WEBSOCKET_VERSION, RefusedError
+
+RM_PATH = "/v1/rm"
+FEED_PATH = "/v1/feed"
+OPERATOR_PATH = "/v1/operator"
+_DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}"
+
+#: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
+HEAD_BYTES_MAX = 8 * 2**10
+_HEAD_END = b"\r\n\r\n"
+#: Headers that decide how the connection goes on: of two the library and a proxy might take different ones.
+_OF_UPGRADES = re.compile("upgrade|connection|sec-websocket-.*")
+#: How a web page shows its token: it cannot set headers. Never the subprotocol that is chosen.
+_BEARER_SUBPROTOCOL = "ykactor.bearer."
+
+
+class RequestHead(NamedTuple):
+    """A request for a websocket; the library will accept it.
+
+    Attributes:
+        data: its bytes.
+        rest: bytes that came behind it.
+        path: without a query.
+        host: the name or address in ``Host``, in lower case, without a port.
+        headers: by their names in lower case; of headers that may be there more than once, one.
+        subprotocols: those that the peer knows, in its order.
+        bearer: the token that the peer shows, if it does.
+    """
+
+    data: bytes
+    rest: bytes
+    path: str
+    host: str
+    headers: Mapping[str, str]
+    subprotocols: Sequence[str]
+    bearer: str | None
+
+    @property
+    def page(self) -> PageRequest | None:
+        """What a browser shows by a cookie; it names the page in each request for a websocket."""
+        if (cookies := self.headers.get("cookie")) is None:
+            return None
+        return PageRequest(cookies=cookies, origin=self.headers.get("origin"), fetch_site=None, is_read=False)
+
+    def __repr__(self) -> str:
+        """Without the headers, which have credentials: this may get into a log or a traceback."""
+        return f"RequestHead(path={self.path!r}, host={self.host!r})"
+
+
+async def read_head(stream: trio.abc.ReceiveStream) -> RequestHead | None:
+    """Read the request of a new connection; None if the connection ends before it is complete.
+
+    Raises:
+        RefusedError: it is not a request for a websocket, or too long.
+    """
+    data = bytearray()
+    while (end := data.find(_HEAD_END)) < 0:
+        if not data.isascii():  # perhaps TLS: its peer gets an answer at once
+            raise _not_http()
+        if len(data) == HEAD_BYTES_MAX:
+            raise RefusedError(431, f"found a request with more than {HEAD_BYTES_MAX} bytes of headers")
+        received = await stream.receive_some(HEAD_BYTES_MAX - len(data))
+        if not received:
+            return None
+        data += received
+    end += len(_HEAD_END)
+    return _parse(bytes(data[:end]), bytes(data[end:]))
+
+
+def _parse(data: bytes, rest: bytes) -> RequestHead:
+    """The request, parsed by the library that the websocket library uses too: both find the same in it."""
+    parser = h11.Connection(h11.SERVER)
+    parser.receive_data(data)
+    try:
+        request = parser.next_event()
+    except h11.RemoteProtocolError:
+        raise _not_http() from None
+    # There is data behind a request that has ended with an empty line without a carriage return.
+    if not isinstance(request, h11.Request) or request.http_version != b"1.1" or parser.trailing_data[0] or not data.isascii():
+        raise _not_http()
+    found = [(name.decode(), value.decode()) for name, value in request.headers]
+    headers = dict(found)
+    refuse_twice([name for name, _ in found], _OF_UPGRADES)
+    _check_upgrade(request.method, headers)
+    path, host = request.target.decode().partition("?")[0], host_of(headers.get("host", ""))
+    return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
+
+
+def _subprotocols_and_bearer(headers: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """The subprotocols without the one that shows a token, and the token, of the header or of the subprotocol (SE-61)."""
+    offered = [name for text in headers.get("sec-websocket-protocol", "").split(",") if (name := text.strip())]
+    subprotocols = [name for name in offered if not name.startswith(_BEARER_SUBPROTOCOL)]
+    bearers = [name.removeprefix(_BEARER_SUBPROTOCOL) for name in offered if name.startswith(_BEARER_SUBPROTOCOL)]
+    if (shown := bearer_of(headers.get("authorization"))) is not None:
+        bearers.append(shown)
+    if len(bearers) > 1:
+        raise RefusedError(400, f"found several tokens, expected one: Authorization, or a subprotocol {_BEARER_SUBPROTOCOL}...")
+    return subprotocols, bearers[0] if bearers else None
+
+
+def _not_http() -> RefusedError:
+    return RefusedError(400, "found no valid HTTP/1.1 request, expected one for a websocket")
+
+
+def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
+    """Refuse what is no request for a websocket, or would be refused by the library."""
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        raise RefusedError(400, "found a request with a body, expected one without")
+    if method != b"GET":
+        raise RefusedError(405, "found another method than GET")
+    if headers.get("upgrade", "").lower() != "websocket":
+        raise RefusedError(426, f"this is a websocket server: {_DOORS}")
+    if "upgrade" not in [token.strip() for token in headers.get("connection", "").lower().split(",")]:
+        raise RefusedError(400, "found no header Connection: Upgrade")
+    if headers.get("sec-websocket-version") != WEBSOCKET_VERSION:
+        raise RefusedError(426, f"found no header Sec-WebSocket-Version: {WEBSOCKET_VERSION}")
+    if "sec-websocket-key" not in headers:
+        raise RefusedError(400, "found no header Sec-WebSocket-Key")

@@ -1,0 +1,245 @@
+"""The peer of a session: sends and receives whole messages over a websocket connection."""
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import trio
+from msgspec import Struct
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+from ykactor.actors.journal import Resumed, Stalled
+from ykactor.surfaces.admission.session_limits import SessionLimits
+from ykactor.surfaces.log.logs import log_event
+from ykactor.surfaces.net.frames import Frames
+from ykactor.surfaces.net.streams import EndNoticedStream, FrameStream
+from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH
+from ykactor.wire.si import messages as si
+from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
+from ykactor.wire.si.lengths import TEXT_MAX, shortened, size_of
+
+logger = logging.getLogger(__name__)
+
+#: The close codes of a peer that says nothing, and of one that does not read (RFC 6455 leaves 4000 and above to applications).
+SILENT = 4003
+STALLED = 4004
+
+#: What a session that has not been settled lacks, by path.
+_WANTED = {RM_PATH: "no registration", FEED_PATH: "no subscription", OPERATOR_PATH: "no request that may be carried out"}
+
+#: So often whoever waits because of a limit looks whether it is another one now.
+REVIEW_S = 1.0
+
+
+class Peer:
+    """Sends and receives messages over an accepted connection, in its encoding, with a deadline for every send.
+
+    One task at a time may send. ``write`` and ``flush`` send frames that were made for many peers (``subscription.Writer``).
+
+    Args:
+        stream, noticed: the stream below the connection, and the one around it that notices its end.
+        limits: how fast messages may come.
+        path: what the peer connected to, for the log.
+        unused_s: how long the session may wait for what it is there for (``settle``).
+        send_s: the time limit for sending one message.
+        close_s: the time limit for the closing handshake.
+    """
+
+    def __init__(
+        self,
+        stream: FrameStream,
+        noticed: EndNoticedStream,
+        connection: WebSocketConnection,
+        encoding: Encoding,
+        limits: SessionLimits,
+        *,
+        path: str,
+        unused_s: float,
+        send_s: float,
+        close_s: float,
+    ) -> None:
+        self.encoding = encoding
+        self._limits = limits
+        self._stream = stream
+        self._noticed = noticed
+        self._path = path
+        self._connection = connection
+        self._unused_s = unused_s
+        #: When a session that is not used ends, of trio's clock, and around waiting for a message until then.
+        self._unused_until = trio.current_time() + unused_s
+        self._unused = trio.CancelScope()
+        #: Since when a message is waited for; None while the session does something else.
+        self._receiving_since: float | None = None
+        self._send_s = send_s
+        self._close_s = close_s
+        #: The time at which ``flush`` found that the peer had not read everything; None if it has.
+        self._unread_since: float | None = None
+
+    async def receive(self) -> str | bytes:
+        """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
+
+        A session that is not settled ends after ``unused_s``, with the reason. One that has sent too much is
+        left alone for a while: what it sends then waits in its own buffers (TCP back pressure).
+        """
+        await self._wait_for_limits()
+        self._receiving_since = trio.current_time()
+        try:
+            message = await self._receive()
+        finally:
+            self._receiving_since = None
+        self._limits.received(size_of(message))
+        return message
+
+    async def _wait_for_limits(self) -> None:
+        """At most until the end of the connection: then the few messages that are here are the last."""
+        if not self._noticed.has_ended and self._limits.delay_s():
+            self._limits.waits()
+        while not self._noticed.has_ended and (delay_s := self._limits.delay_s()):
+            with suppress(ConnectionClosed), self.connected():
+                await trio.sleep(min(delay_s, REVIEW_S))
+
+    async def _receive(self) -> str | bytes:
+        with trio.CancelScope(deadline=self._unused_until) as self._unused:
+            return await self._connection.get_message()
+        await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
+        raise ConnectionClosed(None)
+
+    def settle(self) -> None:
+        """The session is used for what it is there for: from now on it may wait for messages as long as it likes."""
+        self._unused_until = self._unused.deadline = math.inf
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """The session does what the peer has asked for within this block: meanwhile no message is missed."""
+        self._unused.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._unused.deadline = self._unused_until
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Raises ``ConnectionClosed`` when the connection ends within this block, which waits for something else."""
+        with trio.CancelScope() as scope:
+            self._noticed.on_end = scope.cancel
+            if self._noticed.has_ended:
+                scope.cancel()
+            yield
+        if scope.cancelled_caught:
+            raise ConnectionClosed(None)
+
+    async def keep_alive(self, ping_s: float) -> None:
+        """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time.
+
+        While the session takes no messages the answer may be behind them, and does not count as missing.
+        """
+        with suppress(ConnectionClosed):
+            while True:
+                await trio.sleep(ping_s)
+                began_s = trio.current_time()
+                with trio.move_on_after(ping_s) as deadline:
+                    await self._connection.ping()
+                since_s = self._receiving_since
+                if deadline.cancelled_caught and since_s is not None and since_s <= began_s:
+                    await self.drop(SILENT, f"no answer to a ping came within {ping_s:g} s")
+                    return
+
+    async def send(self, message: Struct) -> None:
+        """Send one message, as ``send_encoded`` does."""
+        await self.send_encoded(self.encoding.encode(message), self.encoding)
+
+    async def send_encoded(self, data: bytes, encoding: Encoding) -> None:
+        """Send one message that was encoded in ``encoding``; another one than that of the peer is only possible for responses.
+
+        Raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``.
+
+        Nothing can follow a part of a frame, not even a close frame. So a peer that does not read has ``close_s`` more to take
+        the message; if it does, the close frame with the reason follows.
+        """
+        if encoding is not self.encoding:
+            data = self.encoding.encode(encoding.decode_response(data))
+        await self._send_in_time(partial(self._connection.send_message, data.decode() if self.encoding is JSON else data))
+
+    async def _send_in_time(self, send: Callable[[], Awaitable[None]]) -> None:
+        began_s = trio.current_time()
+        with trio.move_on_after(self._send_s + self._close_s) as deadline:
+            await send()
+        if trio.current_time() - began_s > self._send_s:
+            await self._drop_stalled(is_stuck=deadline.cancelled_caught)
+
+    async def _drop_stalled(self, *, is_stuck: bool) -> None:
+        """Drop the peer; if it is stuck in a frame, no close frame can follow."""
+        reason = f"a message was not read within {self._send_s:g} s"
+        self._log_drop(STALLED, reason)  # first: the session is cancelled when the stream is closed
+        if is_stuck:
+            await trio.aclose_forcefully(self._stream)
+        await self.close(STALLED, reason)
+        raise ConnectionClosed(None)
+
+    # ---- frames that were made for many peers
+
+    def write(self, packed: Frames) -> bool:
+        """Write frames behind everything before, nothing after the close frame; whether there is room for more."""
+        return self._connection.closed is None and self._stream.write(packed)
+
+    def flush(self) -> bool:
+        """Send what was written as far as the connection takes it; whether nothing is left."""
+        is_sent = self._stream.flush()
+        if is_sent:
+            self._unread_since = None
+        elif self._unread_since is None:
+            self._unread_since = trio.current_time()
+        return is_sent
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the peer has not read what was written for ``send_s``."""
+        return self._unread_since is not None and trio.current_time() - self._unread_since > self._send_s
+
+    async def send_packed(self, packed: Frames) -> None:
+        """Send frames as ``send`` sends a message."""
+        self.write(packed)
+        await self._send_in_time(partial(self._stream.send_all, b""))
+
+    async def send_rest(self) -> None:
+        """Send what is left of an overdue write, and drop the peer; as in ``send`` it has ``close_s`` to take it."""
+        with trio.move_on_after(self._close_s) as deadline:
+            await self._stream.send_all(b"")
+        await self._drop_stalled(is_stuck=deadline.cancelled_caught)
+
+    # ---- the end
+
+    async def drop(self, code: int, reason: str) -> None:
+        """Close the connection because of what the peer does or fails to do, and log it: the peer may not get the reason."""
+        self._log_drop(code, reason)
+        await self.close(code, reason)
+
+    def _log_drop(self, code: int, reason: str) -> None:
+        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None:
+        """Close the connection with a reason; gives up if the peer does not answer the closing handshake in time."""
+        with trio.move_on_after(self._close_s):
+            await self._connection.aclose(code, reason)
+
+
+def journal_status(notice: Stalled | Resumed) -> si.JournalStatus:
+    """The message for a change of the journal."""
+    if isinstance(notice, Resumed):
+        return si.JournalStatus(writable=True)
+    return si.JournalStatus(writable=False, since_nano=notice.since_ns, reason=shortened(notice.reason))
+
+
+def error_response(error: ProtocolError, request_id: str = "") -> si.ErrorResponse:
+    """The response to a wrong message. What it repeats of the message may be too long, and is cut.
+
+    The text has room for the summary of the mistakes of a configuration, which ends with their number.
+    """
+    return si.ErrorResponse(
+        code=error.code,
+        message=shortened(error.message, 8 * TEXT_MAX),
+        path=shortened(error.path),
+        id=shortened(error.request_id or request_id),
+    )

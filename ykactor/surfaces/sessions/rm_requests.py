@@ -1,0 +1,364 @@
+"""The requests of a registered resource manager: carried out by partitions, and answered in their order.
+
+From the moment at which a partition gets a part of a request, the request is answered, whatever becomes of its session (SC-157).
+"""
+
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+
+import trio
+from msgspec import structs
+
+from ykactor.access.model import Identity
+from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
+from ykactor.actors.connected import NOBODY, Connected
+from ykactor.actors.driving import drive, pause
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.health import AHEAD_NS
+from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.outbox import Outbox, OutboxReader
+from ykactor.actors.receipts import Accepted
+from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.submissions import Administration, Reset, Submission
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import emptied
+from ykactor.core.values.times import S_NS
+from ykactor.surfaces.admission.audit import REGISTERED, Audit
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.session_limits import InputMemory
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.peer import error_response
+from ykactor.surfaces.sessions.pending import Backlog, Pending, unavailable_when_closed
+from ykactor.surfaces.sessions.submissions import limited, moved, of_administrator, permitted
+from ykactor.wire.si import messages as si
+from ykactor.wire.si import requests
+from ykactor.wire.si.codec import PART_BYTES, Encoding, ProtocolError
+from ykactor.wire.si.lengths import size_of
+
+logger = logging.getLogger(__name__)
+
+#: Submissions by partition.
+_Work = dict[PartitionName, list[Submission]]
+
+
+class RequestHandler:
+    """Carries out the requests of one session.
+
+    Args:
+        reader: of the outbox in which the answers are posted.
+        read: makes requests of messages, of large ones with pauses.
+        configs: reads the configurations that are sent.
+        memory: of all input.
+        caller: who sends the requests.
+
+    Attributes:
+        finished: set when all requests are answered, or will not be.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        reader: OutboxReader[Encoding],
+        read: Callable[[str | bytes], Awaitable[si.Request]],
+        configs: ConfigUpdates,
+        memory: InputMemory,
+        caller: Caller,
+        audit: Audit,
+    ) -> None:
+        self.finished = trio.Event()
+        self._gateway = gateway
+        self._reader = reader
+        self._outbox = reader.outbox
+        self._read = read
+        self._configs = configs
+        self._caller = caller
+        self._audit = audit
+        self._open = gateway.outboxes.requests
+        self._backlog = Backlog(memory, lambda: caller.identity.limits.outstanding)
+        #: To the task that answers; ``Backlog`` bounds what is in there.
+        self._begun, self._pending = trio.open_memory_channel[Pending](math.inf)
+        self._is_stopping = False
+        #: Around waiting for partitions to finish a request.
+        self._patience = trio.CancelScope()
+
+    def close(self) -> None:
+        """No more requests come."""
+        self._begun.close()
+        self._backlog.close()
+        if self.finished.is_set():  # the last one came after that
+            self._open.leave(self)
+
+    def stop(self) -> None:
+        """Do not wait for partitions any more."""
+        self._is_stopping = True
+        self._patience.cancel()
+
+    # ---- carrying out
+
+    async def on_message(self, message: str | bytes) -> None:
+        """Carry out a request, or begin to; wait while too much is pending."""
+        if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
+            return
+        request, request_id, accepted, pending = None, "", None, None
+        try:
+            request = await self._read(message)
+            request_id = request.id
+            self._caller.check(request)
+            if size_of(message) > PART_BYTES:  # to check all of its entries takes some ms too
+                await pause()
+            work = await self._converted(request)
+            async with _held(self._gateway.outboxes.turn):
+                if not self._reader.attached:
+                    return
+                self._caller.confirm()  # it may have waited for long
+                self._gateway.outboxes.serve(self._caller.identity.partitions, self._outbox.epoch)
+                if request_id and not isinstance(request, si.UpdateConfigurationRequest):
+                    accepted = self._open.accept(request_id, self)
+                pending = await self._carry_out(request, work, accepted)
+        except ProtocolError as error:
+            if request is not None:
+                self._audit.not_permitted(self._caller, request, error)
+            self._outbox.post(error_response(error, request_id))
+            if accepted is not None:
+                self._open.answered(accepted)
+        if isinstance(request, requests.PartitionRequest):
+            await drive(requests.freeing(request), pause)
+        if pending is not None:
+            await self._backlog.add(pending, size_of(message))
+
+    async def _converted(self, request: si.Request) -> _Work:
+        """What partitions are to do. Nobody waits for it, as no turn is held."""
+        if not isinstance(request, requests.PartitionRequest):
+            return {}
+        return await drive(requests.submitting(request), pause)
+
+    async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
+        """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
+
+        Args:
+            work: what partitions are to do.
+
+        Raises:
+            ProtocolError: the request is refused, and had no effect.
+        """
+        match request:
+            case si.RegisterResourceManagerRequest():
+                raise ProtocolError("ALREADY_REGISTERED", "this session is already registered: open another one to register anew")
+            case si.DeregisterResourceManagerRequest():
+                async with self._audit.acting(self._caller, Act.DEREGISTER, self._outbox.rm_id, REGISTERED):
+                    await end_registration(self._gateway, self._configs)
+            case si.TerminateApplication() | si.MoveApplication():
+                return await self._administer(request, accepted)
+            case si.SetQueueQuotas():
+                return await self._put(request.id, *requests.quotas(request), accepted)
+            case si.ScheduleRequest():
+                await self._run_steps(request.steps)
+            case si.UpdateConfigurationRequest():
+                self._configs.put(request, self._outbox, self._caller)
+                return None
+            case _:
+                return await self._submit(request.id, work, accepted)
+        return self._begin(request.id, self._gateway.partitions, (), accepted)
+
+    async def _run_steps(self, steps: int) -> None:
+        if not self._gateway.manual:
+            raise ProtocolError("NOT_MANUAL", "ScheduleRequest needs a daemon that was started with --manual")
+        if steps < 1:
+            raise ProtocolError("OUT_OF_RANGE", f"found {steps}, expected 1 or more", "steps")
+        with unavailable_when_closed("the partitions do"):
+            await self._gateway.run_steps(steps)
+
+    def _begin(
+        self,
+        request_id: str,
+        partitions: Iterable[PartitionName],
+        working: Iterable[PartitionName],
+        accepted: Accepted | None,
+    ) -> Pending:
+        """From now on the request is answered, also if the session ends; the arguments are those of ``Pending``."""
+        pending = Pending(request_id, partitions, working, accepted, self._outbox.post)
+        if accepted is not None:
+            accepted.partitions = [name for name in working if name in self._gateway.partitions]
+            self._begun.send_nowait(pending)
+        return pending
+
+    async def _submit(self, request_id: str, work: _Work, accepted: Accepted | None) -> Pending:
+        work = requests.addressed(work, self._gateway.partitions)
+        for name in work:
+            timed = await self._by_own_clock(work[name])
+            work[name] = await self._permitted(name, await self._with_groups(name, timed))
+        self._caller.confirm()  # to look up groups may take long
+        pending = self._begin(request_id, work, work, accepted)
+        with _giving(pending, left := list(work)):
+            for name, submissions in work.items():
+                await self._submit_to(name, submissions, pending)
+                left.remove(name)
+        return pending
+
+    async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        """The submissions, those that the caller may not send as refusals."""
+        identity = self._caller.identity
+        kept = await drive(permitted(identity, submissions), pause)
+        kept, reason = await drive(limited(identity, kept), pause)
+        if reason:
+            self._audit.refused(self._caller, Act.SEND, name, reason)
+        return kept
+
+    async def _by_own_clock(self, submissions: list[Submission]) -> list[Submission]:
+        ahead_ns = self._gateway.ahead_ns()
+        return submissions if ahead_ns < AHEAD_NS else await drive(moved(submissions, ahead_ns // S_NS), pause)
+
+    async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
+        return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions
+
+    async def _submit_to(self, name: PartitionName, submissions: list[Submission], pending: Pending) -> None:
+        inbox = self._gateway.partitions.get(name)
+        if inbox is not None:
+            identity = self._caller.identity
+            intake = Intake(
+                submissions,
+                pending.on_done,
+                accepted=pending.accepted,
+                failed=pending.on_failed,
+                limits=identity.limits.held(identity.name),
+                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
+            )
+            if await put(self._gateway, name, inbox, intake):
+                return
+        at_ns = self._gateway.now_ns()
+        for part in emptied(submissions):
+            refusals = [requests.unknown_partition(submission, name, at_ns) for submission in part]
+            # No partition refuses these, but the feed keeps them in order with everything else.
+            await self._gateway.feed.inbox.put(Publication(name, [fact for fact in refusals if fact is not None]))
+            await pause()
+        pending.on_done(name)
+
+    async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
+        """End or move an application."""
+        named, wanted = requests.administration(request)
+        name = requests.running(named, self._gateway.partitions)
+        if wanted.who is not None:
+            who = of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))
+            wanted = structs.replace(wanted, who=who)
+            self._caller.confirm()  # to look up groups may take long
+        return await self._put(request.id, name, wanted, accepted)
+
+    async def _put(self, request_id: str, named: PartitionName, wanted: Administration, accepted: Accepted | None) -> Pending:
+        """Give a partition what it carries out as a whole, or refuses."""
+        name = requests.running(named, self._gateway.partitions)
+        inbox = self._gateway.partitions[name]
+        pending = self._begin(request_id, [name], [name], accepted)
+        with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
+            await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))
+            left.clear()
+        return pending
+
+    # ---- answering
+
+    async def answer(self) -> None:
+        """Answer the requests until ``close``. It outlives the session, so that a later session that resumes gets the answers.
+
+        An error of its own must not end the daemon: then no more requests are accepted, and the session fails with the next one.
+        """
+        try:
+            with self._pending:
+                await self._answer()
+        except Exception:
+            logger.exception("acknowledging_failed")
+        finally:
+            self._open.leave(self)
+            self.finished.set()
+
+    async def _answer(self) -> None:
+        """Post the answer to each request, in the order of the requests, after all their direct results."""
+        async for request in self._pending:
+            if not self._is_stopping:
+                with trio.CancelScope() as self._patience:
+                    await request.done.wait()
+            if not request.done.is_set():
+                break  # the daemon stops, so the request will not be finished
+            for name in request.partitions:
+                await self._gateway.feed.published(name)
+            if request.answer is not None:
+                self._outbox.post(request.answer)
+            assert request.accepted is not None, "only such requests are sent here"
+            self._open.answered(request.accepted)
+
+
+@contextmanager
+def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
+    """Partitions get their parts within this block; those that are in ``left`` at its end did not."""
+    try:
+        yield
+    except ProtocolError as error:
+        pending.withhold(left)
+        pending.refuse(error)
+    finally:
+        pending.withhold(left)
+
+
+def check_reach(identity: Identity, registration: Outbox[Encoding]) -> None:
+    """Ask whether an identity may replace, resume or end a registration: it needs all partitions that this one serves (SE-28).
+
+    Raises:
+        ProtocolError: it may not; the answer says nothing more of the registration.
+    """
+    if not identity.partitions.includes(registration.partitions):
+        text = f"{identity.name} is limited to partitions, and the registration serves others too"
+        raise ProtocolError("NOT_PERMITTED", text)
+
+
+async def end_registration(gateway: Gateway, configs: ConfigUpdates) -> None:
+    """Drop all that the resource manager has; any other may register. To be called by who holds ``OutboxRegistry.turn``."""
+    configs.drop()  # SC-142
+    gateway.outboxes.begin_change()
+    await reset_partitions(gateway, NOBODY)
+    gateway.outboxes.release()
+
+
+async def reset_partitions(gateway: Gateway, connected: Connected) -> None:
+    """Reset every partition, tell it who is connected, and wait until all that it has published is delivered."""
+    gateway.outboxes.connected = connected
+    partitions = dict(gateway.partitions)
+    pending = Pending("", partitions, partitions)
+    for name, inbox in partitions.items():
+        if not await put(gateway, name, inbox, Intake([Reset(), *connected.submissions()], pending.on_done)):
+            pending.on_done(name)
+    await pending.done.wait()
+    for name in partitions:
+        await gateway.feed.published(name)
+
+
+async def put(gateway: Gateway, name: PartitionName, inbox: Mailbox[PartitionCommand], intake: Intake) -> bool:
+    """Submit to a partition; returns False if the partition has been removed meanwhile.
+
+    Raises:
+        ProtocolError: the partition does not run.
+    """
+    try:
+        if not inbox.offer(intake):
+            await inbox.put(intake)
+    except (trio.ClosedResourceError, trio.BrokenResourceError):
+        if name in gateway.partitions:
+            raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _held(lock: trio.Lock) -> AsyncIterator[None]:
+    """As ``async with lock``, but without a checkpoint if the lock is free.
+
+    A request is then handled in one step of the event loop, and the requests that arrive during a turn are the input of the next.
+    """
+    try:
+        lock.acquire_nowait()
+    except trio.WouldBlock:
+        await lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,138 @@
+"""What the daemon changes in the submissions of a resource manager before partitions get them: groups, tags, creation times.
+
+A resource manager acts for users and groups that it may claim: its applications and its administrators belong to them.
+
+Partitions use the groups of a user's last application for those that bring none (QU-94), which may be of another resource manager
+that may claim more. So of an identity a partition gets explicit groups only: those that were sent or looked up, else the one with
+the user's name (SE-65).
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from ykactor.access.model import ANYBODY, Identity
+from ykactor.access.permissions import check_application
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.asks import CREATED_TAG
+from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
+from ykactor.core.messages.held_limits import exceeded
+from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, SubmitAllocation
+from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
+from ykactor.core.placement.users import resolve
+from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.quantities import parse_uint64, shown
+from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.lengths import ITEMS_MAX, shortened
+
+
+def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[list[Submission]]:
+    """The submissions with the groups that count; an application that the identity may not submit becomes its refusal.
+
+    There is a pause now and then.
+
+    Args:
+        submissions: with the groups that were looked up (``Gateway.with_groups``).
+    """
+    if identity is ANYBODY:
+        return submissions
+    found: list[Submission] = []
+    for part in in_parts(submissions):
+        if found:
+            yield ()
+        found += [_permitted(identity, new) if type(new) is AddApplication else new for new in part]
+    return found
+
+
+def _permitted(identity: Identity, new: AddApplication) -> Submission:
+    who = resolve(new)
+    reason = who if isinstance(who, str) else check_application(identity, who, new.tags)
+    if isinstance(who, str) or reason:
+        code = RejectionCode.BAD_USER if isinstance(who, str) else RejectionCode.NOT_PERMITTED
+        return RefuseEntry(ApplicationRejected(0, new.application_id, shortened(reason or ""), code))
+    return structs.replace(new, user=who.user, groups=who.groups, user_is_unknown=False)
+
+
+def of_administrator(identity: Identity, who: UserGroups) -> UserGroups:
+    """Who ends or moves an application, with the groups that count.
+
+    Raises:
+        ProtocolError: the identity may not act for this user with these groups.
+    """
+    if identity is ANYBODY:
+        return who
+    who = UserGroups(who.user, who.groups or (who.user,))
+    if not identity.may_claim(who.user, who.groups):
+        groups = shortened(", ".join(map(shown, who.groups)))
+        found = f"{identity.name} may not act for user {shown(who.user)} with groups {groups}"
+        raise ProtocolError("NOT_PERMITTED", found, "ugi")
+    return who
+
+
+# ---- tags: no more than their sender may use (SE-48)
+
+
+def limited(identity: Identity, submissions: list[Submission]) -> Pausing[tuple[list[Submission], str]]:
+    """The submissions, each with too many tags as its refusal, and why the first of these is refused; "" if none is.
+
+    There is a pause now and then.
+    """
+    if identity.limits.tags >= ITEMS_MAX:  # more were refused when the message was read
+        return submissions, ""
+    kept: list[Submission] = []
+    reason = ""
+    for part in in_parts(submissions):
+        if kept:
+            yield ()
+        for submission in part:
+            refusal = _refusal(identity, submission)
+            kept.append(submission if refusal is None else RefuseEntry(refusal))
+            if refusal is not None:
+                reason = reason or refusal.reason
+    return kept, reason
+
+
+def _refusal(identity: Identity, submission: Submission) -> Rejected | None:
+    most = identity.limits.tags
+    match submission:
+        case AddApplication(application_id, tags=tags) if len(tags) > most:
+            return ApplicationRejected(0, application_id, _reason(identity, len(tags)), RejectionCode.LIMIT)
+        case SubmitAllocation(spec) if len(spec.tags) > most:
+            reason = _reason(identity, len(spec.tags))
+            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)
+    return None
+
+
+def _reason(identity: Identity, count: int) -> str:
+    return exceeded("tags", identity.limits.tags, identity.name, f"found {count}")
+
+
+# ---- creation times, by the clock of the daemon
+#
+# The resource manager has the corrected clock of the machine. Where the daemon is ahead of it (DU-6), an ask would seem to have
+# waited for days, and preempt at once.
+
+
+def moved(submissions: list[Submission], ahead_s: int) -> Pausing[list[Submission]]:
+    """The submissions with creation times that are so much later."""
+    found: list[Submission] = []
+    for part in in_parts(submissions):
+        found += [_moved(each, ahead_s) for each in part]
+        yield ()
+    return found
+
+
+def _moved(submission: Submission, ahead_s: int) -> Submission:
+    match submission:
+        case SubmitAllocation(spec) if CREATED_TAG in spec.tags:
+            return SubmitAllocation(structs.replace(spec, tags=_later(spec.tags, CREATED_TAG, ahead_s)))
+        case AddApplication(tags=tags) if APPLICATION_CREATED_TAG in tags:
+            return structs.replace(submission, tags=_later(tags, APPLICATION_CREATED_TAG, ahead_s))
+        case _:
+            return submission
+
+
+def _later(tags: dict[str, str], name: str, ahead_s: int) -> dict[str, str]:
+    created_s = parse_uint64(tags[name])
+    return tags if created_s is None else tags | {name: str(created_s + ahead_s)}

@@ -1,0 +1,368 @@
+"""The websocket server: resource managers on ``/v1/rm``, operators on ``/v1/operator``, followers of the feed on ``/v1/feed``.
+
+After its handshake a connection becomes a ``Peer``, and a session serves it until either side ends. A session may wait for the
+inbox of a partition, which becomes TCP back pressure. A peer can affect only its own session. Only one task at a time sends to a
+peer.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+
+import trio
+from msgspec import Struct, structs
+from trio_websocket import ConnectionClosed
+from wsproto import ConnectionType
+from wsproto.events import Request
+from wsproto.utilities import LocalProtocolError
+
+from ykactor.access.credentials import Credentials
+from ykactor.access.limits import Limits as AccessLimits
+from ykactor.access.model import Role
+from ykactor.actors.gateway import Gateway
+from ykactor.core.messages.held_limits import exceeded
+from ykactor.surfaces.admission.admission import REFUSED_LINES, Admission
+from ykactor.surfaces.admission.audit import Audit
+from ykactor.surfaces.admission.caller import Admit, Caller
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.admission.slots import Slots
+from ykactor.surfaces.log.logs import LimitedLog
+from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
+from ykactor.surfaces.net.doors import Door, Origin
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.streams import EndNoticedStream, FrameStream
+from ykactor.surfaces.net.transports import TlsError, Transport, transport_of
+from ykactor.surfaces.sessions.bounded_connection import BoundedConnection
+from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
+from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, read_head
+from ykactor.surfaces.sessions.operator_session import OperatorSession
+from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
+from ykactor.wire.compression import Deflate, ExtensibleConnection
+from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
+
+logger = logging.getLogger(__name__)
+
+#: When the daemon stops, sessions have this long to send their messages and to close; then they are cancelled.
+STOP_S = 2.0
+#: Code and reason of the close frame: normally, and when the daemon stops (1001 is "going away" in RFC 6455).
+_DONE = 1000, None
+_STOPPING = 1001, "the daemon stops"
+#: When the code of a session fails (1011 is "internal error" in RFC 6455).
+_FAILED = 1011, "an error of the daemon ended the session, its log has the details"
+
+#: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
+REVOKED = 4005
+
+#: What a connection is for, by its path.
+DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
+
+Session = ResourceManagerSession | FeedSession | OperatorSession
+
+
+class Limits(Struct, frozen=True):
+    """Limits of the server, beside those that the access file may change (SE-48)."""
+
+    #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
+    subscription_bytes_max: int = 2 * 2**20
+    #: Connections that are in their handshake.
+    handshakes_max: int = 4000
+    #: Time limits for what a session is there for (``Peer.settle``), for sending one message, and for the closing handshake.
+    unused_s: float = 30.0
+    send_s: float = 10.0
+    close_s: float = 2.0
+    #: A ping leaves this often, and its answer may take as long.
+    ping_s: float = 30.0
+
+
+async def serve_websockets(
+    doors: Sequence[Door],
+    gateway: Gateway,
+    audit: Audit,
+    *,
+    stopping: trio.Event,
+    limits: Limits | None = None,
+    host_names: Collection[str] = (),
+    admit: Admit | None = None,
+    in_force: Callable[[], AccessLimits] = AccessLimits,
+    counts: SessionCounts | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until ``stopping`` is set, and return when the last session has ended.
+
+    From then on no connection and no request is accepted. Every session sends the messages of its outbox or subscription and
+    closes with 1001; a session that has not ended after ``STOP_S`` is cancelled. Before setting ``stopping``, let the partitions
+    finish and the feed number what they published: a request that is not finished gets no ``Ack``.
+
+    Args:
+        host_names: names of this machine for web pages (``Admission``).
+        admit: says who is at the other end of a connection; None: there is no access file.
+        in_force: the limits of the access file, as they are now.
+        counts: of sessions.
+
+    Resource handling: takes over the listeners of ``doors`` and closes them.
+    Error handling: an error in a session ends that session only, and is logged.
+    """
+    async with trio.open_nursery() as outliving:
+        async with trio.open_nursery() as sessions:
+            configs = ConfigUpdates(gateway, audit)
+            outliving.start_soon(configs.run)
+            kept = counts or SessionCounts()
+            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force, kept)
+            async with trio.open_nursery() as accepting:
+                for door in doors:
+                    connected = partial(server.on_connection, door)
+                    await accepting.start(partial(trio.serve_listeners, connected, [door.listener], handler_nursery=sessions))
+                task_status.started()
+                await stopping.wait()
+                accepting.cancel_scope.cancel()
+            sessions.cancel_scope.deadline = trio.current_time() + STOP_S
+            server.stop()
+        outliving.cancel_scope.cancel()
+
+
+class _Server:
+    """Runs a session for each connection; ``nursery`` is for tasks that outlive their session."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        audit: Audit,
+        limits: Limits,
+        nursery: trio.Nursery,
+        configs: ConfigUpdates,
+        host_names: Collection[str],
+        admit: Admit | None,
+        in_force: Callable[[], AccessLimits],
+        counts: SessionCounts,
+    ) -> None:
+        self._gateway = gateway
+        self._audit = audit
+        self._limits = limits
+        self._nursery = nursery
+        self._configs = configs
+        self._admission = Admission(audit, admit, host_names)
+        self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
+        self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
+        self._in_force = in_force
+        self._counts = counts
+        self._memory = InputMemory(lambda: in_force().waiting_bytes)
+        self._handshakes = Slots("connections in their handshake", lambda: self._limits.handshakes_max)
+        self._slots = _session_slots(in_force)
+        self._is_stopping = False
+        self._formats = event_formats()
+        #: The functions that end the handshakes and sessions under way.
+        self._endings: set[Callable[[], None]] = set()
+
+    def stop(self) -> None:
+        """End all handshakes and sessions."""
+        self._is_stopping = True
+        for end in self._endings:
+            end()
+
+    @contextmanager
+    def _ended_by_stop(self, end: Callable[[], None]) -> Iterator[None]:
+        """``stop`` calls ``end`` during this block; if it was called before, ``end`` is called at once."""
+        if self._is_stopping:
+            end()
+        self._endings.add(end)
+        try:
+            yield
+        finally:
+            self._endings.discard(end)
+
+    async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
+        """Serve one connection; trio closes the stream afterwards."""
+        origin = door.origin(stream)
+        has_no_room = is_reserved(stream.socket.fileno())
+        if refusal := NO_ROOM if has_no_room else self._handshakes.make_room(origin.holder):
+            self._no_room_log.log(peer=origin.text, reason=refusal)
+            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
+        if has_no_room:
+            return
+        transport, admitted = transport_of(door, stream), None
+        with ExitStack() as held:
+            with trio.CancelScope() as handshake, self._handshakes.take(origin.holder, handshake.cancel):
+                admitted = await self._admitted(door, origin, transport, held)
+            if admitted is not None:
+                await self._serve(*admitted, transport, held)
+        with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await transport.finish()
+
+    async def _admitted(
+        self, door: Door, origin: Origin, transport: Transport, held: ExitStack
+    ) -> tuple[RequestHead, Caller] | None:
+        """The request of a new connection and who sent it; ``held`` then holds its session's slot. None if it was refused or
+        none came.
+        """
+        with (
+            trio.move_on_after(self._in_force().handshake_seconds) as deadline,
+            self._ended_by_stop(deadline.cancel),
+            suppress(trio.BrokenResourceError, trio.ClosedResourceError),
+        ):
+            try:
+                await transport.open()
+                head = await read_head(transport)
+                if head is None:
+                    return None
+                caller = self._caller(head, door, origin, transport.credentials)
+                # Before anything waits: others must not take it meanwhile.
+                held.enter_context(self._slots[head.path].take(caller.holder))
+                return head, caller
+            except RefusedError as refused:
+                self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
+                await transport.send_all(refused.response())
+            except TlsError as error:
+                self._refused_log.log(peer=origin.text, reason=str(error))
+                if error.is_certificate:
+                    self._admission.refused_nobody(Role.READER, origin, "certificate", str(error))
+        return None
+
+    async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                session = await self._accept(nursery, head, caller, transport, held)
+                if session is not None:
+                    self._counts.open[caller.role] += 1
+                    held.callback(self._counts.open.subtract, [caller.role])
+                    nursery.start_soon(session.peer.keep_alive, self._limits.ping_s)
+                    nursery.start_soon(_drop_when_revoked, session.peer, caller)
+                    await session.peer.close(*await self._run(session))
+                nursery.cancel_scope.cancel()
+        except* (ConnectionClosed, LocalProtocolError):
+            pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
+        except* Exception:
+            logger.exception("session_failed")
+
+    async def _run(self, session: Session) -> tuple[int, str | None]:
+        """Run a session to its end; the code and the reason of the close frame."""
+        has_failed = False
+        try:
+            with self._ended_by_stop(session.stop):
+                await session.run()
+        except* (ConnectionClosed, LocalProtocolError):
+            pass  # LocalProtocolError: sent while the library answers the close frame of the peer
+        except* Exception:  # the library still runs, so the peer can be told
+            logger.exception("session_failed")
+            has_failed = True
+        if has_failed:
+            return _FAILED
+        return _STOPPING if self._is_stopping else _DONE
+
+    async def _accept(
+        self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
+    ) -> Session | None:
+        """Answer the request; None if the peer does not take the answer in time."""
+        with trio.move_on_after(self._in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
+            limits, path = self._limits, head.path
+            deflate = Deflate(limits.subscription_bytes_max)
+            protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
+            frames = FrameStream(transport)
+            noticed = EndNoticedStream(frames, deadline.cancel)
+            bytes_max = limits.subscription_bytes_max if path == FEED_PATH else None
+            sends = SessionLimits(caller, self._audit, path, self._counts, bytes_max)
+            connection = BoundedConnection(
+                noticed,
+                protocol,
+                nursery,
+                path=path,
+                limits=sends,
+                close_s=limits.close_s,
+                memory=self._memory,
+            )
+            held.callback(self._memory.forget, connection)
+            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol, and reads the request itself.
+            protocol.receive_data(head.data)
+            (request,) = protocol.events()
+            encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
+            assert isinstance(request, Request), "``read_head`` has checked it"
+            term = str(self._gateway.terms.present).encode()
+            await connection._accept(request, encoding.name if encoding is not None else None, [(TERM_HEADER, term)])
+            protocol.receive_data(head.rest)
+            nursery.start_soon(connection._reader_task)
+            return self._session(caller, head, frames, noticed, connection, encoding or JSON, sends, compresses=deflate.enabled())
+        return None
+
+    def _session(
+        self,
+        caller: Caller,
+        head: RequestHead,
+        frames: FrameStream,
+        noticed: EndNoticedStream,
+        connection: BoundedConnection,
+        encoding: Encoding,
+        sends: SessionLimits,
+        *,
+        compresses: bool,
+    ) -> Session:
+        limits = self._limits
+        peer = Peer(
+            frames,
+            noticed,
+            connection,
+            encoding,
+            sends,
+            path=head.path,
+            unused_s=limits.unused_s,
+            send_s=limits.send_s,
+            close_s=limits.close_s,
+        )
+        if head.path == RM_PATH:
+            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller, self._audit)
+        if head.path == OPERATOR_PATH:
+            return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
+        frames.limit_buffer()
+        form = self._formats[encoding.name, compresses]
+        return FeedSession(peer, self._gateway, form, caller, self._audit)
+
+    def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
+        """Who is at the other end, and may have a session."""
+        role, shown = DOORS.get(head.path, Role.READER), structs.replace(shown, bearer=head.bearer, page=head.page)
+        caller = self._admission.caller(role, door, origin, shown, head.path)
+        try:
+            self._check(head, caller)
+        except RefusedError:
+            caller.release()
+            raise
+        return caller
+
+    def _check(self, head: RequestHead, caller: Caller) -> None:
+        if head.path not in DOORS:
+            raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
+        self._admission.check_role(caller, head.path)
+        if "origin" in head.headers:  # no page can leave it out; programs may use any name, such as an alias of a proxy
+            self._admission.check_host(head.host)
+            self._admission.check_page(head.host, head.headers["origin"])
+        if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
+            raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
+        if full := self._no_slot(head.path, caller):
+            self._admission.refused(caller, head.path, full)
+            raise RefusedError(503, full)
+
+    def _no_slot(self, path: str, caller: Caller) -> str:
+        """Why there is no slot for one more session; "" if there is."""
+        name, limits, holder = caller.identity.name, caller.identity.limits, caller.holder
+        if sum(slots.held(holder) for slots in self._slots.values()) >= limits.sessions:
+            return exceeded("sessions", limits.sessions, name, "so many are open")
+        if path == FEED_PATH and self._slots[path].held(holder) >= limits.subscriptions:
+            return exceeded("subscriptions", limits.subscriptions, name, "so many are open")
+        return self._slots[path].refusal(holder)
+
+
+def _session_slots(in_force: Callable[[], AccessLimits]) -> dict[str, Slots]:
+    """The slots of sessions by path: none of a path can take one of another path."""
+
+    def followers() -> int:
+        limits = in_force()
+        return limits.total_sessions - 2 * limits.reserved_sessions
+
+    most = {FEED_PATH: followers}
+    return {path: Slots(f"sessions on {path}", most.get(path, lambda: in_force().reserved_sessions)) for path in DOORS}
+
+
+async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
+    await caller.ended.wait()
+    await peer.drop(REVOKED, caller.revoked)
