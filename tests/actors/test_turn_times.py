@@ -30,7 +30,7 @@ def test_a_cycle_is_what_its_phases_take(monkeypatch):
     times = watch.times
     watch.take(Observe([]), 100)
     watch.take(MakePlan(0, Budget(1, 1)), 6)
-    watch.take(Settle(None, set()), 1)
+    watch.take(Settle(None), 1)
     times.note_cycle([ALLOCATED, ALLOCATED, PREEMPTED])
     assert times.cycles.sum == 7
     assert (times.placements.sum, sum(times.placements.counts)) == (4, 2)

@@ -154,7 +154,7 @@ class NaiveScheduler:
                 return self._observe(facts)
             case MakePlan(now_ns, _):
                 return (yield from self._decide(now_ns))
-            case Settle(plan, _):
+            case Settle(plan):
                 return plan.decided  # type: ignore[attr-defined]
         return set()
 

@@ -1,38 +1,16 @@
-"""Nodes that do not do what they are told, and rows that are kept of every partition."""
+"""Rows that are kept of every partition."""
 
 from typing import Any
 
 import pytest
 from kept_rows import KeptRows
 
-from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
-from ykactor.core.objects.node import NodeCore
-from ykactor.core.partition import cluster
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import TurnResult
 from ykactor.sim.direct import DirectPartition
 
 #: How often the rows of a partition are compared with its owners; a prime, so that it is not always the same kind of turn.
 EVERY_TURNS = 61
-
-
-class StubbornNode(NodeCore):
-    """Refuses its first batches because something has just changed on it."""
-
-    refusals = 3
-
-    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        if self.refusals:
-            self.refusals -= 1
-            self.revision += 1
-            return Refused(self.revision, f"node {self.node_id}: something else came first")
-        return super().on_place_batch(command)
-
-
-@pytest.fixture
-def stubborn_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every node is one."""
-    monkeypatch.setattr(cluster, "NodeCore", StubbornNode)
 
 
 @pytest.fixture(autouse=True)

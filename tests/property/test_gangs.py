@@ -245,13 +245,6 @@ def test_the_budget_changes_nothing(seed: int) -> None:
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize("seed", seeds(60))
-@pytest.mark.usefixtures("stubborn_nodes")
-def test_refusals(seed: int) -> None:
-    """What a node refuses leaves no trace in a gang either."""
-    Session(4000 + seed, confirms=seed % 2 == 0).play()
-
-
 # ---- actors
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from checked import LARGE, ONE_BY_ONE, SMALL, World, check_history
+from checked import LARGE, ONE_BY_ONE, World, check_history
 from generate import generate
 from histories import S_NS, Batch, History, draw_history
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from seeds import scaled, seeds
 
-from ykactor.core.config.model import AccessList, Limit, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
+from ykactor.core.config.model import AccessList, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
@@ -30,9 +30,7 @@ from ykactor.core.nodes import best_nodes
 from ykactor.core.nodes import index as node_index
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.partition import cluster as cluster_module
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
@@ -130,55 +128,6 @@ def _is_harmless(submission: Submission, submitted: set[str]) -> bool:
 
 
 # ---- a node that does not do what it is told
-
-
-@pytest.mark.parametrize("seed", seeds(80))
-@pytest.mark.parametrize("budget", [ONE_BY_ONE, SMALL, LARGE], ids=["one by one", "small", "large"])
-@pytest.mark.usefixtures("stubborn_nodes")
-def test_refusals_leave_no_trace(seed: int, budget: Budget) -> None:
-    """What a node refuses is refunded and waits again: invariants hold, and the scheduler rests only when nothing fits."""
-    history = draw_history(seed)
-    world = World(history.config, budget)
-    for batch in history.batches:
-        world.play([batch])
-        assert world.reference.next_step(batch.at_ns, world.facts) == []
-
-
-@pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
-@pytest.mark.parametrize("limit", [0, 1, 2])
-@pytest.mark.usefixtures("stubborn_nodes")
-def test_refused_asks_end_up_placed(policy: str, limit: int) -> None:
-    """After all refusals every ask that fits runs, each once."""
-    world = World(tree(queue("a", policy=policy), slots=limit))
-    applications = ["app-1", "app-2", "app-3"]
-    world.tell(*(node(f"n{number}", vcore=5) for number in range(4)), *(application(name, "a") for name in applications))
-    asks = [ask(f"{name}-{number}", name, number % 3, vcore=1) for name in applications for number in range(5)]
-    world.tell(*asks)
-    if limit:  # the slots are free again when an application has ended
-        for name in applications:
-            world.tell(RemoveApplication(ApplicationID(name)))
-    assert sorted(world.placed()) == sorted(entry.spec.allocation_key for entry in asks)
-
-
-class FleeingNode(NodeCore):
-    """Is drained at the very moment when the first batch comes."""
-
-    def on_place_batch(self, command: PlaceBatch) -> Placed | Refused:
-        self.schedulable = False
-        self.revision += 1
-        return Refused(self.revision, f"node {self.node_id}: not schedulable any more")
-
-
-def test_refused_applications_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do they hold a running slot: the next one begins where the first was to (QU-53, QU-74)."""
-    one_at_a_time = queue("a", limits=(Limit(users=("alice",), max_applications=1),), max_applications=1)
-    world = World(tree(one_at_a_time))
-    monkeypatch.setattr(cluster_module, "NodeCore", FleeingNode)
-    world.tell(node("large", vcore=4))
-    monkeypatch.undo()
-    world.tell(node("small", vcore=1), application("first", "a"), application("second", "a"))
-    world.tell(ask("k1", "first", vcore=4), ask("k2", "second", vcore=1))
-    assert world.placed() == ["k2"]
 
 
 # ---- reduced cases
@@ -344,7 +293,7 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("queue root.a: max", lambda world: setattr(account(world), "max", {"vcore": 1})),
     ("queue root.a: is_leaf", lambda world: setattr(account(world), "is_leaf", False)),
     ("queue root.a: the place", lambda world: setattr(account(world).place, "group_key", (0,))),
-    ("ledger: the number of unconfirmed", lambda world: world.scheduler.state.ledger.charge(account(world), {})),
+    ("nodes: the number of placements", lambda world: setattr(world.core.registry.unsent, "count", 1)),
     ("ledger: the cluster's total", lambda world: core(world).capacity.update(vcore=9)),
     ("pending application app: the state", lambda world: setattr(waiting(world), "state", ApplicationState.NEW)),
     ("pending application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),

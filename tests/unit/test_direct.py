@@ -75,7 +75,7 @@ def test_steps_are_seen(placements_max: int) -> None:
     steps: list[int] = []
 
     def look(_: PartitionCore, scheduler: SchedulerCore) -> None:
-        assert not scheduler.state.ledger.unconfirmed
+        assert not scheduler.state.registry.unsent.count
         steps.append(len(published))
 
     direct = DirectPartition(load(tree(queue("a"))), Budget(placements_max, 10**6), published.append, look)

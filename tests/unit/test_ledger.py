@@ -161,19 +161,14 @@ def test_the_first_type_by_name_is_told() -> None:
     assert world.why("t1") == "can never fit: wants 2, may have at most 1 gpu in queue root.a"
 
 
-def test_charge_and_refund() -> None:
-    """A charge turns pending into usage on every level at once, a refund is its mirror; what ends is subtracted (QU-42)."""
+def test_charge_and_free() -> None:
+    """A charge turns pending into usage on every level at once; what ends is subtracted (QU-42)."""
     queue_tree = queues({"a": 9}, {"root.p": (None, {}), "root.p.q": (None, {})})
     leaf, ledger = node_of(queue_tree, "root.p.q"), Ledger()
     ledger.change_pending(leaf, {"a": 5})
     ledger.charge(leaf, {"a": 2})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 2}, {"a": 3})] * 3
-    assert len(ledger.unconfirmed) == 1
-    ledger.refund(leaf, {"a": 2})
-    assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({}, {"a": 5})] * 3
-    ledger.charge(leaf, {"a": 5})
-    ledger.confirm()
-    assert not ledger.unconfirmed
+    ledger.charge(leaf, {"a": 3})
     assert [(queue.allocated, queue.pending) for queue in leaf.path_up] == [({"a": 5}, {})] * 3
     ledger.free(leaf, {"a": 5})
     assert [queue.allocated for queue in leaf.path_up] == [{}] * 3

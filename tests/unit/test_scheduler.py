@@ -1,19 +1,21 @@
-"""Commit and settle: what happens when a node says no, and that nothing stays unconfirmed."""
+"""Commit and settle: when nodes are sent what is placed there, and what happens when one refuses."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from world import World, app, ask, limit, make_world, node, queue, tree
+from world import World, app, ask, foreign, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskCondition
-from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused, SetCapacity
+from ykactor.core.messages.submissions import Submission
+from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.planner.commit import InvariantViolation
+from ykactor.core.objects.unsent import InvariantViolation
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state.observer import PAUSE_EVERY
-from ykactor.core.turn.causes import CycleDue
+from ykactor.core.turn import turn
+from ykactor.core.turn.causes import CycleDue, Input
 from ykactor.core.turn.phases import Observe
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import NodeID
@@ -52,7 +54,7 @@ def placed(result: Cycle) -> list[str]:
 
 
 def test_one_batch_for_each_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commit sends one batch to each node touched, settle one to each leaf; then nothing is unconfirmed."""
+    """Commit sends one batch to each node touched, settle one to each leaf."""
     world = waiting(3, 3)
     sent: list[str] = []
 
@@ -65,60 +67,49 @@ def test_one_batch_for_each_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     result = cycle(world)
     assert sent == ["PlaceBatch to n1", "PlaceBatch to n2", "SettleBatch to root.a"]
     assert placed(result) == ["t0 on n1", "t1 on n2"]
-    assert world.direct.scheduler.state.ledger.unconfirmed == []
     assert violations(world.direct.core, world.direct.scheduler) == []
 
 
-def test_a_refusal_is_taken_back() -> None:
-    """n1 changed behind the scheduler's back: its batch is refunded and waits again, n2's stands, the next cycle knows better."""
-    world = waiting(3, 3)
-    core(world, "n1").handle(SetCapacity(0, {"vcore": 2}))
-    result = cycle(world)
-    assert placed(result) == ["t1 on n2"]
-    assert not result.at_rest
-    assert world.direct.scheduler.state.ledger.unconfirmed == []
-    assert world.queue("root.a") | {"allocated": {"vcore": 3}, "pending": {"vcore": 3}} == world.queue("root.a")
-    again = cycle(world)
-    assert (placed(again), again.at_rest) == ([], True)
-    assert world.why("t0") == "wants 0.003, has 0.002 of 0.002 vcore on the freest node, n1"
+def test_a_burst_is_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full plans are only noted; nodes are sent all of them, in order, when the plan is not full or many are noted."""
+    world = waiting(1, 1, 1, 1, 1)
+    partition, scheduler, one = world.direct.core, world.direct.scheduler, Budget(1, 10**6)
+    sizes = []
+    for _ in range(4):
+        direct.run_turn(partition, scheduler, 0, CycleDue(one), lambda _: None)
+        sizes.append((partition.registry.unsent.count, len(core(world, "n1").allocations) + len(core(world, "n2").allocations)))
+    assert sizes == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    monkeypatch.setattr(turn, "UNSENT_MAX", 5)
+    direct.run_turn(partition, scheduler, 0, CycleDue(one), lambda _: None)
+    assert partition.registry.unsent.count == 0
+    assert [len(core(world, name).allocations) for name in ("n1", "n2")] == [3, 2]
+    assert violations(partition, scheduler) == []
 
 
-def test_a_refused_batch_may_still_fit() -> None:
-    """The node only moved on (another revision): the ask is placed there by the next cycle."""
-    world = waiting(4)
-    core(world, "n1").handle(SetCapacity(0, {"vcore": 5}))
-    assert placed(cycle(world)) == []
-    assert world.state_of("app-1") == "Accepted"
-    assert world.queue("root.a")["runningApplications"] == 0
-    assert placed(cycle(world)) == ["t0 on n1"]
-    assert world.state_of("app-1") == "Starting"
-
-
-def test_states_follow_the_leaf() -> None:
-    """The first of two placements is refused: the second one is the first real allocation, so Starting and not Running."""
-    world = waiting(3, 3)
-    core(world, "n1").handle(SetCapacity(0, {"vcore": 2}))
-    cycle(world)
-    assert world.state_of("app-1") == "Starting"
-    assert world.direct.core.registry.leaf_of("app-1").applications["app-1"].state == "Starting"  # type: ignore[arg-type,index]
-    assert world.queue("root.a")["runningApplications"] == 1
-
-
-@pytest.mark.parametrize("in_one_plan", [False, True])
-def test_a_refusal_leaves_the_slot_that_was_held(in_one_plan: bool) -> None:
-    """QU-54: an Accepted gang with one placeholder keeps its running slot when a node refuses another placeholder."""
-    world = make_world(tree(queue("a", maxapplications=1)))
-    p1, p2 = (ask(key, "gang", group="g", placeholder=True, vcore=4) for key in ("p1", "p2"))
-    world.given(app("gang", placeholders={"vcore": 8}), app("other"), p1, at=0)
-    scheduler = world.direct.scheduler
-    if not in_one_plan:
-        world.given(node("n1", vcore=4))
-    late = [p2, ask("t1", "other", vcore=1), node("n2", vcore=4)] + ([node("n1", vcore=4)] if in_one_plan else [])
-    carry_out(scheduler.handle(Observe(carry_out(world.direct.core.ingest(0, late)))))
-    core(world, "n2").handle(SetCapacity(0, {"vcore": 3}))
-    assert placed(cycle(world)) == (["p1 on n1"] if in_one_plan else [])
-    assert [placed(cycle(world)) for _ in range(2)] == [[], []]
-    assert world.why("t1") == "queue root.a runs 1 of at most 1 application"
+@pytest.mark.parametrize(
+    "change",
+    [
+        node("n1", "UPDATE", vcore=9),
+        node("n1", "DRAIN_NODE"),
+        node("n1", "DECOMISSION"),
+        release("t0", "app-1"),
+        remove("app-1"),
+        ask("t0", "app-1", vcore=2),
+        ask("r1", "app-1", on="n1", vcore=1),
+        foreign("f1", on="n1", vcore=1),
+    ],
+    ids=["capacity", "drained", "gone", "release", "removal", "resize", "recovered", "foreign"],
+)
+def test_nodes_are_sent_a_burst_before_they_change(change: Submission) -> None:
+    """Whatever reads or changes a node in the middle of a burst finds there what the scheduler has placed."""
+    world = waiting(1, 1, 1, 1)
+    partition, scheduler = world.direct.core, world.direct.scheduler
+    for _ in range(3):
+        direct.run_turn(partition, scheduler, 0, CycleDue(Budget(1, 10**6)), lambda _: None)
+    assert partition.registry.unsent.count == 3
+    direct.run_turn(partition, scheduler, 0, Input([change]), lambda _: None)
+    assert partition.registry.unsent.count == 0
+    assert violations(partition, scheduler) == []
 
 
 def test_refused_without_a_reason_is_our_mistake() -> None:

@@ -54,7 +54,7 @@ from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Ingest, Phase, Publish
+from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
@@ -326,7 +326,7 @@ class PartitionActor:
             self._facts += phase.facts
             return None
         with self.times.of(phase):
-            if isinstance(phase, Ingest):
+            if isinstance(phase, Ingest | Commit):
                 return await self._owners.carry_out(phase.input)
             return await self._scheduler.carry_out(phase)
 
@@ -341,15 +341,18 @@ class PartitionActor:
                 parts = [] if accepted is None else [(accepted, True)]
                 done(self.core.name, (await self._observe(Request(request), parts)).refusal)
             case TakeSnapshot(snapshot_id, every_ask):
+                await self._send_placements()
                 shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask), pause)
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown, self.times.of_cycles()))
             case Read():
+                await self._send_placements()
                 command.done(await self.read(command))
             case RunCycles(count, done):
                 for _ in range(count):
                     await self._cycle(STEP_BUDGET)
                     if self._at_rest:
                         break
+                await self._send_placements()
                 if done is not None:
                     done(self.core.name)
             case Quiesce(done, more_follows):
@@ -358,6 +361,10 @@ class PartitionActor:
                 while not self._at_rest and not self._manual:
                     await self._schedule()
                 done(self.core.name)
+
+    async def _send_placements(self) -> None:
+        """Let nodes agree with the scheduler before anybody reads them."""
+        await self._owners.carry_out(self.core.registry.unsent.send())
 
     async def read(self, command: Read) -> Any:
         """What the command reads, between two turns. It changes nothing, so its failure harms only who asked, and is returned."""

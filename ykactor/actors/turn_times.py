@@ -51,7 +51,7 @@ class TurnTimes:
         self.cycles, self.placements, self.preemptions = Histogram(DECADES), Histogram(DECADES), Histogram(DECADES)
         self.last_cycle_s = self.longest_cycle_s = 0.0
 
-    def of(self, phase: Ingest | SchedulerPhase) -> PhaseTimes:
+    def of(self, phase: Ingest | Commit | SchedulerPhase) -> PhaseTimes:
         """Measures this phase."""
         return self.phases[_NAMES[type(phase)]]
 

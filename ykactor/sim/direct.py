@@ -19,7 +19,7 @@ from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.planner.plan import Budget
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Ingest, Phase, Publish
+from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
 
@@ -59,7 +59,7 @@ def run_turn(
     """Run one turn of ``core.turn``; ``publish`` is called with its facts, in order."""
 
     def carry_out_phase(phase: Phase) -> Any:
-        if isinstance(phase, Ingest):
+        if isinstance(phase, Ingest | Commit):
             return carry_out(phase.input)
         if isinstance(phase, Publish):
             return publish(phase.facts)
@@ -169,8 +169,9 @@ class DirectPartition:
         return outcome.cycle, outcome.has_confirmed
 
     def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
-        """Run one turn; see ``core.turn``."""
+        """Run one turn; see ``core.turn``. Nodes have been sent all placements afterwards, so that they can be read."""
         outcome = run_turn(self.core, self.scheduler, now_ns, cause, self._publish, confirms=self._confirms)
+        carry_out(self.core.registry.unsent.send())
         if outcome.has_observed:
             self._at_rest = False
         return outcome

@@ -19,6 +19,7 @@ from ykactor.core.values.resources import pruned
 def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
     """The index agrees with the nodes and is sorted as in PR-62."""
     yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(registry.nodes))
+    yield from differs("nodes", "the number of placements that they have not been sent", registry.unsent.count, 0)
     policy = registry.config.node_sort_policy
     expected = []
     for node_id, core in registry.nodes.items():

@@ -24,7 +24,6 @@ def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
     """The tree has each queue with its settings; the max of root is the capacity of all nodes (QU-30)."""
     tree = state.tree
     yield from differs("ledger", "the set of queues", list(tree.nodes), list(registry.queues))
-    yield from differs("ledger", "the number of unconfirmed charges", len(state.ledger.unconfirmed), 0)
     total = total_of(node.capacity for node in registry.nodes.values())
     offered = total if any(quantity > 0 for quantity in total.values()) else None
     yield from differs("ledger", "the cluster's total", tree.root_max, offered)

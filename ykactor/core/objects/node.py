@@ -1,7 +1,7 @@
 """A node: its capacity and what runs on it.
 
-Only ``NodeCore`` writes these. Commands come from the partition (what the resource manager reports) and from the
-scheduler (``PlaceBatch``); each is validated as a whole before anything changes.
+Only ``NodeCore`` writes these. Commands come from the partition: what the resource manager reports, and what the scheduler has
+placed (``PlaceBatch``); each is validated as a whole before anything changes.
 """
 
 from typing import Any, TypeVar

@@ -11,6 +11,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.unsent import UnsentPlacements
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 
 QueueCore = LeafCore | ParentCore
@@ -31,6 +32,8 @@ class Registry:
         #: How many of them are there because placement created them.
         self.dynamic_queues = 0
         self.nodes: dict[NodeID, NodeCore] = {}
+        #: What the scheduler has placed and nodes have not been sent yet.
+        self.unsent = UnsentPlacements(self.nodes)
         #: The leaf of every live application.
         self.applications: dict[ApplicationID, QueuePath] = {}
 

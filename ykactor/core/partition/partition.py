@@ -138,6 +138,7 @@ class PartitionCore:
 
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
         """The node leaves, and what ran on it ends (SC-112)."""
+        yield from self.registry.unsent.send()
         core = self.registry.nodes[node_id]
         (facts,) = yield from send([(core, SetSchedulable(now_ns, False))])
         (asks,) = yield from send([(core, Decommission())])

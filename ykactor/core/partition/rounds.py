@@ -263,6 +263,7 @@ class Rounds:
                 changes[fact.node_id].append((False, fact.ask))
             elif (type(fact) is AllocationResized or type(fact) is PreemptionPolicyChanged) and fact.node_id is not None:
                 changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
+        yield from self._registry.unsent.send()
         nodes = self._registry.nodes
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
@@ -288,6 +289,7 @@ class Rounds:
 
     def of_nodes(self, now_ns: int, submissions: Iterable[NodeSubmission]) -> Round:
         """Let nodes handle submissions; the total of the partition follows their capacities."""
+        yield from self._registry.unsent.send()
         sends: list[Send[list[Fact]]] = []
         order: list[Fact | int] = []  # a fact, or the position of a reply
         for submission in submissions:

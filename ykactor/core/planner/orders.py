@@ -1,7 +1,6 @@
 """The orders of a plan: what the owners of nodes, queues and applications must do.
 
-``apply`` changes the scheduler's state at once, as if the order had already been carried out. An order that a node may refuse
-has ``undo``, which reverts this.
+``apply`` changes the scheduler's state at once, as if the order had already been carried out.
 """
 
 from __future__ import annotations
@@ -26,21 +25,12 @@ class Placement(Struct, gc=False):
 
     Attributes:
         planned: sent to the leaf when the plan is settled.
-        is_first: the first placement of the application, which counts as running for its user and group from now on (QU-74).
-        held_slot: whether a running slot was reserved for the application before (QU-54).
     """
 
     planned: Allocated
     leaf: QueueNode
     application: PendingApplication
     node: IndexedNode
-    is_first: bool
-    held_slot: bool
-
-    @property
-    def ask(self) -> Ask:
-        """The ask that the node must accept."""
-        return self.planned.ask
 
     def apply(self, state: SchedulerState) -> None:
         """Charge node, queues and limits, and update the application (AP-130)."""
@@ -63,7 +53,7 @@ class Placement(Struct, gc=False):
     def _predict_state(self, state: SchedulerState) -> None:
         """Enter the state that the leaf will enter when it settles; later orders of this plan depend on it."""
         application = self.application
-        if self.ask.spec.placeholder and not application.completes_gang():
+        if self.planned.ask.spec.placeholder and not application.completes_gang():
             return
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
@@ -72,32 +62,16 @@ class Placement(Struct, gc=False):
             if application.state in COUNTED_AS_RUNNING:
                 state.ledger.take_slot(self.leaf, application.application_id)
 
-    def undo(self, state: SchedulerState) -> None:
-        """The node has refused: the ask becomes pending again."""
-        ask, application = self.ask, self.application
-        state.ledger.refund(self.leaf, ask.spec.resource)
-        application.put_back(ask)
-        if application.gang is not None and ask.spec.placeholder:
-            application.gang.take_back(ask)
-        truth = state.registry.leaf(self.leaf.path).applications[application.application_id]
-        if truth.state not in COUNTED_AS_RUNNING:
-            state.ledger.give_slot_back(self.leaf, application.application_id)
-            application.holds_slot = False
-            application.touch()
-        application.enter(truth.state)
-        state.requeue(application)
-        state.pending_reasons.note(self.leaf, application)
-
 
 def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
-    """A placement counts as soon as it is decided, also if the node refuses it (SC-160)."""
+    """A placement counts as soon as it is decided (SC-160)."""
     state.nodes.predicates.place(ask.spec.tags.get(PREDICATE_TAG, ""), node_id)
 
 
 def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
     """The order to run ``ask`` on ``node``."""
     allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
-    return Placement(allocated, leaf, application, node, not application.counted_as_running, application.holds_slot)
+    return Placement(allocated, leaf, application, node)
 
 
 class ReplacementOrder(Struct, gc=False):
@@ -115,11 +89,6 @@ class ReplacementOrder(Struct, gc=False):
     placed: PlacedPlaceholder
     node: IndexedNode | None = None
 
-    @property
-    def ask(self) -> Ask:
-        """The ask that the other node must accept."""
-        return self.planned.ask
-
     def apply(self, state: SchedulerState) -> None:
         """The placeholder is no longer available, and the real ask is no longer pending."""
         application, ask = self.application, self.planned.ask
@@ -132,15 +101,6 @@ class ReplacementOrder(Struct, gc=False):
         application.discard(ask)
         state.preemptions.forget(ask)
         state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
-
-    def undo(self, state: SchedulerState) -> None:
-        """The other node has refused: the real ask is pending, and the placeholder available, again (GA-23)."""
-        application, ask = self.application, self.planned.ask
-        assert application.gang is not None
-        application.gang.offer(*self.placed)
-        application.add(ask)
-        state.ledger.change_pending(self.leaf, ask.spec.resource)
-        state.requeue(application)
 
 
 class CancellationOrder(Struct, gc=False):
@@ -170,6 +130,4 @@ class EvictionOrder(Struct, gc=False):
         state.evict(self.leaf, self.planned.ask, self.preemptor)
 
 
-#: Orders that are sent to a node, which may refuse them.
-NodeOrder = Placement | ReplacementOrder
-Order = NodeOrder | CancellationOrder | EvictionOrder
+Order = Placement | ReplacementOrder | CancellationOrder | EvictionOrder

@@ -68,6 +68,10 @@ class Plan:
         """Number of orders and facts."""
         return len(self.orders) + len(self.facts)
 
+    def may_read_owners(self) -> bool:
+        """True if the owners agree with the scheduler's state: nothing is decided, and nodes have been sent all placements."""
+        return not (self.orders or self.facts or self._state.registry.unsent.count)
+
     def is_idle(self) -> bool:
         """Whether nothing was tried and nothing is decided or reported."""
         return not (self._has_tried or self.orders or self.facts)
@@ -80,6 +84,8 @@ class Plan:
         """Add an order and apply it to the scheduler's state."""
         order.apply(self._state)
         self.orders.append(order)
+        if order.node is not None:
+            self._state.registry.unsent.note(order.node, order.planned.ask)
 
     def report(self, *facts: Fact) -> None:
         """Add facts after everything decided so far."""

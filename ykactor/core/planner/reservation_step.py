@@ -164,7 +164,7 @@ class ReservationStep:
         """Preempt for an ask that requires its node (PE-60, SC-79)."""
         if ask_id(reservation.ask) in self._state.preemptions.by_ask:
             return
-        if plan:
+        if not plan.may_read_owners():
             raise PlanEnds
         self._preemptor.attempt_on_node(plan, reservation)
         self._hopeful.pop(ask_id(reservation.ask), None)  # until the node changes

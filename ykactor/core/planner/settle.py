@@ -6,10 +6,8 @@ The leaf turns asks into allocations and changes states of applications.
 from __future__ import annotations
 
 from ykactor.core.messages.fact_order import with_state_changes
-from ykactor.core.messages.facts import ApplicationChanged, Fact
+from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Planned
-from ykactor.core.messages.states import COUNTED_AS_RUNNING
-from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.commands import SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.planner.orders import Placement
@@ -19,12 +17,11 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Pace, in_parts
 
 
-def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exchange[list[Fact]]:
-    """Send each leaf its orders, without those that nodes refused. Returns all facts in the order of the plan (AP-96)."""
+def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
+    """Send each leaf its orders. Returns all facts in the order of the plan (AP-96)."""
     batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
     for position, order in enumerate(plan.orders):
-        if order.node not in refused:
-            batches.setdefault(order.leaf, []).append((position, order.planned))
+        batches.setdefault(order.leaf, []).append((position, order.planned))
         if (position + 1) % PART_MAX == 0:
             yield []
     leaf_of = state.registry.leaf
@@ -35,29 +32,11 @@ def settle(state: SchedulerState, plan: Plan, refused: set[IndexedNode]) -> Exch
         changes.update(reply)
     if len(replies) > 1:
         yield []
-    facts = yield from _in_plan_order(plan, refused, changes)
-    for number, part in enumerate(in_parts(facts)):
-        if number:
-            yield []
-        _adopt_states(state, part)
-    state.ledger.confirm()
+    facts = yield from _in_plan_order(plan, changes)
     return facts
 
 
-def _adopt_states(state: SchedulerState, facts: list[Fact]) -> None:
-    """Adopt the application states of the leaves; they differ from the predicted ones only after a refusal."""
-    for fact in facts:
-        if type(fact) is ApplicationChanged:
-            application = state.applications[fact.application_id]
-            truth = state.registry.leaf(application.leaf.path).applications[fact.application_id]
-            if application.state is not truth.state:
-                application.enter(truth.state)
-                if truth.state in COUNTED_AS_RUNNING:
-                    state.ledger.take_slot(application.leaf, application.application_id)
-                state.requeue(application)
-
-
-def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, list[Fact]]) -> Exchange[list[Fact]]:
+def _in_plan_order(plan: Plan, changes: dict[int, list[Fact]]) -> Exchange[list[Fact]]:
     """The reported facts and the facts that orders led to, merged in the order of the plan."""
     facts, pace = list[Fact](), Pace()
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
@@ -73,7 +52,7 @@ def _in_plan_order(plan: Plan, refused: set[IndexedNode], changes: dict[int, lis
             facts += caused or []
         elif caused:
             facts += with_state_changes(caused, order.planned)
-        elif order.node not in refused:
+        else:
             facts.append(order.planned)
         if pace.is_due():
             yield []

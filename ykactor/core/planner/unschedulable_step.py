@@ -128,7 +128,7 @@ class UnschedulableStep:
             self.put_off.append((leaf, ask_class))
             self._put_off_in.renew()
             return False
-        if plan:
+        if not plan.may_read_owners():
             raise PlanEnds
         self._preempt(plan, leaf, application, ask)
         return False

@@ -242,11 +242,6 @@ class PendingApplication:
             self._dequeue(ask)
             self._wait(ask)
 
-    def put_back(self, ask: Ask) -> None:
-        """A placement was refused: the ask is pending again."""
-        self.end(ask)
-        self.add(ask)
-
     def begin(self, ask: Ask) -> None:
         """An allocation begins; its user and group are charged."""
         resource = ask.spec.resource

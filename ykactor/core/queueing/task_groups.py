@@ -68,11 +68,6 @@ class PendingGang:
             _, node_id = self.replaceable[group].remove(key)
             self.replaceable[group].add(key, (after, node_id))
 
-    def take_back(self, ask: Ask) -> None:
-        """Undo ``place``: the node refused the placeholder."""
-        self.withdraw(ask.spec.allocation_key)
-        self.hand_back(ask)
-
     def hand_back(self, ask: Ask) -> None:
         """A placeholder that was placed is pending again."""
         subtract_from(self.allocated_ever, ask.spec.resource)

@@ -110,8 +110,6 @@ class Ledger:
     """Changes the amounts of queues, along whole paths only."""
 
     def __init__(self) -> None:
-        #: Charges that are not yet settled, as (leaf, resource).
-        self.unconfirmed: list[tuple[QueueUsage, Resource]] = []
         #: Increased whenever an amount in use changes.
         self.changes = 0
 
@@ -127,7 +125,7 @@ class Ledger:
                     pending.pop(name, None)
 
     def charge(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Turn pending into unconfirmed usage along the path. ``headroom.shortage`` must be None before. O(depth)."""
+        """Turn pending into usage along the path. ``headroom.shortage`` must be None before. O(depth)."""
         for queue in leaf.path_up:
             allocated, pending, denominators = queue.allocated, queue.pending, queue.denominators
             for name, quantity in resource.items():
@@ -146,18 +144,7 @@ class Ledger:
                     ratio = used / denominator if denominator else float(used != 0)
                     if ratio > queue.share:
                         queue.share = ratio
-        self.unconfirmed.append((leaf, resource))
         self.changes += 1
-
-    def confirm(self) -> None:
-        """All charges are settled."""
-        self.unconfirmed.clear()
-
-    def refund(self, leaf: QueueUsage, resource: Resource) -> None:
-        """A node refused: turn unconfirmed usage back into pending."""
-        self.unconfirmed.remove((leaf, resource))
-        self.change_pending(leaf, resource)
-        self.free(leaf, resource)
 
     def use(self, leaf: QueueUsage, resource: Resource) -> None:
         """Add usage whether it fits or not: recovered allocations (QU-41)."""

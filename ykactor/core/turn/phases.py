@@ -5,7 +5,7 @@
 | ``Ingest`` | the partition, with its owners | ``partition/`` | facts |
 | ``Observe`` | the scheduler | ``state/observer.py`` | the same facts with their consequences |
 | ``MakePlan`` | the scheduler | ``planner/planner.py`` | a plan |
-| ``Commit`` | the scheduler, with nodes | ``planner/commit.py`` | the nodes that refused |
+| ``Commit`` | the partition, with nodes | ``objects/unsent.py`` | none |
 | ``Settle`` | the scheduler, with leaves | ``planner/settle.py`` | facts |
 | ``Publish`` | the driver | the feed | none |
 """
@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
-from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.plan import Budget, Plan
 
@@ -45,16 +44,15 @@ class MakePlan(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Send the orders of the plan to the nodes."""
+    """Let the partition send the nodes the placements that they have not been sent yet."""
 
-    plan: Plan
+    input: Exchange[None]
 
 
 class Settle(Struct, frozen=True):
-    """Send the orders of the plan to the leaves, without those of nodes that refused."""
+    """Send the orders of the plan to the leaves."""
 
     plan: Plan
-    refused: set[IndexedNode]
 
 
 class Publish(Struct, frozen=True):
@@ -64,8 +62,8 @@ class Publish(Struct, frozen=True):
 
 
 #: Phases that the scheduler carries out.
-SchedulerPhase = Observe | MakePlan | Commit | Settle
-Phase = Ingest | SchedulerPhase | Publish
+SchedulerPhase = Observe | MakePlan | Settle
+Phase = Ingest | Commit | SchedulerPhase | Publish
 
 #: A generator that yields phases and receives their replies.
 Turn = Generator[Phase, Any, R]

@@ -7,12 +7,11 @@ from typing import Any
 from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.objects.registry import Registry
-from ykactor.core.planner.commit import commit
 from ykactor.core.planner.planner import Planner
 from ykactor.core.planner.settle import settle
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.turn.phases import Commit, MakePlan, Observe, SchedulerPhase, Settle
+from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
 
 
 class SchedulerCore:
@@ -35,10 +34,8 @@ class SchedulerCore:
                 return (yield from self._observe(facts))
             case MakePlan(now_ns, budget):
                 return (yield from self.planner.plan(now_ns, budget))
-            case Commit(plan):
-                return (yield from commit(self.state, plan))
-            case Settle(plan, refused):
-                return (yield from settle(self.state, plan, refused))
+            case Settle(plan):
+                return (yield from settle(self.state, plan))
 
     def _observe(self, facts: list[Fact]) -> Exchange[list[Fact]]:
         observing = self.observer.observe(facts)

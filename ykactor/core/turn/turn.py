@@ -14,6 +14,7 @@ from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.exchange import Exchange
+from ykactor.core.objects.unsent import UNSENT_MAX
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
 from ykactor.core.planner.plan import Budget, Plan
@@ -113,11 +114,14 @@ def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]
     """Plan, commit, settle and publish. Unconfirmed usage is zero before and after."""
     plan: Plan = yield MakePlan(now_ns, budget)
     partition.timers.recheck_ns = plan.recheck_ns
+    unsent = partition.registry.unsent
+    is_burst = plan.is_full() and not plan.at_rest and unsent.count < UNSENT_MAX
+    if unsent.count and not is_burst:
+        yield Commit(unsent.send())
     if not plan:
         return Cycle([], plan.at_rest, False, plan.work)
-    refused = yield Commit(plan)
-    facts: list[Fact] = yield Settle(plan, refused)
+    facts: list[Fact] = yield Settle(plan)
     partition.note(facts)
     for part in in_parts(facts):
         yield Publish(part)
-    return Cycle(facts, plan.at_rest and not refused, plan.is_full(), plan.work)
+    return Cycle(facts, plan.at_rest, plan.is_full(), plan.work)

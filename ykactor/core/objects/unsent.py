@@ -1,0 +1,73 @@
+"""Placements that the scheduler has decided and the nodes have not been sent yet.
+
+Nothing but the scheduler places on a node between two messages to it, so what a plan places is only noted, and the nodes are sent
+it together: when a burst of placements is over, when many are noted, and before anything else reads or changes nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ykactor.core.messages.asks import Ask
+from ykactor.core.objects.commands import PlaceBatch, Refused
+from ykactor.core.objects.node import NodeCore
+from ykactor.core.values.ids import NodeID
+
+if TYPE_CHECKING:
+    from ykactor.core.objects.exchange import Exchange
+
+#: Placements that are noted at most after a plan.
+UNSENT_MAX = 8192
+
+
+class InvariantViolation(Exception):
+    """A program error: an internal assumption does not hold. Never caused by input."""
+
+
+class IndexedNode(Protocol):
+    """A node as the scheduler knows it, at the revision that it expects the node to have."""
+
+    node_id: NodeID
+    revision: int
+
+    def __hash__(self) -> int: ...
+
+
+class UnsentPlacements:
+    """Written by the scheduler; the partition sends them.
+
+    Attributes:
+        count: how many placements there are.
+    """
+
+    __slots__ = ("_batches", "_nodes", "count")
+
+    def __init__(self, nodes: Mapping[NodeID, NodeCore]) -> None:
+        self._nodes = nodes
+        self._batches: dict[IndexedNode, list[Ask]] = {}
+        self.count = 0
+
+    def note(self, node: IndexedNode, ask: Ask) -> None:
+        """The ask is placed on the node."""
+        self.count += 1
+        batch = self._batches.get(node)
+        if batch is None:
+            self._batches[node] = [ask]
+        else:
+            batch.append(ask)
+
+    def send(self) -> Exchange[None]:
+        """Send each node what is placed there.
+
+        Raises:
+            InvariantViolation: a node has refused. It is at the expected revision, so the index of the scheduler is wrong.
+        """
+        if not self.count:
+            return
+        batches, self._batches, self.count = self._batches, {}, 0
+        replies = yield [(self._nodes[node.node_id], PlaceBatch(node.revision, asks)) for node, asks in batches.items()]
+        for node, reply in zip(batches, replies, strict=True):
+            if isinstance(reply, Refused):
+                raise InvariantViolation(f"refused although the index was up to date: {reply.reason}")
+            node.revision = reply.revision
