@@ -4,6 +4,7 @@ from typing import Any
 
 from world import World, app, ask, configure, foreign, make_world, move, node, queue, release, remove, reset, tree
 
+from ykactor.core.planner.plan import TRY_WORK
 from ykactor.surfaces.cli.environment import reserves_nodes
 
 LEAF = tree(queue("a"))
@@ -381,7 +382,6 @@ def test_thousands_that_fit_nowhere_reserve_each_node_once() -> None:
     world.given(at=2)
     kept = [key for number in range(50) for key in world.node(f"n{number:03}")["reservations"]]
     assert sorted(kept) == sorted(f"b{number}" for number in range(50))
-    index = world.direct.scheduler.state.nodes
-    index.reset_visited()
+    effort = world.direct.scheduler.state.tree.effort
     world.given(ask("b2000", "app-1", vcore=5, created=0))
-    assert index.visited < 100
+    assert effort.spent < 100 + TRY_WORK

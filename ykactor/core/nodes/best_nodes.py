@@ -14,6 +14,7 @@ from typing import Any
 from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicates import Predicates
+from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Pausing, in_parts
 
@@ -50,9 +51,7 @@ class BestNodes:
         pool: all nodes that may suit a shape, and possibly others.
         rank: those of some offered nodes that suit a shape.
         predicates: nodes that are refused for the shape's predicate class are skipped.
-
-    Attributes:
-        visited: the work of looking at nodes, until it is set to 0.
+        effort: counts the nodes looked at.
     """
 
     def __init__(
@@ -61,6 +60,7 @@ class BestNodes:
         pool: Callable[[Shape], Iterable[IndexedNode]],
         rank: Callable[[Shape, list[IndexedNode]], list[Entry]],
         predicates: Predicates,
+        effort: Effort,
     ) -> None:
         self._nodes = nodes
         self._pool = pool
@@ -72,7 +72,7 @@ class BestNodes:
         self._log_start = 0
         #: The number of entries of all heaps when they were built, plus one for each heap.
         self._entries = 0
-        self.visited = 0
+        self._effort = effort
 
     def __contains__(self, shape: Shape) -> bool:
         """Whether there is a heap for the shape, so that ``first`` is cheap."""
@@ -103,7 +103,7 @@ class BestNodes:
         """Do the work of ``first`` in parts; nothing may change meanwhile."""
         heap = self._heaps.get(shape)
         nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
-        self.visited += len(nodes) * look_work(shape)
+        self._effort.spent += len(nodes) * look_work(shape)
         ranked = []
         for part in in_parts(nodes):
             ranked.append(self._rank(shape, part))
@@ -131,11 +131,11 @@ class BestNodes:
         heap = self._heaps.get(shape)
         if heap is None or self._is_outdated(shape, heap):
             pool = self._offered(shape)
-            self.visited += len(pool) * look_work(shape)
+            self._effort.spent += len(pool) * look_work(shape)
             return self._keep(shape, self._rank(shape, pool))
         if heap.log_end != self._log_end():
             changed = self._changed_since(heap)
-            self.visited += (self._log_end() - heap.log_end) * look_work(shape)
+            self._effort.spent += (self._log_end() - heap.log_end) * look_work(shape)
             heap.log_end = self._log_end()
             for entry in self._rank(shape, changed):
                 heapq.heappush(heap.entries, entry)

@@ -21,6 +21,7 @@ from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
+from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Pausing
 from ykactor.core.values.resources import Resource
@@ -36,9 +37,14 @@ YIELD_EVERY = 500
 
 
 class NodeIndex:
-    """All nodes of a partition, in order."""
+    """All nodes of a partition, in order.
 
-    def __init__(self, policy: NodeSortPolicy, changed: Changed, *, reserves: bool = True) -> None:
+    Args:
+        effort: counts the nodes looked at: the unit of the planner's budget.
+    """
+
+    def __init__(self, policy: NodeSortPolicy, changed: Changed, effort: Effort, *, reserves: bool) -> None:
+        self._effort = effort
         self.nodes: dict[NodeID, IndexedNode] = {}
         self.predicates = Predicates(changed)
         self._policy = policy
@@ -47,26 +53,15 @@ class NodeIndex:
         #: Offered nodes that have changed since the order was last needed, and are not in ``_sorted``.
         self._unsorted: dict[NodeID, IndexedNode] = {}
         self._labels = Labels(self.nodes)
-        self._fitting = BestNodes(self.nodes, self._pool, _by_place, self.predicates)
-        self._reservable = BestNodes(self.nodes, self._pool, _by_shortfall, self.predicates)
+        self._fitting = BestNodes(self.nodes, self._pool, _by_place, self.predicates, effort)
+        self._reservable = BestNodes(self.nodes, self._pool, _by_shortfall, self.predicates, effort)
         #: All changes of nodes, also of those that only have less available or were reserved.
         self.changed = ChangedNodes()
         self._versions = 0
         #: Reserved nodes that have changed since ``take_changed``.
         self._changed: dict[NodeID, None] = {}
-        #: Nodes looked at since the last plan began, without those that the heaps looked at.
-        self._visited = 0
         #: The nodes that may accept what they did not before: they have changed, were removed, or are offered again.
         self.opened: OpenedNodes[IndexedNode] = OpenedNodes(reserves=reserves)
-
-    @property
-    def visited(self) -> int:
-        """Nodes looked at since the last plan began: the unit of the planner's budget."""
-        return self._visited + self._fitting.visited + self._reservable.visited
-
-    def reset_visited(self) -> None:
-        """A plan begins."""
-        self._visited = self._fitting.visited = self._reservable.visited = 0
 
     # ---- what nodes report
 
@@ -176,14 +171,14 @@ class NodeIndex:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
         for node in islice(self._order(), SCAN_MAX):
             if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
-                self._visited += 1
+                self._effort.spent += 1
                 return node
-        self._visited += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
+        self._effort.spent += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
         return None if len(self._sorted) <= SCAN_MAX else self._fitting.first(shape)
 
     def _first_of(self, shape: Shape, nodes: list[IndexedNode]) -> IndexedNode | None:
         items, _, selector, predicate = shape
-        self._visited += len(nodes) * look_work(shape)
+        self._effort.spent += len(nodes) * look_work(shape)
         rest = selector if len(selector) > 1 else ()  # a single requirement is met by all of these
         found = _with_room([node for node in nodes if node.offered], items, rest)
         if predicate:
@@ -205,7 +200,7 @@ class NodeIndex:
         else:
             nodes = [self.nodes[required]] if required in self.nodes else []
         for node in nodes:
-            self._visited += 1
+            self._effort.spent += 1
             if node.fits(items, selector):
                 yield node
 

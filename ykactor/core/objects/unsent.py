@@ -6,16 +6,13 @@ it together: when a burst of placements is over, when many are noted, and before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Generator, Mapping
+from typing import Protocol
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.objects.commands import PlaceBatch, Refused
+from ykactor.core.objects.commands import PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import NodeID
-
-if TYPE_CHECKING:
-    from ykactor.core.objects.exchange import Exchange
 
 #: Placements that are noted at most after a plan.
 UNSENT_MAX = 8192
@@ -57,8 +54,8 @@ class UnsentPlacements:
         else:
             batch.append(ask)
 
-    def send(self) -> Exchange[None]:
-        """Send each node what is placed there.
+    def send(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[Placed | Refused], None]:
+        """Send each node what is placed there (``objects.exchange``).
 
         Raises:
             InvariantViolation: a node has refused. It is at the expected revision, so the index of the scheduler is wrong.

@@ -40,7 +40,8 @@ class Plan:
         facts: what is only reported, each with the number of orders decided before it.
         at_rest: nothing more can be decided; False if the budget was used up first.
         recheck_ns: when a new plan is due although nothing has changed; None if there is no such time.
-        work: units of work spent in all; set when the plan is complete.
+        effort: the work that it has taken so far.
+        work: all of it; set when the plan is complete.
         search_work: the part of the work spent on searches for victims and placeholders.
     """
 
@@ -51,18 +52,17 @@ class Plan:
         self.at_rest = False
         self.recheck_ns: int | None = None
         self.work = 0
+        self.effort = state.tree.effort
+        self.effort.spent = 0
         self.search_work = 0
         self._state = state
         self._budget = budget
-        self._work = 0
         #: The work after which other tasks run next.
         self._pause_at = PAUSE_WORK
         #: Whether a candidate has been tried.
         self._has_tried = False
         #: Whether a search for victims has made progress.
         self._has_searched = False
-        state.nodes.reset_visited()
-        state.tree.effort.spent = 0
 
     def __len__(self) -> int:
         """Number of orders and facts."""
@@ -94,25 +94,20 @@ class Plan:
 
     # ---- work
 
-    def spent(self) -> int:
-        """Units of work spent so far, while the plan is being made."""
-        return self._work + self._state.nodes.visited + self._state.tree.effort.spent
+    def is_pause_due(self) -> bool:
+        """Whether other tasks should run before the next candidate, because a part of the plan is complete."""
+        if self.effort.spent < self._pause_at:
+            return False
+        self._pause_at = self.effort.spent + PAUSE_WORK
+        return True
 
     def is_out_of_work(self) -> bool:
         """Whether the budget of work is used up."""
-        return self.spent() > self._budget.work_max
-
-    def is_pause_due(self) -> bool:
-        """Whether other tasks should run before the next candidate, because a part of the plan is complete."""
-        spent = self.spent()
-        if spent < self._pause_at:
-            return False
-        self._pause_at = spent + PAUSE_WORK
-        return True
+        return self.effort.spent > self._budget.work_max
 
     def spend(self, work: int) -> None:
         """Count work that has been done."""
-        self._work += work
+        self.effort.spent += work
 
     def try_candidate(self) -> None:
         """Count the work of trying a candidate; called before, when the plan can still end without side effects.
@@ -122,10 +117,11 @@ class Plan:
         Raises:
             OutOfWork: the budget is used up.
         """
-        if self._has_tried and self.is_out_of_work():
+        effort = self.effort
+        if effort.spent > self._budget.work_max and self._has_tried:
             raise OutOfWork
         self._has_tried = True
-        self._work += TRY_WORK
+        effort.spent += TRY_WORK
 
     def search(self, work: int) -> None:
         """Count the work of a part of a search; called before. Each plan allows at least one part, so that every search ends.
@@ -136,5 +132,5 @@ class Plan:
         if self._has_searched and self.is_out_of_work():
             raise OutOfWork
         self._has_searched = True
-        self._work += work
+        self.effort.spent += work
         self.search_work += work

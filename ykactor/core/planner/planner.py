@@ -66,7 +66,7 @@ class Planner:
         yield from self._decide(plan)
         if self._state.scheduling_states.is_wanted:
             yield from self._tell(plan)
-        plan.work, self._search_work = plan.spent(), plan.search_work
+        plan.work, self._search_work = plan.effort.spent, plan.search_work
         due = (self._state.nodes.predicates.due_ns(), self._state.scheduling_states.due_ns())
         plan.recheck_ns = min((at_ns for at_ns in due if at_ns is not None), default=None)
         return plan
@@ -98,43 +98,51 @@ class Planner:
             plan.at_rest = states.next_application() is None
 
     def _walk(self, plan: Plan) -> Exchange[None]:
-        """Take one decision after the other until nothing more can be placed or the plan is full."""
-        while not plan.is_full() and not plan.at_rest:
-            if plan.is_pause_due():
-                yield []
-            wakeups.on_ages(self._state, plan.now_ns)  # the last placement may have let its application join other classes
-            if self._state.reservations.by_ask and self._place_reserved(plan):
-                continue
-            if self._state.pairs.by_leaf:  # in a plan of their own: a node may still refuse a placement of this plan
-                if not plan:
-                    self._placeholders.run(plan)
-                if plan:
+        """Take one decision after the other, each from root, until nothing more can be placed or the plan is full."""
+        state, queue = self._state, None
+        while not plan.at_rest:
+            if queue is None:  # a pass begins
+                if plan.is_full():
                     return
-            plan.at_rest = not (yield from self._step(plan))
-
-    def _step(self, plan: Plan) -> Exchange[bool]:
-        """Walk down from root and take one decision; returns whether there was one."""
-        queue = self._state.tree.root
-        self._unschedulable.begin_pass()
-        while True:
+                if plan.is_pause_due():
+                    yield []
+                if state.next_eligible_ns is not None:  # the last placement may have let its application join other classes
+                    wakeups.on_ages(state, plan.now_ns)
+                if state.reservations.by_ask and self._place_reserved(plan):
+                    continue
+                if state.pairs.by_leaf:  # in a plan of their own
+                    if not plan:
+                        self._placeholders.run(plan)
+                    if plan:
+                        return
+                self._unschedulable.begin_pass()
+                queue = state.tree.root
             if queue.is_leaf:
-                while (application := queue.applications.first(self._state.generation, self._state.nodes.opened)) is not None:
+                application = queue.applications.first(state.generation, state.nodes.opened)
+                if application is not None:
                     tried = self._try(plan, queue, application)
                     if tried:
-                        return True
+                        queue = None
+                        continue
                     if tried is None:
-                        yield from self._state.nodes.prepare(_shape_of(application))
+                        yield from state.nodes.prepare(_shape_of(application))
                     if plan.is_pause_due():
                         yield []
+                    continue
             else:
-                child = queue.children.first(self._state.generation)
+                child = queue.children.first(state.generation)
                 if child is not None:
                     queue = child
                     continue
-            if queue.parent is None:
-                return False
-            queue.parent.children.park(queue)
-            queue = queue.parent
+            queue = self._leave(plan, queue)
+
+    def _leave(self, plan: Plan, queue: QueueNode) -> QueueNode:
+        """Nothing more can be placed in a queue: go on in its parent. Of root: nothing can be placed at all."""
+        if queue.parent is None:
+            plan.at_rest = True
+            return queue
+        queue.parent.children.park(queue)
+        return queue.parent
 
     def _place_reserved(self, plan: Plan) -> bool:
         """Serve asks with a reservation; returns whether anything was decided."""

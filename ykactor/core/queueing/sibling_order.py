@@ -39,7 +39,7 @@ Amounts = frozenset[tuple[str, int]]
 
 
 class Effort:
-    """The cost of comparing pending amounts, in units of looking at one node; it counts towards the planner's budget."""
+    """Counts the work of a plan, in units of looking at one node."""
 
     __slots__ = ("spent",)
 

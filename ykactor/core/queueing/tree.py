@@ -64,7 +64,7 @@ class QueueTree:
         #: Parents before their children.
         self.nodes: dict[QueuePath, QueueNode] = {}
         self.root: QueueNode
-        #: The cost of comparing sibling queues.
+        #: The work of the present plan, of which comparing sibling queues is a part.
         self.effort = Effort()
         #: Sum of all node capacities (QU-30); None while it has no positive value.
         self.root_max: Resource | None = None

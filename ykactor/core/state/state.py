@@ -61,7 +61,7 @@ class SchedulerState:
         self.reserves = reserves
         self.ledger = Ledger()
         self.tree = QueueTree()
-        self.nodes = NodeIndex(registry.config.node_sort_policy, registry.changed, reserves=reserves)
+        self.nodes = NodeIndex(registry.config.node_sort_policy, registry.changed, self.tree.effort, reserves=reserves)
         self.applications: dict[ApplicationID, PendingApplication] = {}
         self.trackers = Trackers()
         self.reservations = Reservations(self.nodes, registry.changed)
