@@ -35,7 +35,7 @@ from ykactor.actors.connected import NOBODY
 from ykactor.actors.driving import checkpoint, drive, pause
 from ykactor.actors.hand import Alone, Hand
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.owners import IN_FLIGHT_MAX, Owners
+from ykactor.actors.owners import Owners
 from ykactor.actors.receipts import Accepted
 from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import Renewal
@@ -63,10 +63,10 @@ from ykactor.core.values.parts import in_parts
 INBOX_MAX = 1024
 #: Commands taken in one turn.
 BATCH_MAX = 256
-#: The budget of one cycle: small enough that planning and waking the nodes block the event loop for a few ms only.
-CYCLE_BUDGET = Budget(placements_max=IN_FLIGHT_MAX, work_max=40_000)
+#: The budget of one cycle. A plan pauses meanwhile, and its messages go in waves, so the event loop is blocked for a few ms only.
+CYCLE_BUDGET = Budget(placements_max=1024, work_max=60_000)
 #: Consecutive cycles without a full budget of placements before input is taken again.
-SEARCH_MAX = 16
+SEARCH_MAX = 10
 #: The budget of one step of the manual mode: a single decision, however long the search.
 STEP_BUDGET = Budget(placements_max=1, work_max=10**9)
 #: The turns of which the causes are kept, for a post-mortem.

@@ -52,6 +52,9 @@ class BestNodes:
         rank: those of some offered nodes that suit a shape.
         predicates: nodes that are refused for the shape's predicate class are skipped.
         effort: counts the nodes looked at.
+
+    Attributes:
+        heaps: of the shapes for which ``first`` is cheap.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class BestNodes:
         self._pool = pool
         self._rank = rank
         self._predicates = predicates
-        self._heaps: dict[Shape, _Heap] = {}
+        self.heaps: dict[Shape, _Heap] = {}
         self._log: list[IndexedNode] = []
         #: Absolute position of the log's first entry.
         self._log_start = 0
@@ -74,34 +77,29 @@ class BestNodes:
         self._entries = 0
         self._effort = effort
 
-    def __contains__(self, shape: Shape) -> bool:
-        """Whether there is a heap for the shape, so that ``first`` is cheap."""
-        return shape in self._heaps
-
     def note(self, node: IndexedNode) -> None:
-        """The node has changed, and its version with it.
+        """The node has changed, and its version with it; called only while there are heaps.
 
         The log is halved when applying it costs more than building a heap. Heaps that were not used since would be built anew if
         they were used again: they go, and with them the nodes that were removed since.
         """
-        if self._heaps:
-            self._log.append(node)
-            if len(self._log) > 2 * len(self._nodes) + SPARE:
-                cut = len(self._log) // 2
-                del self._log[:cut]
-                self._log_start += cut
-                for shape in [shape for shape, heap in self._heaps.items() if heap.log_end < self._log_start]:
-                    self._drop(shape)
+        self._log.append(node)
+        if len(self._log) > 2 * len(self._nodes) + SPARE:
+            cut = len(self._log) // 2
+            del self._log[:cut]
+            self._log_start += cut
+            for shape in [shape for shape, heap in self.heaps.items() if heap.log_end < self._log_start]:
+                self._drop(shape)
 
     def work(self, shape: Shape) -> int:
         """The work that ``first`` takes, unless ``prepare`` has done it."""
-        heap = self._heaps.get(shape)
+        heap = self.heaps.get(shape)
         looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
         return looks * look_work(shape)
 
     def prepare(self, shape: Shape) -> Pausing[None]:
         """Do the work of ``first`` in parts; nothing may change meanwhile."""
-        heap = self._heaps.get(shape)
+        heap = self.heaps.get(shape)
         nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
         self._effort.spent += len(nodes) * look_work(shape)
         ranked = []
@@ -128,7 +126,7 @@ class BestNodes:
         return None
 
     def _up_to_date(self, shape: Shape) -> _Heap:
-        heap = self._heaps.get(shape)
+        heap = self.heaps.get(shape)
         if heap is None or self._is_outdated(shape, heap):
             pool = self._offered(shape)
             self._effort.spent += len(pool) * look_work(shape)
@@ -156,15 +154,15 @@ class BestNodes:
         return [node for node in dict.fromkeys(self._log[heap.log_end - self._log_start :]) if node.offered]
 
     def _keep(self, shape: Shape, entries: list[Entry]) -> _Heap:
-        if shape in self._heaps:
+        if shape in self.heaps:
             self._drop(shape)
         heapq.heapify(entries)
         heap = _Heap(entries, self._log_end(), self._predicates.readmissions)
-        self._heaps[shape] = heap
+        self.heaps[shape] = heap
         self._entries += heap.made_with + 1
-        while self._entries > ENTRIES_MAX and len(self._heaps) > 1:
-            self._drop(next(iter(self._heaps)))
+        while self._entries > ENTRIES_MAX and len(self.heaps) > 1:
+            self._drop(next(iter(self.heaps)))
         return heap
 
     def _drop(self, shape: Shape) -> None:
-        self._entries -= self._heaps.pop(shape).made_with + 1
+        self._entries -= self.heaps.pop(shape).made_with + 1

@@ -146,7 +146,13 @@ class NodeIndex:
         available = node.available
         for name, quantity in resource.items():
             available[name] = available.get(name, 0) - quantity
-        self._rescore(node)
+        if node.offered:
+            self._take_out(node)
+            self._score(node)
+            self._sorted.add(node.place, node)
+        else:
+            self._score(node)
+        self._touch(node)
 
     def is_ready(self, shape: Shape) -> bool:
         """True if it takes little time to find a node for the shape, or to reserve one."""
@@ -163,14 +169,14 @@ class NodeIndex:
         Nodes that the predicate service has refused are skipped. The node that is returned may still be without an answer:
         see ``predicates.verdict``.
         """
-        if shape in self._fitting:
+        if shape in self._fitting.heaps:
             return self._fitting.first(shape)
         items, _, selector, predicate = shape
         labelled = self._labels.meeting(selector) if selector else None
         if labelled is not None and sum(map(len, labelled)) <= SCAN_MAX:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
         for node in islice(self._order(), SCAN_MAX):
-            if node.fits(items, selector) and self.predicates.admits(predicate, node.node_id):
+            if node.fits(items, selector) and (not predicate or self.predicates.admits(predicate, node.node_id)):
                 self._effort.spent += 1
                 return node
         self._effort.spent += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
@@ -257,8 +263,10 @@ class NodeIndex:
         if node.reserved:
             self.mark(node)
         self.changed.note(node)
-        self._fitting.note(node)
-        self._reservable.note(node)
+        if self._fitting.heaps:
+            self._fitting.note(node)
+        if self._reservable.heaps:
+            self._reservable.note(node)
 
 
 def _by_place(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:

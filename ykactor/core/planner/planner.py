@@ -13,6 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ykactor.core.messages.asks import Shape
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.exchange import Exchange
@@ -34,6 +35,7 @@ from ykactor.core.state.state import SchedulerState
 
 #: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
 SEARCH_WORK_MAX = 10_000
+_ACCEPTED = ApplicationState.ACCEPTED
 #: Work units of looking at one reservation.
 SCAN_WORK = 5
 
@@ -115,7 +117,8 @@ class Planner:
                         self._placeholders.run(plan)
                     if plan:
                         return
-                self._unschedulable.begin_pass()
+                if self._unschedulable.attempts:
+                    self._unschedulable.attempts.clear()
                 queue = state.tree.root
             if queue.is_leaf:
                 application = queue.applications.first(state.generation, state.nodes.opened)
@@ -168,7 +171,8 @@ class Planner:
         assert queue is not None
         ask_class = queue.ask_class
         assert ask_class is not None
-        short = ask_class.shortage = application.slot_shortage() or application.shortage(queue.shape)
+        short = application.slot_shortage() if application.state is _ACCEPTED else None
+        short = ask_class.shortage = short or application.shortage(queue.shape)
         if short is not None:
             if queue.key[1] != RESERVES and short[1] and not isinstance(short[0], Tracker):  # PE-73
                 return self._unschedulable.run(plan, application, queue, is_without_node=False)

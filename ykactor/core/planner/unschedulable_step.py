@@ -59,14 +59,17 @@ class _Turns(Struct):
 
 
 class UnschedulableStep:
-    """Reserves and preempts, for one partition."""
+    """Reserves and preempts, for one partition.
+
+    Attributes:
+        attempts: by leaf, in the current pass.
+    """
 
     def __init__(self, state: SchedulerState, predicate_client: PredicateClient, preemptor: Preemptor) -> None:
         self._state = state
         self._predicate_client = predicate_client
         self._preemptor = preemptor
-        #: Attempts in the current pass.
-        self._attempts: dict[QueueNode, int] = {}
+        self.attempts: dict[QueueNode, int] = {}
         #: Classes that wait for the next plan to preempt, with their leaves.
         self.put_off: list[tuple[QueueNode, AskClass]] = []
         self._put_off_in = Stamp(lambda: (state.generation,))
@@ -82,10 +85,6 @@ class UnschedulableStep:
                 leaf.applications.wake(ask_class)
                 self._state.tree.wake(leaf)
         self.put_off.clear()
-
-    def begin_pass(self) -> None:
-        """A pass begins: the walk starts at root."""
-        self._attempts.clear()
 
     def run(self, plan: Plan, application: PendingApplication, queue: AskQueue, *, is_without_node: bool) -> bool:
         """Reserve or preempt for an ask of the class of ``queue``; returns whether anything was decided.
@@ -161,7 +160,7 @@ class UnschedulableStep:
         if not may_reserve and not may_preempt:
             return None
         reserves_ns = RESERVATION_DELAY_NS if may_reserve else NEVER
-        is_exhausted = self._attempts.get(leaf, 0) >= ATTEMPTS_MAX
+        is_exhausted = self.attempts.get(leaf, 0) >= ATTEMPTS_MAX
         return _Turns(reserves_ns, delay_ns, now_ns + PASS_NS if is_exhausted else 0, state.preemptions)
 
     def _node_to_reserve(self, plan: Plan, queue: AskQueue) -> IndexedNode | None:
@@ -177,7 +176,7 @@ class UnschedulableStep:
 
     def _preempt(self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
         refusal = self._preemptor.attempt(plan, application, ask)
-        self._attempts[leaf] = self._attempts.get(leaf, 0) + 1  # PE-16
+        self.attempts[leaf] = self.attempts.get(leaf, 0) + 1  # PE-16
         if refusal is None:
             raise PlanEnds  # later decisions depend on the confirmation
         if refusal == reasons.NO_VICTIMS and (shape := shape_of(ask.spec))[3]:

@@ -102,6 +102,14 @@ class AskQueue(SortedList[Ask]):
             self.is_by_age = False
             insort(entries, (key, item), lo=self._start)
 
+    def is_alike(self) -> bool:
+        """True if the queue is at its first ask, and another one of the same priority follows."""
+        entries, start = self._entries, self._start
+        if start + 1 >= len(entries):
+            return False
+        first_key = entries[start][0]
+        return first_key == self.sort_key and first_key[0] == entries[start + 1][0][0]
+
     def oldest_ns(self) -> int:
         """The time since which the oldest ask has been pending; there must be one."""
         return self.first().since_ns if self.is_by_age else min(ask.since_ns for ask in self)

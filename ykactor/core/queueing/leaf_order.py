@@ -97,10 +97,11 @@ class LeafOrder:
             self._wake(opened)
         while True:
             first = self._ask_classes.first()
-            waiting = self.waiting.first(None if first is None else first.turn())
-            if waiting is not None:
-                self.wake(waiting)
-                continue
+            if self.waiting.nodes:
+                waiting = self.waiting.first(None if first is None else first.turn())
+                if waiting is not None:
+                    self.wake(waiting)
+                    continue
             if first is None:
                 return None
             application = first.head()
@@ -213,6 +214,12 @@ class LeafOrder:
         elif application is not self._chosen:
             self._place_in_classes(application, None)
         self._choose()
+
+    def advance(self, application: PendingApplication) -> None:
+        """A running application uses more, and is in the same classes: it moves back in them when it comes to their front."""
+        if self._sorts_by_usage:
+            application.used = False
+            application.sort_key = self.sort_key(application)
 
     def has_moved(self, application: PendingApplication) -> bool:
         """Whether something other than its priority may have changed the position of ``application``."""

@@ -25,6 +25,8 @@ from ykactor.core.values.ids import AllocationKey
 from ykactor.core.values.resources import Resource, add_to, subtract_from, subtracted
 from ykactor.core.values.sorted_list import SortKey
 
+_RUNNING = ApplicationState.RUNNING
+
 
 class PendingApplication:
     """What the scheduler knows of one live application.
@@ -242,6 +244,32 @@ class PendingApplication:
             self._dequeue(ask)
             self._wait(ask)
 
+    def is_steady(self, queue: AskQueue) -> bool:
+        """True if the first ask of the queue may begin with ``begin_first``: nothing but usage and the queue will change."""
+        return (
+            self.state is _RUNNING
+            and self.gang is None
+            and self.counted_as_running
+            and self.in_classes == 0
+            and not (self.changed or self.opened or self.closed or self.reserving or self.backoff_ns)
+            and queue.notified is None
+            and queue.is_alike()
+        )
+
+    def begin_first(self, ask: Ask, queue: AskQueue) -> None:
+        """As ``discard`` and ``begin``, for the first ask of a queue while the application is steady."""
+        spec = ask.spec
+        del self.asks[spec.allocation_key]
+        self.priorities.remove(spec.priority)
+        queue.pop()
+        self.ask_queues.put(queue, queue.first_key())
+        allocated = self.allocated
+        for name, quantity in spec.resource.items():
+            allocated[name] = allocated.get(name, 0) + quantity
+        self.used = True
+        if self.trackers:
+            charge(self.trackers, spec.resource)
+
     def begin(self, ask: Ask) -> None:
         """An allocation begins; its user and group are charged."""
         resource = ask.spec.resource
@@ -342,6 +370,8 @@ class PendingApplication:
 
     def shortage(self, shape: Shape) -> Shortage | None:
         """The queue or tracker that has too little left for an ask of this shape, and the type; None when none has."""
+        if shape[1] is None and not self.trackers:
+            return headroom.queue_shortage(self.leaf.path_up, shape[0])
         return headroom.shortage(self.leaf.path_up, self.trackers, shape[0], is_pinned=shape[1] is not None)
 
     def real_usage(self) -> Resource:

@@ -70,16 +70,16 @@ class WaitingClasses:
 
     Attributes:
         groups: the groups of the classes, by the limits that they count against.
+        nodes: those that opened since ``first`` found no class for them.
     """
 
-    __slots__ = ("_classes", "_nodes", "_opened", "_seen", "_tried", "groups")
+    __slots__ = ("_classes", "_opened", "_seen", "_tried", "groups", "nodes")
 
     def __init__(self) -> None:
         self._classes: NeedList[AnyClass] = NeedList()
         self.groups: dict[TrackerTuple, WaitingGroup] = {}
         self._opened: OpenedNodes[Any] | None = None
-        #: The nodes that opened since ``first`` found no class for them.
-        self._nodes: list[Any] = []
+        self.nodes: list[Any] = []
         #: The position in the log of opened nodes.
         self._seen = 0
         #: No class up to this position can use ``_nodes``; None if that is not known of any.
@@ -125,17 +125,17 @@ class WaitingClasses:
         nodes = opened.since(self._seen)
         self._opened, self._seen, self._tried = opened, opened.count, None
         if not self._classes:
-            self._nodes = []
+            self.nodes = []
             return []
-        if nodes is not None and len(self._nodes) + len(nodes) <= OPENED_MAX:
-            self._nodes = list(dict.fromkeys([*self._nodes, *nodes]))
+        if nodes is not None and len(self.nodes) + len(nodes) <= OPENED_MAX:
+            self.nodes = list(dict.fromkeys([*self.nodes, *nodes]))
             return [ask_class for group in self.groups.values() for ask_class in group.short()]
-        self._nodes = []
+        self.nodes = []
         return self._classes.items()
 
     def missed(self, opened: OpenedNodes[Any], offered: list[Any]) -> list[AnyClass]:
         """The classes that still wait although a node is open to them; for checks."""
-        if self._nodes or self._seen != opened.count:
+        if self.nodes or self._seen != opened.count:
             return []  # they will be offered when the leaf has its turn
         classes = self._classes.items()
         return [ask_class for ask_class in classes if any(opened.is_open(node, ask_class.key[0][0]) for node in offered)]
@@ -143,7 +143,7 @@ class WaitingClasses:
     def first(self, before: SortKey | None) -> AnyClass | None:
         """The first class that one of the opened nodes is open to, if its turn is before the turn ``before``."""
         opened = self._opened
-        self._nodes = nodes = [node for node in self._nodes if node.offered]
+        self.nodes = nodes = [node for node in self.nodes if node.offered]
         if not nodes or opened is None:
             return None
         room = opened.room(nodes)
@@ -157,7 +157,7 @@ class WaitingClasses:
             self._tried = key
             if any(opened.is_open(node, ask_class.key[0][0]) for node in nodes):
                 return ask_class
-        self._nodes = []
+        self.nodes = []
         return None
 
 
