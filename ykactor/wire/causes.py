@@ -1,7 +1,7 @@
 """The causes of turns as JSON, for the journal.
 
 ``{"input": [["SubmitAllocation", {...}], ...], "limits": {...}}``, ``{"timers_due": true}``,
-``{"request": ["MoveApplication", {...}]}`` or ``{"cycle_due": {"placements_max": 256, "work_max": 40000}}``: submissions and
+``{"request": ["MoveApplication", {...}]}`` or ``{"cycle_due": {"placements_max": 1024, "work_max": 60000}}``: submissions and
 requests as in ``named``.
 """
 
