@@ -11,7 +11,7 @@ from seeds import seeds
 
 from ykactor.core.messages.facts import Allocated, Fact
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
-from ykactor.core.planner.orders import Placement
+from ykactor.core.planner.plan import Placement
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.turn import Cycle
 from ykactor.core.values.ids import AllocationKey

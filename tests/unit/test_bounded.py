@@ -9,7 +9,7 @@ from world import World, answer, answering, app, ask, configure, foreign, forget
 from bench.growth import tables
 from ykactor.core.accounting import accounts
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS
-from ykactor.core.nodes import changed_nodes
+from ykactor.core.nodes import index
 from ykactor.core.state import pending_reasons
 from ykactor.core.values.sorted_list import SortedList
 from ykactor.core.values.times import S_NS
@@ -124,7 +124,7 @@ def test_what_is_gone_is_forgotten(kind: Callable[[World, str], None], monkeypat
     """When 72 h have gone by a partition knows as little as before, however much came and went (AP-142 for its accounts)."""
     monkeypatch.setattr(accounts, "ROWS_MAX", 20)
     monkeypatch.setattr(accounts, "DAYS_MAX", 5)
-    monkeypatch.setattr(changed_nodes, "CHANGED_MAX", 20)
+    monkeypatch.setattr(index, "CHANGED_MAX", 20)
     monkeypatch.setattr(pending_reasons, "_CLEANUP_SIZE", 20)
     world = make_world(CONFIG, [node("n1", vcore=10)], checked=False)
     sizes = []

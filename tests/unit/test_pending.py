@@ -10,9 +10,8 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded
-from ykactor.core.queueing.equivalence import RESERVES, AskQueue
+from ykactor.core.queueing.equivalence import RESERVES, AskQueue, SchedulingQueue
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 

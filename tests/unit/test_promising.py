@@ -6,8 +6,8 @@ import pytest
 from world import World, app, ask, make_world, node, queue, tree
 
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.nodes import changed_nodes
-from ykactor.core.nodes.changed_nodes import ChangedNodes
+from ykactor.core.nodes import index
+from ykactor.core.nodes.index import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
@@ -75,7 +75,7 @@ def test_a_search_in_vain_ends_when_no_kind_of_task_can_be_preempted(monkeypatch
 
 def test_a_reader_that_is_far_behind_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is bounded; who has missed entries learns that, and who has not gets each node once."""
-    monkeypatch.setattr(changed_nodes, "CHANGED_MAX", 4)
+    monkeypatch.setattr(index, "CHANGED_MAX", 4)
     log, one, two = ChangedNodes(), IndexedNode(NodeID("n1")), IndexedNode(NodeID("n2"))
     for changed in (one, two, two, one):
         log.note(changed)

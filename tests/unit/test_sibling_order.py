@@ -7,7 +7,7 @@ import pytest
 from world import app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.queueing.scheduling_queue import SchedulingQueue
+from ykactor.core.queueing.equivalence import SchedulingQueue
 from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, ahead

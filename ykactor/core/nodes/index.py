@@ -15,7 +15,6 @@ from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.best_nodes import BestNodes, Entry
-from ykactor.core.nodes.changed_nodes import ChangedNodes
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
@@ -27,6 +26,34 @@ from ykactor.core.values.parts import Pausing
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import NODE_ID, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
+
+#: Entries that are remembered. A reader that is further behind looks at all nodes again.
+CHANGED_MAX = 10_000
+
+
+class ChangedNodes:
+    """The nodes that changed last. Each reader remembers the value of ``count`` up to which it has read.
+
+    Attributes:
+        count: how many entries the log has had.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: list[IndexedNode] = []
+
+    def note(self, node: IndexedNode) -> None:
+        """The node is new, has changed or was removed."""
+        self.count += 1
+        self._last.append(node)
+        if len(self._last) > CHANGED_MAX:
+            del self._last[: CHANGED_MAX // 2]
+
+    def since(self, count: int) -> list[IndexedNode] | None:
+        """The nodes that changed since ``count`` had this value, each once; None if they are no longer remembered."""
+        first = len(self._last) - (self.count - count)
+        return None if first < 0 else list(dict.fromkeys(self._last[first:]))
+
 
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
 SCAN_MAX = 64

@@ -10,8 +10,7 @@ from ykactor.core.messages.facts import AskCondition
 from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
-from ykactor.core.planner.orders import CancellationOrder, ReplacementOrder
-from ykactor.core.planner.plan import Plan
+from ykactor.core.planner.plan import CancellationOrder, Plan, ReplacementOrder
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode

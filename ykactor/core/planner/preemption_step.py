@@ -13,8 +13,7 @@ from ykactor.core.messages.facts import AskCondition, Fact, Preempted, Preemptio
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.planner.orders import EvictionOrder
-from ykactor.core.planner.plan import Plan
+from ykactor.core.planner.plan import EvictionOrder, Plan
 from ykactor.core.preemption.laws import Needs, Trigger, fence_root, shares, trigger
 from ykactor.core.preemption.promising import PromisingNodes
 from ykactor.core.preemption.victims import (

@@ -8,8 +8,7 @@ from ykactor.core.messages import reasons
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted, StaysAboveMax
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.planner.orders import EvictionOrder
-from ykactor.core.planner.plan import Plan
+from ykactor.core.planner.plan import EvictionOrder, Plan
 from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.victims import Victim

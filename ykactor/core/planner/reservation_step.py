@@ -12,8 +12,7 @@ from ykactor.core.messages.asks import AskID, ask_id, order_of
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.planner.orders import placement
-from ykactor.core.planner.plan import Plan, PlanEnds
+from ykactor.core.planner.plan import Plan, PlanEnds, placement
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.laws import Needs
 from ykactor.core.queueing.pending import PendingApplication

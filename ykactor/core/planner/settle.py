@@ -10,8 +10,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.objects.commands import SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
-from ykactor.core.planner.orders import Placement
-from ykactor.core.planner.plan import Plan
+from ykactor.core.planner.plan import Placement, Plan
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Pace, in_parts

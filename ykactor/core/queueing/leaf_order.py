@@ -6,11 +6,10 @@ from typing import Any
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, Turns
+from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue, Turns
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
-from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.queueing.waiting import WaitingClasses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource

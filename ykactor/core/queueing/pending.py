@@ -13,9 +13,8 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
-from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey
+from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey, SchedulingQueue
 from ykactor.core.queueing.priorities import Priority, PriorityBag
-from ykactor.core.queueing.scheduling_queue import SchedulingQueue
 from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.quota import headroom
 from ykactor.core.quota.headroom import QUEUE_SLOT, USER_SLOT, Shortage
