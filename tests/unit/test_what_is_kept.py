@@ -16,7 +16,7 @@ from ykactor.core.records.rows import ApplicationRow, PartitionRow, UseRow
 
 #: Classes with attributes that are in rows: those, then what follows from them, then what may start empty.
 KEPT: dict[str, tuple[str, str, str]] = {
-    "Registry": ("applications config nodes queues", "books dynamic_queues", "changed"),
+    "Registry": ("applications config nodes queues", "books dynamic_queues", "changed unsent"),
     "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
     "Books": ("accounts", "_instance_types types", "changed"),
@@ -45,7 +45,10 @@ KEPT: dict[str, tuple[str, str, str]] = {
             "allocated application_id arrival asks charged_to gang leaf queues reserved reserving state stateaware submission_ns "
             "trackers"
         ),
-        "_changed _queues_made ask_queues changed closed in_classes opened priorities shown_priority sort_key unreported used",
+        (
+            "_changed _last_queue _queues_made ask_queues changed closed in_classes opened priorities shown_priority sort_key "
+            "unreported used"
+        ),
     ),
     "NotifiedAsks": ("asks", "", ""),
     "Reservations": ("by_ask", "_by_node _by_shape _nodes _shapes", "_changed changes"),
@@ -80,8 +83,7 @@ DERIVED = """
     Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor
     PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes
     ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker Trackers
-    UnschedulableStep WaitingClasses
-    WaitingGroup Worklist
+    UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Look _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
