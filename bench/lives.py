@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
@@ -33,6 +32,7 @@ from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 from ykactor.surfaces.net.systemd import Notifier
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.peer import Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
@@ -86,14 +86,19 @@ class Line:
         self._reads.set()
         self.on_end()
 
-    # ---- the daemon's end: the websocket library
+    # ---- the daemon's end: the websocket
+
+    @property
+    def is_closing(self) -> bool:
+        """True if nothing more can be sent."""
+        return self.closed is not None
 
     async def get_message(self) -> bytes:
         """The next message of the client."""
         try:
             return await self._requests.receive()
         except trio.EndOfChannel:
-            raise ConnectionClosed(None) from None
+            raise ConnectionClosedError from None
 
     async def send_message(self, message: bytes) -> None:
         """Send a message to the client."""
@@ -124,7 +129,7 @@ class Line:
         """Wait until the client has read everything."""
         await self._reads.wait()
         if self.has_ended:
-            raise ConnectionClosed(None)
+            raise ConnectionClosedError
         self._unread.clear()
         await trio.lowlevel.checkpoint()
 
@@ -132,7 +137,6 @@ class Line:
         """The daemon's end."""
         limits, end = Limits(), cast("Any", self)
         return Peer(
-            end,
             end,
             end,
             MSGPACK,
@@ -184,7 +188,7 @@ async def _serve(session: ResourceManagerSession | FeedSession) -> None:
     try:
         await session.run()
         await session.peer.close()
-    except* ConnectionClosed:
+    except* ConnectionClosedError:
         pass
 
 

@@ -16,8 +16,7 @@ from wsproto.events import BytesMessage, TextMessage
 from ykactor.surfaces.net import frames as frames_module
 from ykactor.surfaces.net.descriptors import RESERVE
 from ykactor.surfaces.net.frames import FrameStore
-from ykactor.surfaces.net.streams import FrameStream
-from ykactor.surfaces.net.transports import Transport
+from ykactor.surfaces.net.transports import FrameStream, Transport
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from certificates import Authority
 
 from ykactor.access.credentials import Credentials
 from ykactor.surfaces.net.frames import Frames, FrameStore
-from ykactor.surfaces.net.streams import FrameStream
-from ykactor.surfaces.net.transports import CHUNK_BYTES, TlsError, TlsTransport
+from ykactor.surfaces.net.transports import CHUNK_BYTES, FrameStream, TlsError, TlsTransport
 
 LIMIT_S = 180.0
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)

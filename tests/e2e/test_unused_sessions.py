@@ -10,13 +10,13 @@ import msgspec
 import pytest
 import trio
 from doubles import FakeDaemon, accept_all
-from trio_websocket import ConnectionClosed
 
 from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Peer
@@ -37,14 +37,14 @@ HOUR = 3600.0
 
 
 class Connection:
-    """The end of a connection that a session has, in place of the library and of the streams below it.
+    """The end of a connection that a session has, in place of the websocket and of the stream below it.
 
     Attributes:
         ended: when the session closed it, of trio's clock, with code and reason; None: it is open.
     """
 
     has_ended = False
-    closed = None
+    is_closing = False
 
     def __init__(self) -> None:
         self.ended: tuple[float, int, str | None] | None = None
@@ -58,7 +58,7 @@ class Connection:
         try:
             return await self._messages.receive()
         except (trio.EndOfChannel, trio.ClosedResourceError):
-            raise ConnectionClosed(None) from None
+            raise ConnectionClosedError from None
 
     async def send_message(self, message: str) -> None:
         self.sent.append(msgspec.json.decode(message))
@@ -94,7 +94,6 @@ class World:
         caller, daemon, limits = Caller(DOORS[path], "memory"), self.daemon, Limits()
         sends = SessionLimits(caller, daemon.audit, path, SessionCounts())
         peer = Peer(
-            connection,
             connection,
             connection,
             JSON,

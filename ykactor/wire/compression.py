@@ -9,7 +9,7 @@ import zlib
 from dataclasses import replace
 
 from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection, Event, Request
+from wsproto.events import Event, Request
 from wsproto.extensions import Extension
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opcode, RsvBits
 
@@ -109,7 +109,7 @@ class Deflate(Extension):
 
 
 class ExtensibleConnection(WSConnection):
-    """Offers or accepts ``extensions`` in the handshake, for which ``trio_websocket`` has no parameter."""
+    """Offers ``extensions`` in the handshake, for which ``trio_websocket`` has no parameter."""
 
     def __init__(self, connection_type: ConnectionType, *extensions: Extension) -> None:
         super().__init__(connection_type)
@@ -117,6 +117,6 @@ class ExtensibleConnection(WSConnection):
 
     def send(self, event: Event) -> bytes:
         """The bytes of the event."""
-        if isinstance(event, Request | AcceptConnection):
+        if isinstance(event, Request):
             event = replace(event, extensions=self.extensions)
         return super().send(event)

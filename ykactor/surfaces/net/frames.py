@@ -1,6 +1,6 @@
 """Websocket frames that are made once for many followers, and sent from memory that all their sockets share.
 
-The websocket library would build, compress and copy the same frame for each follower. Frames of a server have no mask, and every
+``wsproto`` would build, compress and copy the same frame for each follower. Frames of a server have no mask, and every
 message is compressed on its own, so the bytes are the same for all. They are put into a file in memory: the kernel sends its
 pages without copying them, which for a thousand followers is a third of the cost of copying. While there are too few descriptors
 for files, frames are copied to each socket.

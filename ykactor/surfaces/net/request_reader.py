@@ -13,7 +13,7 @@ from http import HTTPStatus
 import httptools
 from msgspec import Struct
 
-#: Bytes of the head of a request, and of whatever else may come without being a part of a body.
+#: Bytes of the head of a request.
 HEAD_BYTES_MAX = 16 * 2**10
 _HEAD_END = b"\r\n\r\n"
 _LINE_END = b"\r\n"
@@ -23,7 +23,6 @@ _LINE = re.compile(rb"([!-~]+) ([!-~]+) HTTP/(\d)\.(\d)")
 _LINE_BEGIN = re.compile(rb"[ -~]*\r?")
 #: A target as to a proxy, with what it names, and the rest.
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
-_TOO_LONG = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"found a head of more than {HEAD_BYTES_MAX} bytes"
 
 
 class ProtocolError(Exception):
@@ -63,9 +62,16 @@ class Head(Struct, eq=False):
 
 
 class RequestReader:
-    """Finds the requests in what a connection receives, one after the other."""
+    """Finds the requests in what a connection receives, one after the other.
 
-    def __init__(self) -> None:
+    Args:
+        head_bytes_max: bytes of a head, and of whatever else may come without being a part of a body.
+        is_left_after: True if the connection speaks another protocol after one request (``rest``). Otherwise none is offered.
+    """
+
+    def __init__(self, head_bytes_max: int = HEAD_BYTES_MAX, *, is_left_after: bool = False) -> None:
+        self._head_bytes_max = head_bytes_max
+        self._is_left_after = is_left_after
         self._parser = httptools.HttpRequestParser(self)
         #: What was received and not looked at. A next request stays here as it is, which is smallest.
         self._left = bytearray()
@@ -93,6 +99,10 @@ class RequestReader:
     def left_bytes(self) -> int:
         """How much was received and not looked at."""
         return len(self._left)
+
+    def rest(self) -> bytes:
+        """What was received behind a request."""
+        return bytes(self._left)
 
     def receive(self, data: bytes | bytearray) -> None:
         """Take what has come."""
@@ -135,12 +145,12 @@ class RequestReader:
             del left[: len(_LINE_END)]
             self._has_looked_at(len(_LINE_END))
             return
-        new = max(0, self._looked_at - 1)
-        end = left.find(_LINE_END, new, HEAD_BYTES_MAX)
-        if end < 0 and _LINE_BEGIN.fullmatch(left, new, min(len(left), HEAD_BYTES_MAX)):
+        new, most = max(0, self._looked_at - 1), self._head_bytes_max
+        end = left.find(_LINE_END, new, most)
+        if end < 0 and _LINE_BEGIN.fullmatch(left, new, min(len(left), most)):
             self._looked_at, self._waits = len(left), True
-            if len(left) >= HEAD_BYTES_MAX:
-                self._fail(*_TOO_LONG)
+            if len(left) >= most:
+                self._events.append(self._too_long())
             return
         found = _LINE.fullmatch(left, 0, max(0, end))
         if found is None:
@@ -165,7 +175,7 @@ class RequestReader:
     def _next_piece(self) -> bytes:
         """What the parser is to get next: a head, and a body in chunks, end with an empty line."""
         if self._body_left:
-            some = bytes(self._left[: min(self._body_left, HEAD_BYTES_MAX)])
+            some = bytes(self._left[: min(self._body_left, self._head_bytes_max)])
             self._body_left -= len(some)
         else:
             known = len(self._tail)
@@ -177,11 +187,15 @@ class RequestReader:
 
     def _has_looked_at(self, count: int) -> None:
         self._silent_bytes = 0 if self._events else self._silent_bytes + count
-        if self._silent_bytes > HEAD_BYTES_MAX:
-            self._fail(*_TOO_LONG)
+        if self._silent_bytes > self._head_bytes_max:
+            self._events.append(self._too_long())
 
     def _fail(self, status: HTTPStatus, reason: str) -> None:
         self._events.append(ProtocolError(status, reason))
+
+    def _too_long(self) -> ProtocolError:
+        reason = f"found a head of more than {self._head_bytes_max} bytes"
+        return ProtocolError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
 
     # ---- called by the parser
 
@@ -206,8 +220,8 @@ class RequestReader:
 
     def _head(self) -> Head:
         parser, headers, version = self._parser, self._headers, self._parser.get_http_version()
-        if self._head_bytes > HEAD_BYTES_MAX:
-            raise ProtocolError(*_TOO_LONG)
+        if self._head_bytes > self._head_bytes_max:
+            raise self._too_long()
         if version == "1.1" and len(_values(headers, b"host")) != 1:
             raise ProtocolError(HTTPStatus.BAD_REQUEST, "expected one Host header")
         self._check_body(version)
@@ -224,7 +238,7 @@ class RequestReader:
             raise ProtocolError(HTTPStatus.BAD_REQUEST, f"found a Transfer-Encoding in HTTP/{version}, which does not know it")
         if encodings and b",".join(encodings).strip().lower() != b"chunked":
             raise ProtocolError(HTTPStatus.NOT_IMPLEMENTED, "found another Transfer-Encoding than chunked")
-        if self._parser.should_upgrade() and any(name in _BODY_HEADERS for name, _ in self._headers):
+        if self._parser.should_upgrade() and not self._is_left_after and any(name in _BODY_HEADERS for name, _ in self._headers):
             reason = "found a request for another protocol with a body, expected one without Upgrade"
             raise ProtocolError(HTTPStatus.BAD_REQUEST, reason)  # the parser would skip the body
         self._body_left = int(next(iter(_values(self._headers, b"content-length")), b"0"))

@@ -8,7 +8,6 @@ from typing import Any
 
 import trio
 from msgspec import Raw, Struct, structs
-from trio_websocket import ConnectionClosed
 
 from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
@@ -21,6 +20,7 @@ from ykactor.actors.subscription import Message, Missed, Reached, Subscription, 
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
 from ykactor.surfaces.sessions.usage import read_usage
 from ykactor.wire.compression import compressed
@@ -96,12 +96,12 @@ class FeedSession:
         """Serve the follower until the connection ends or ``stop`` is called."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, nursery.cancel_scope)
-            with suppress(ConnectionClosed):  # the task that receives gets the same exception
+            with suppress(ConnectionClosedError):  # the task that receives gets the same exception
                 await self._serve()
             nursery.cancel_scope.cancel()
 
     async def _listen(self, session: trio.CancelScope) -> None:
-        with suppress(ConnectionClosed):
+        with suppress(ConnectionClosedError):
             while True:
                 await self._on_message(await self.peer.receive())
         session.cancel()

@@ -1,4 +1,4 @@
-"""The HTTP request that opens a websocket. It is read and checked before the websocket library sees it, which has no limits.
+"""The HTTP request that opens a websocket, and its answer.
 
 What is refused gets an HTTP response with one line that says why. That line never repeats anything of the request: it also goes
 into the log, where credentials must not be.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
-import h11
 import trio
+from wsproto.extensions import Extension
+from wsproto.handshake import server_extensions_handshake
+from wsproto.utilities import generate_accept_token, split_comma_header
 
 from ykactor.access.credentials import PageRequest
 from ykactor.surfaces.admission.request_headers import bearer_of, host_of, refuse_twice
 from ykactor.surfaces.net.refusals import WEBSOCKET_VERSION, RefusedError
+from ykactor.surfaces.net.request_reader import Head, ProtocolError, RequestReader
+from ykactor.wire.si.codec import TERM_HEADER
 
 RM_PATH = "/v1/rm"
 FEED_PATH = "/v1/feed"
@@ -24,18 +29,16 @@ _DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, ope
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
 HEAD_BYTES_MAX = 8 * 2**10
-_HEAD_END = b"\r\n\r\n"
-#: Headers that decide how the connection goes on: of two the library and a proxy might take different ones.
+#: Headers that decide how the connection goes on: refused when duplicated, because a proxy might use the other one.
 _OF_UPGRADES = re.compile("upgrade|connection|sec-websocket-.*")
 #: How a web page shows its token: it cannot set headers. Never the subprotocol that is chosen.
 _BEARER_SUBPROTOCOL = "ykactor.bearer."
 
 
 class RequestHead(NamedTuple):
-    """A request for a websocket; the library will accept it.
+    """A request for a websocket, which can be accepted.
 
     Attributes:
-        data: its bytes.
         rest: bytes that came behind it.
         path: without a query.
         host: the name or address in ``Host``, in lower case, without a port.
@@ -44,7 +47,6 @@ class RequestHead(NamedTuple):
         bearer: the token that the peer shows, if it does.
     """
 
-    data: bytes
     rest: bytes
     path: str
     host: str
@@ -70,37 +72,54 @@ async def read_head(stream: trio.abc.ReceiveStream) -> RequestHead | None:
     Raises:
         RefusedError: it is not a request for a websocket, or too long.
     """
-    data = bytearray()
-    while (end := data.find(_HEAD_END)) < 0:
-        if not data.isascii():  # perhaps TLS: its peer gets an answer at once
-            raise _not_http()
-        if len(data) == HEAD_BYTES_MAX:
-            raise RefusedError(431, f"found a request with more than {HEAD_BYTES_MAX} bytes of headers")
-        received = await stream.receive_some(HEAD_BYTES_MAX - len(data))
-        if not received:
-            return None
-        data += received
-    end += len(_HEAD_END)
-    return _parse(bytes(data[:end]), bytes(data[end:]))
-
-
-def _parse(data: bytes, rest: bytes) -> RequestHead:
-    """The request, parsed by the library that the websocket library uses too: both find the same in it."""
-    parser = h11.Connection(h11.SERVER)
-    parser.receive_data(data)
+    reader = RequestReader(HEAD_BYTES_MAX, is_left_after=True)
     try:
-        request = parser.next_event()
-    except h11.RemoteProtocolError:
+        while (head := reader.next()) is None:
+            received = await stream.receive_some(HEAD_BYTES_MAX)
+            if not received:
+                return None
+            reader.receive(received)
+    except ProtocolError as error:
+        if error.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+            raise RefusedError(error.status, f"found a request with more than {HEAD_BYTES_MAX} bytes of headers") from None
         raise _not_http() from None
-    # There is data behind a request that has ended with an empty line without a carriage return.
-    if not isinstance(request, h11.Request) or request.http_version != b"1.1" or parser.trailing_data[0] or not data.isascii():
+    finally:
+        reader.close()
+    assert isinstance(head, Head), "a body follows its head"
+    return _checked(head, reader.rest())
+
+
+def _checked(head: Head, rest: bytes) -> RequestHead:
+    """The request; raises RefusedError."""
+    if head.version != "1.1" or not all(name.isascii() and value.isascii() for name, value in head.headers):
         raise _not_http()
-    found = [(name.decode(), value.decode()) for name, value in request.headers]
+    found = [(name.decode(), value.decode()) for name, value in head.headers]
     headers = dict(found)
     refuse_twice([name for name, _ in found], _OF_UPGRADES)
-    _check_upgrade(request.method, headers)
-    path, host = request.target.decode().partition("?")[0], host_of(headers.get("host", ""))
-    return RequestHead(data, rest, path, host, headers, *_subprotocols_and_bearer(headers))
+    _check_upgrade(head.method, headers)
+    path, host = head.target.decode().partition("?")[0], host_of(headers.get("host", ""))
+    return RequestHead(rest, path, host, headers, *_subprotocols_and_bearer(headers))
+
+
+def acceptance(head: RequestHead, subprotocol: str | None, extensions: list[Extension], term: bytes) -> bytes:
+    """The response that opens the websocket. Those of the extensions are enabled that the peer has offered.
+
+    Args:
+        subprotocol: the one of the peer's that is chosen.
+        term: of the daemon.
+    """
+    lines = [
+        b"HTTP/1.1 101 Switching Protocols",
+        b"Upgrade: websocket",
+        b"Connection: Upgrade",
+        b"Sec-WebSocket-Accept: " + generate_accept_token(head.headers["sec-websocket-key"].encode()),
+    ]
+    if subprotocol is not None:
+        lines.append(b"Sec-WebSocket-Protocol: " + subprotocol.encode())
+    offered = split_comma_header(head.headers.get("sec-websocket-extensions", "").encode())
+    if accepted := server_extensions_handshake(offered, extensions):
+        lines.append(b"Sec-WebSocket-Extensions: " + accepted)
+    return b"\r\n".join([*lines, TERM_HEADER + b": " + term, b"", b""])
 
 
 def _subprotocols_and_bearer(headers: Mapping[str, str]) -> tuple[list[str], str | None]:
@@ -119,11 +138,11 @@ def _not_http() -> RefusedError:
     return RefusedError(400, "found no valid HTTP/1.1 request, expected one for a websocket")
 
 
-def _check_upgrade(method: bytes, headers: Mapping[str, str]) -> None:
-    """Refuse what is no request for a websocket, or would be refused by the library."""
+def _check_upgrade(method: str, headers: Mapping[str, str]) -> None:
+    """Refuse what is no request for a websocket."""
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         raise RefusedError(400, "found a request with a body, expected one without")
-    if method != b"GET":
+    if method != "GET":
         raise RefusedError(405, "found another method than GET")
     if headers.get("upgrade", "").lower() != "websocket":
         raise RefusedError(426, f"this is a websocket server: {_DOORS}")

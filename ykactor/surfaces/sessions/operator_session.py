@@ -12,7 +12,6 @@ from contextlib import suppress
 
 import trio
 from msgspec import Struct, structs
-from trio_websocket import ConnectionClosed
 
 from ykactor.actors.driving import pause
 from ykactor.actors.gateway import Gateway
@@ -20,6 +19,7 @@ from ykactor.core.values.parts import PART_MAX
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.surfaces.sessions.operator_requests import OperatorRequests
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
@@ -53,7 +53,7 @@ class OperatorSession:
 
     async def run(self) -> None:
         """Serve the peer until the connection ends or ``stop`` is called."""
-        with suppress(ConnectionClosed):
+        with suppress(ConnectionClosedError):
             while not self._is_stopping:
                 with trio.CancelScope() as self._listening:
                     message = await self.peer.receive()

@@ -8,13 +8,13 @@ from functools import partial
 
 import trio
 from msgspec import Struct
-from trio_websocket import ConnectionClosed, WebSocketConnection
 
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.admission.session_limits import SessionLimits
 from ykactor.surfaces.log.logs import log_event
 from ykactor.surfaces.net.frames import Frames
-from ykactor.surfaces.net.streams import EndNoticedStream, FrameStream
+from ykactor.surfaces.net.transports import FrameStream
+from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
@@ -39,7 +39,7 @@ class Peer:
     One task at a time may send. ``write`` and ``flush`` send frames that were made for many peers (``subscription.Writer``).
 
     Args:
-        stream, noticed: the stream below the connection, and the one around it that notices its end.
+        stream: the one below the connection.
         limits: how fast messages may come.
         path: what the peer connected to, for the log.
         unused_s: how long the session may wait for what it is there for (``settle``).
@@ -50,8 +50,7 @@ class Peer:
     def __init__(
         self,
         stream: FrameStream,
-        noticed: EndNoticedStream,
-        connection: WebSocketConnection,
+        connection: WebSocket,
         encoding: Encoding,
         limits: SessionLimits,
         *,
@@ -63,7 +62,6 @@ class Peer:
         self.encoding = encoding
         self._limits = limits
         self._stream = stream
-        self._noticed = noticed
         self._path = path
         self._connection = connection
         self._unused_s = unused_s
@@ -78,7 +76,7 @@ class Peer:
         self._unread_since: float | None = None
 
     async def receive(self) -> str | bytes:
-        """Wait for a message; raises ``ConnectionClosed`` when the connection has ended.
+        """Wait for a message; raises ``ConnectionClosedError`` when the connection has ended.
 
         A session that is not settled ends after ``unused_s``, with the reason. One that has sent too much is
         left alone for a while: what it sends then waits in its own buffers (TCP back pressure).
@@ -94,17 +92,17 @@ class Peer:
 
     async def _wait_for_limits(self) -> None:
         """At most until the end of the connection: then the few messages that are here are the last."""
-        if not self._noticed.has_ended and self._limits.delay_s():
+        if not self._connection.has_ended and self._limits.delay_s():
             self._limits.waits()
-        while not self._noticed.has_ended and (delay_s := self._limits.delay_s()):
-            with suppress(ConnectionClosed), self.connected():
+        while not self._connection.has_ended and (delay_s := self._limits.delay_s()):
+            with suppress(ConnectionClosedError), self.connected():
                 await trio.sleep(min(delay_s, REVIEW_S))
 
     async def _receive(self) -> str | bytes:
         with trio.CancelScope(deadline=self._unused_until) as self._unused:
             return await self._connection.get_message()
         await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")
-        raise ConnectionClosed(None)
+        raise ConnectionClosedError
 
     def settle(self) -> None:
         """The session is used for what it is there for: from now on it may wait for messages as long as it likes."""
@@ -121,21 +119,21 @@ class Peer:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Raises ``ConnectionClosed`` when the connection ends within this block, which waits for something else."""
+        """Raises ``ConnectionClosedError`` when the connection ends within this block, which waits for something else."""
         with trio.CancelScope() as scope:
-            self._noticed.on_end = scope.cancel
-            if self._noticed.has_ended:
+            self._connection.on_end = scope.cancel
+            if self._connection.has_ended:
                 scope.cancel()
             yield
         if scope.cancelled_caught:
-            raise ConnectionClosed(None)
+            raise ConnectionClosedError
 
     async def keep_alive(self, ping_s: float) -> None:
         """Send a ping every ``ping_s`` seconds, and end the connection when one is not answered in as much time.
 
         While the session takes no messages the answer may be behind them, and does not count as missing.
         """
-        with suppress(ConnectionClosed):
+        with suppress(ConnectionClosedError):
             while True:
                 await trio.sleep(ping_s)
                 began_s = trio.current_time()
@@ -153,7 +151,7 @@ class Peer:
     async def send_encoded(self, data: bytes, encoding: Encoding) -> None:
         """Send one message that was encoded in ``encoding``; another one than that of the peer is only possible for responses.
 
-        Raises ``ConnectionClosed`` if the connection has ended, or the peer does not read for ``send_s``.
+        Raises ``ConnectionClosedError`` if the connection has ended, or the peer does not read for ``send_s``.
 
         Nothing can follow a part of a frame, not even a close frame. So a peer that does not read has ``close_s`` more to take
         the message; if it does, the close frame with the reason follows.
@@ -176,13 +174,13 @@ class Peer:
         if is_stuck:
             await trio.aclose_forcefully(self._stream)
         await self.close(STALLED, reason)
-        raise ConnectionClosed(None)
+        raise ConnectionClosedError
 
     # ---- frames that were made for many peers
 
     def write(self, packed: Frames) -> bool:
         """Write frames behind everything before, nothing after the close frame; whether there is room for more."""
-        return self._connection.closed is None and self._stream.write(packed)
+        return not self._connection.is_closing and self._stream.write(packed)
 
     def flush(self) -> bool:
         """Send what was written as far as the connection takes it; whether nothing is left."""

@@ -8,7 +8,6 @@ from typing import Literal
 
 import trio
 from msgspec import UNSET
-from trio_websocket import ConnectionClosed
 
 from ykactor.actors.commands import Intake
 from ykactor.actors.connected import NOBODY, Connected
@@ -21,6 +20,7 @@ from ykactor.surfaces.admission.audit import REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, reading_config
+from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
 from ykactor.surfaces.sessions.rm_requests import RequestHandler, check_reach, reset_partitions
@@ -79,7 +79,7 @@ class ResourceManagerSession:
         """Serve the peer until the connection ends, a newer session takes over, or ``stop`` is called."""
         try:
             async with trio.open_nursery() as sending:
-                with self._listening, suppress(ConnectionClosed):
+                with self._listening, suppress(ConnectionClosedError):
                     await self._listen(sending)
                 if self._reader is None or self._handler is None or not self._reader.attached:
                     pass  # not registered, or a newer session took over: then the sending task closes with the reason
@@ -249,7 +249,7 @@ class ResourceManagerSession:
                     continue
                 for message in taken:
                     await self.peer.send_encoded(message, reader.outbox.encoding)
-        except ConnectionClosed:
+        except ConnectionClosedError:
             pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
             await self.peer.close(CLOSED_REPLACED, str(reason))

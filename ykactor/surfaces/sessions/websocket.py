@@ -12,10 +12,7 @@ from functools import partial
 
 import trio
 from msgspec import Struct, structs
-from trio_websocket import ConnectionClosed
-from wsproto import ConnectionType
-from wsproto.events import Request
-from wsproto.utilities import LocalProtocolError
+from wsproto.connection import Connection, ConnectionType
 
 from ykactor.access.credentials import Credentials
 from ykactor.access.limits import Limits as AccessLimits
@@ -32,17 +29,16 @@ from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.net.doors import Door, Origin
 from ykactor.surfaces.net.refusals import RefusedError
-from ykactor.surfaces.net.streams import EndNoticedStream, FrameStream
-from ykactor.surfaces.net.transports import TlsError, Transport, transport_of
-from ykactor.surfaces.sessions.bounded_connection import BoundedConnection
+from ykactor.surfaces.net.transports import FrameStream, TlsError, Transport, transport_of
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
+from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
-from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, read_head
+from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, acceptance, read_head
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.wire.compression import Deflate, ExtensibleConnection
-from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
+from ykactor.wire.compression import Deflate
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 
 logger = logging.getLogger(__name__)
 
@@ -232,8 +228,8 @@ class _Server:
                     nursery.start_soon(_drop_when_revoked, session.peer, caller)
                     await session.peer.close(*await self._run(session))
                 nursery.cancel_scope.cancel()
-        except* (ConnectionClosed, LocalProtocolError):
-            pass  # LocalProtocolError: the library wrongly answers a ping that arrives while it closes
+        except* (ConnectionClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
         except* Exception:
             logger.exception("session_failed")
 
@@ -243,9 +239,9 @@ class _Server:
         try:
             with self._ended_by_stop(session.stop):
                 await session.run()
-        except* (ConnectionClosed, LocalProtocolError):
-            pass  # LocalProtocolError: sent while the library answers the close frame of the peer
-        except* Exception:  # the library still runs, so the peer can be told
+        except* ConnectionClosedError:
+            pass
+        except* Exception:  # the connection is still there, so the peer can be told
             logger.exception("session_failed")
             has_failed = True
         if has_failed:
@@ -258,15 +254,15 @@ class _Server:
         """Answer the request; None if the peer does not take the answer in time."""
         with trio.move_on_after(self._in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
-            deflate = Deflate(limits.subscription_bytes_max)
-            protocol = ExtensibleConnection(ConnectionType.SERVER, *([deflate] if path == FEED_PATH else []))
-            frames = FrameStream(transport)
-            noticed = EndNoticedStream(frames, deadline.cancel)
+            frames, extensions = FrameStream(transport), [Deflate(limits.subscription_bytes_max)] if path == FEED_PATH else []
+            encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
+            term = str(self._gateway.terms.present).encode()
+            await frames.send_all(acceptance(head, None if encoding is None else encoding.name, [*extensions], term))
             bytes_max = limits.subscription_bytes_max if path == FEED_PATH else None
             sends = SessionLimits(caller, self._audit, path, self._counts, bytes_max)
-            connection = BoundedConnection(
-                noticed,
-                protocol,
+            connection = WebSocket(
+                frames,
+                Connection(ConnectionType.SERVER, [*extensions], head.rest),
                 nursery,
                 path=path,
                 limits=sends,
@@ -274,16 +270,9 @@ class _Server:
                 memory=self._memory,
             )
             held.callback(self._memory.forget, connection)
-            # As ``trio_websocket.wrap_server_stream``, which has no parameter for the protocol, and reads the request itself.
-            protocol.receive_data(head.data)
-            (request,) = protocol.events()
-            encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
-            assert isinstance(request, Request), "``read_head`` has checked it"
-            term = str(self._gateway.terms.present).encode()
-            await connection._accept(request, encoding.name if encoding is not None else None, [(TERM_HEADER, term)])
-            protocol.receive_data(head.rest)
-            nursery.start_soon(connection._reader_task)
-            return self._session(caller, head, frames, noticed, connection, encoding or JSON, sends, compresses=deflate.enabled())
+            nursery.start_soon(connection.run)
+            compresses = any(extension.enabled() for extension in extensions)
+            return self._session(caller, head, frames, connection, encoding or JSON, sends, compresses=compresses)
         return None
 
     def _session(
@@ -291,8 +280,7 @@ class _Server:
         caller: Caller,
         head: RequestHead,
         frames: FrameStream,
-        noticed: EndNoticedStream,
-        connection: BoundedConnection,
+        connection: WebSocket,
         encoding: Encoding,
         sends: SessionLimits,
         *,
@@ -301,7 +289,6 @@ class _Server:
         limits = self._limits
         peer = Peer(
             frames,
-            noticed,
             connection,
             encoding,
             sends,

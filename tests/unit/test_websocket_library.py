@@ -1,0 +1,51 @@
+"""Which private names of the libraries for websockets are used, and that they are still what they were."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import trio_websocket
+
+PACKAGE = Path(__file__).resolve().parents[2] / "ykactor"
+LIBRARIES = ("trio_websocket", "wsproto")
+#: What ``wrap_client_stream`` does with a new connection; it has no parameter for the protocol, which compresses.
+OPENING = ("nursery.start_soon(connection._reader_task)", "await connection._open_handshake.wait()")
+
+
+def private_names(path: Path) -> set[str]:
+    """The private names that a file uses of a library that it imports, also the hooks that its classes override."""
+    tree = ast.parse(path.read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(LIBRARIES)]
+    if not imports:
+        return set()
+    named = {name.asname or name.name for node in imports for name in node.names}
+    found = {name for name in named if name.startswith("_")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            found |= {node.attr} if ast.unparse(node.value) not in ("self", "cls", "zlib") else set()
+        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & named:
+            methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+            found |= {name for name in methods if name.startswith("_") and not name.startswith("__")} - OWN
+    return found
+
+
+#: A private method of our own in a class that inherits from one of the libraries, which has none of that name.
+OWN = {"_decompressed"}
+
+
+def test_the_client_alone_uses_private_names() -> None:
+    """Two, to open a connection; the daemon has public names only."""
+    found = {path.relative_to(PACKAGE).as_posix(): private_names(path) for path in PACKAGE.rglob("*.py")}
+    assert {path: names for path, names in found.items() if names} == {
+        "client/connection.py": {"_reader_task", "_open_handshake"}
+    }
+
+
+def test_the_library_opens_a_connection_as_the_client_does() -> None:
+    """The client has these two lines of the library; another version may have others."""
+    lines = [line.strip() for line in inspect.getsource(trio_websocket.wrap_client_stream).splitlines()]
+    assert [line for line in lines if "connection._" in line] == list(OPENING)
+    client = (PACKAGE / "client" / "connection.py").read_text()
+    assert [line.strip() for line in client.splitlines() if "connection._" in line] == list(OPENING)

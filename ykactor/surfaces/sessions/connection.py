@@ -1,0 +1,278 @@
+"""The daemon's end of a websocket: ``wsproto`` reads and makes its frames, here is who waits for what, and how it ends.
+
+What a peer can make the daemon do below the level of messages is bounded here: frames, pings, and bytes in memory.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+import trio
+from wsproto.connection import Connection, ConnectionState
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
+
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.log.logs import log_event
+from ykactor.wire.si.lengths import size_of
+
+logger = logging.getLogger(__name__)
+
+#: What is received at once.
+_READ_BYTES = 2**16
+#: Frames of one message: the largest one has them if each has 3 KiB.
+FRAMES_MAX = 2**13
+#: Of so many frames that come at once, other tasks run: they take about 1 ms.
+_FRAMES_STEP = 128
+#: Pings and pongs in a second.
+CONTROL_FRAMES_MAX = 100
+#: Close codes of RFC 6455.
+_POLICY_VIOLATION = 1008
+_TOO_BIG = 1009
+
+
+class ConnectionClosedError(Exception):
+    """The connection has ended or is being closed."""
+
+
+class WebSocket:
+    """An open websocket, while ``run`` runs. Ends with a code and a reason when the peer exceeds a limit.
+
+    Args:
+        protocol: of this end.
+        nursery: lives as long as the connection.
+        path: what the peer connected to, for the log.
+        limits: how large a message may be, after it is decompressed; learns what was refused.
+        close_s: the time limit for sending a close frame.
+        memory: where the bytes count that no session has finished.
+
+    Attributes:
+        is_closing: True if nothing more can be sent: a close frame was sent or received, or the connection is broken.
+        has_ended: True if nothing more is received.
+        on_end: called from then on.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        protocol: Connection,
+        nursery: trio.Nursery,
+        *,
+        path: str,
+        limits: SessionLimits,
+        close_s: float,
+        memory: InputMemory,
+    ) -> None:
+        self.is_closing = self.has_ended = False
+        self.on_end: Callable[[], object] = lambda: None
+        self._stream = stream
+        self._protocol = protocol
+        self._nursery = nursery
+        self._path = path
+        self._limits = limits
+        self._close_s = close_s
+        self._memory = memory
+        self._sending = trio.StrictFIFOLock()
+        self._is_refused = False
+        #: Set when the closing handshake is over, or cannot be completed.
+        self._is_over = trio.Event()
+        #: The messages that nobody has taken: a peer whose session takes none is not read, not even its pongs.
+        self._delivered, self._messages = trio.open_memory_channel[str | bytes](1)
+        #: What has come of a message of several parts, if anything, its bytes and its frames.
+        self._gathered: io.BytesIO | None = None
+        self._size = 0
+        self._frames = 0
+        #: The bytes of messages that wait for ``get_message``, and of the one that it returned last.
+        self._waiting: deque[int] = deque()
+        self._taken = 0
+        #: The number of the last ping, and what its pong sets.
+        self._ping = 0
+        self._pong = trio.Event()
+        self._control_frames = 0
+        self._control_since_s = trio.current_time()
+
+    # ---- what sessions do
+
+    async def get_message(self) -> str | bytes:
+        """Wait for a message. A text of several parts is in UTF-8: to put many MiB of text together takes long.
+
+        The message before has been handled, and counts no more.
+
+        Raises:
+            ConnectionClosedError
+        """
+        self._memory.release(self, self._taken)
+        self._taken = 0
+        try:
+            message = await self._messages.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError):
+            raise ConnectionClosedError from None
+        self._taken = self._waiting.popleft()
+        return message
+
+    async def send_message(self, message: str | bytes) -> None:
+        """Send a message; raises ConnectionClosedError."""
+        self._check_open()
+        await self._send(TextMessage(data=message) if isinstance(message, str) else BytesMessage(data=message))
+
+    async def ping(self) -> None:
+        """Send a ping and wait for its pong; raises ConnectionClosedError."""
+        self._check_open()
+        self._ping, self._pong = self._ping + 1, trio.Event()
+        await self._send(Ping(payload=b"%d" % self._ping))
+        await self._pong.wait()
+
+    async def aclose(self, code: int = 1000, reason: str | None = None) -> None:
+        """Send a close frame and wait for that of the peer; nothing if the connection is being closed already."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        try:
+            with suppress(ConnectionClosedError):
+                await self._send(CloseConnection(code=code, reason=reason))
+                self._messages.close()
+                await self._is_over.wait()
+        finally:
+            await self._close_stream()
+
+    def refuse(self, code: int, reason: str) -> None:
+        """End the connection, with a close frame if none was sent. Nothing more is read."""
+        if self._is_refused:
+            return
+        self._is_refused, self._gathered = True, None
+        self._memory.forget(self)
+        if self.is_closing:  # the peer has not answered
+            self._is_over.set()
+            return
+        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
+        self._limits.refused(reason)
+        self.is_closing = True
+        self._nursery.start_soon(self._send_refusal, code, reason)
+
+    # ---- sending
+
+    def _check_open(self) -> None:
+        if self.is_closing:
+            raise ConnectionClosedError
+
+    async def _send(self, event: Event) -> None:
+        data = self._protocol.send(event)
+        async with self._sending:
+            try:
+                await self._stream.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._end()
+                raise ConnectionClosedError from None
+
+    async def _send_refusal(self, code: int, reason: str) -> None:
+        # Shielded: the session may learn of the end from the task that reads first, and end the nursery.
+        with trio.move_on_after(self._close_s, shield=True), suppress(ConnectionClosedError):
+            await self._send(CloseConnection(code=code, reason=reason))
+        self._messages.close()  # ends the session
+
+    # ---- the end
+
+    def _end(self) -> None:
+        """Let nobody wait for the peer."""
+        self.is_closing = True
+        self._delivered.close()
+        self._is_over.set()
+
+    async def _close_stream(self) -> None:
+        with suppress(trio.BrokenResourceError):
+            await self._stream.aclose()
+
+    # ---- receiving
+
+    async def run(self) -> None:
+        """Handle what the peer sends, until the connection has ended or the peer is refused."""
+        with suppress(ConnectionClosedError, trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._read()
+        if not self._is_refused:  # else the close frame goes first
+            self._end()
+        self.has_ended = True
+        self.on_end()
+
+    async def _read(self) -> None:
+        while True:
+            for event in self._protocol.events():
+                await self._handle(event)
+            data = await self._stream.receive_some(_READ_BYTES)
+            if not data:
+                return
+            self._protocol.receive_data(bytes(data))
+
+    async def _handle(self, event: Event) -> None:
+        match event:
+            case TextMessage() | BytesMessage():
+                self._count(event)
+                self._raise_if_refused()
+                await self._handle_message(event)
+            case Ping():
+                self._count_control_frame()
+                if not self.is_closing:
+                    await self._send(event.response())
+            case Pong(payload=payload):
+                self._count_control_frame()
+                if payload == b"%d" % self._ping:
+                    self._pong.set()
+            case CloseConnection():
+                await self._handle_close(event)
+
+    def _raise_if_refused(self) -> None:
+        """Drop what else was received."""
+        if self._is_refused:
+            raise ConnectionClosedError
+
+    async def _handle_close(self, event: CloseConnection) -> None:
+        """Answer the close frame of the peer; what is no frame at all gets no answer."""
+        self._raise_if_refused()
+        self.is_closing = True
+        if self._protocol.state is ConnectionState.REMOTE_CLOSING:
+            await self._send(event.response())
+        self._end()
+        await self._close_stream()
+        raise ConnectionClosedError
+
+    async def _handle_message(self, event: BytesMessage | TextMessage) -> None:
+        if event.message_finished and self._gathered is None:
+            await self._deliver(event.data if isinstance(event, TextMessage) else bytes(event.data))
+            return
+        if self._gathered is None:
+            self._gathered = io.BytesIO()
+        self._gathered.write(event.data.encode() if isinstance(event, TextMessage) else event.data)
+        if event.message_finished:
+            await self._deliver(self._gathered.getvalue())
+        elif self._frames % _FRAMES_STEP == 0:
+            await trio.lowlevel.checkpoint()
+
+    def _count(self, event: BytesMessage | TextMessage) -> None:
+        """Refuse a message that is too large or in too many frames."""
+        size = size_of(event.data)
+        self._size += size
+        self._frames += event.frame_finished
+        if too_large := self._limits.refusal(self._size):
+            self.refuse(_TOO_BIG, too_large)
+        elif self._frames > FRAMES_MAX:
+            self.refuse(_POLICY_VIOLATION, f"a message has more than {FRAMES_MAX} frames")
+        elif not self._is_refused:
+            self._memory.add(self, size)
+
+    async def _deliver(self, message: str | bytes) -> None:
+        self._waiting.append(self._size)
+        self._gathered, self._size, self._frames = None, 0, 0
+        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # nobody receives any more
+            await self._delivered.send(message)
+
+    def _count_control_frame(self) -> None:
+        """Refuse a peer that sends too many pings and pongs."""
+        now_s = trio.current_time()
+        if now_s - self._control_since_s >= 1:
+            self._control_since_s, self._control_frames = now_s, 0
+        self._control_frames += 1
+        if self._control_frames > CONTROL_FRAMES_MAX:
+            self.refuse(_POLICY_VIOLATION, f"more than {CONTROL_FRAMES_MAX} pings and pongs came in a second")
+        self._raise_if_refused()
