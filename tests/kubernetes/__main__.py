@@ -14,8 +14,11 @@ import realcontrollers
 import reallosses
 import realpolicies
 import realrecording
+import realvolumes
 from kubecampaign import Campaign, FakeServing, RealServing, run
 from realprocesses import missing
+
+_CONTROLLERS = ("apiserver", "etcd", "controllers")
 
 
 def main(kills: int, seed: int) -> None:
@@ -23,7 +26,8 @@ def main(kills: int, seed: int) -> None:
     _play("the recorded dialogue", realrecording.replay, realrecording.missing())
     _play("the admission policies", realpolicies.play, realpolicies.missing())
     _play("losses", reallosses.play, missing())
-    _play("real controllers", realcontrollers.play, missing("apiserver", "etcd", "controllers"))
+    _play("real controllers", realcontrollers.play, missing(*_CONTROLLERS))
+    _play("volumes", realvolumes.play, missing(*_CONTROLLERS))
     print(f"kills beside the fake API server: {missing()}" if missing() else "kills beside a real API server", flush=True)
     for has_lease in (True, False):
         _play("two replicas" if has_lease else "alone", partial(_kill, kills, seed, has_lease))
@@ -38,7 +42,7 @@ def _play(what: str, play: Callable[[Path], Awaitable[str]], missing: str = "") 
 
 
 async def _kill(kills: int, seed: int, has_lease: bool, directory: Path) -> str:
-    serving = (FakeServing if missing() else RealServing)(directory)
+    serving = FakeServing(directory) if missing() else RealServing(directory, has_controllers=not missing(*_CONTROLLERS))
     campaign = Campaign(directory, serving, seed, has_lease=has_lease, has_takeovers=True)
     return await run(campaign, kills, partial(print, flush=True))
 

@@ -19,9 +19,9 @@ from fakeserver import FakeServer
 from forked import Forked
 from kubelets import ENDS, Kubelets
 from realprocesses import kubeconfig
-from realserver import PollingKubelets, RealServer
+from realserver import PollingDriver, PollingKubelets, RealServer
 from storageobjects import using
-from volumecontroller import install_classes, new_claim
+from volumecontroller import install_classes, misplaced, new_claim
 
 T = TypeVar("T")
 
@@ -57,10 +57,12 @@ class Serving(Protocol):
     Attributes:
         server: what has its objects.
         kubelets: the nodes.
+        claim_mode: the access mode of claims; "" where nobody makes volumes.
     """
 
     server: Any
     kubelets: Any
+    claim_mode: str
 
     async def begin(self, nursery: trio.Nursery) -> str:
         """Start it for the first time; returns a kubeconfig."""
@@ -71,6 +73,8 @@ class Serving(Protocol):
 
 class FakeServing:
     """The fake one, over TLS."""
+
+    claim_mode = "ReadWriteOncePod"
 
     def __init__(self, directory: Path) -> None:
         authority = trustme.CA()
@@ -108,19 +112,22 @@ class RealServing:
     """A real API server, with the role of the manifests, and kubelets that poll.
 
     Args:
-        has_controllers: the real controllers run too.
+        has_controllers: the real controllers run too, and a driver makes volumes.
     """
 
     def __init__(self, directory: Path, *, has_controllers: bool = False) -> None:
         self._has_controllers = has_controllers
         self.server = RealServer(directory)
         self.kubelets = PollingKubelets(self.server)
+        self.driver = PollingDriver(self.server, random.Random(0))
+        self.claim_mode = "ReadWriteOnce" if has_controllers else ""
 
     async def begin(self, nursery: trio.Nursery) -> str:
         await nursery.start(self._hold)
         self.server.install()
         if self._has_controllers:
             self.server.start_controllers()
+            install_classes(self.server)
         nursery.start_soon(self._look)
         return kubeconfig(self.server.url, "certs/apiserver.crt", "yk-token")
 
@@ -132,6 +139,8 @@ class RealServing:
     async def _look(self) -> None:
         while True:
             self.kubelets.look()
+            if self._has_controllers:
+                self.driver.look()
             await trio.sleep(0.2)
 
     async def restart(self, rng: random.Random) -> None:
@@ -252,9 +261,9 @@ class Campaign:
         """A pod; all are of one size, so that none reserves a node that others fit on."""
         self._number += 1
         name, claims = f"p{self._number}", list[str]()
-        if isinstance(self._serving, FakeServing) and self.rng.random() < 0.3:  # a real one has no driver that makes volumes
+        if self._serving.claim_mode and self.rng.random() < 0.3:
             claims.append(name)
-            new_claim(self.server.store, name, mode="ReadWriteOncePod")
+            new_claim(self.server.store, name, mode=self._serving.claim_mode)
         return self.cluster.pod(name, annotations={ENDS: "yes"} if self.rng.random() < 0.3 else {}, volumes=using(*claims))
 
     async def quiet(self) -> None:
@@ -278,10 +287,11 @@ class Campaign:
         return len(self._serving.kubelets.started)
 
     async def check(self) -> None:
-        """Pods have started, and none twice."""
+        """Pods have started, none twice, and each where its volumes are."""
         await trio.sleep(0.5)  # kubelets that poll
         started = [uid for uid, _ in self._serving.kubelets.started]
         assert len(started) == len(set(started)) > 0
+        assert not misplaced(self.server.store), misplaced(self.server.store)
 
 
 def server_context(authority: trustme.CA) -> Any:

@@ -1,4 +1,4 @@
-"""A real API server in the place of the fake one: the same objects by its API, and kubelets that poll.
+"""A real API server in the place of the fake one: the same objects by its API, kubelets and a driver of volumes that poll.
 
 The binaries are named by variables; see README.md beside this file.
 """
@@ -6,6 +6,7 @@ The binaries are named by variables; see README.md beside this file.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,11 @@ from celpolicies import User
 from fakehttp import Body, Refused
 from kubelets import ENDS
 from realprocesses import Processes
+from storageobjects import DRIVER
+from volumecontroller import SELECTED_NODE, selected, volume_for
 
+#: The controller that binds claims asks this driver for a volume.
+_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 MANIFESTS = Path(__file__).parents[2] / "config" / "kubernetes"
 _PREFIXES = {
     "podgroups": "/apis/scheduling.k8s.io/v1alpha2",
@@ -29,6 +34,7 @@ _PREFIXES = {
     "events": "/apis/events.k8s.io/v1",
     **dict.fromkeys(("deployments", "replicasets", "statefulsets", "daemonsets"), "/apis/apps/v1"),
     **dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1"),
+    **dict.fromkeys(("storageclasses", "csinodes", "csidrivers"), "/apis/storage.k8s.io/v1"),
 }
 
 
@@ -174,3 +180,39 @@ class PollingKubelets:
         elif pod["status"]["phase"] == "Pending":
             self.started.append((meta["uid"], pod["spec"]["nodeName"]))
             self._server.phase(pod, "Succeeded" if ENDS in meta.get("annotations", {}) else "Running")
+
+
+class PollingDriver:
+    """Makes the volumes that the real controller of claims asks for.
+
+    Attributes:
+        rests: it does nothing.
+        is_full: it cannot make volumes.
+    """
+
+    def __init__(self, server: RealServer, rng: random.Random) -> None:
+        self._server = server
+        self._rng = rng
+        self.rests = False
+        self.is_full = False
+
+    def look(self) -> None:
+        """Make what is asked for, or say that it is not possible there."""
+        claims = self._server.all("persistentvolumeclaims", "team") if not self.rests else []
+        for claim in claims:
+            is_asked = claim["metadata"].get("annotations", {}).get(_PROVISIONER) == DRIVER
+            if is_asked and not claim["spec"].get("volumeName") and "deletionTimestamp" not in claim["metadata"]:
+                self._make(claim)
+
+    def _make(self, claim: Body) -> None:
+        nodes = [body["metadata"]["name"] for body in self._server.all("nodes", "")]
+        node = selected(claim) or self._rng.choice(nodes)
+        try:
+            if self.is_full:
+                annotations = {"annotations": {SELECTED_NODE: None}}
+                self._server.change("persistentvolumeclaims", "team", claim["metadata"]["name"], {"metadata": annotations})
+            else:
+                self._server.create("persistentvolumes", "", volume_for(claim, node))
+        except Refused as refused:
+            if refused.status != 409:  # made already, and not bound yet
+                raise

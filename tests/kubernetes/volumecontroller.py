@@ -22,7 +22,7 @@ def install_classes(store: Store) -> None:
 
 def limit_volumes(store: Store, node: str, count: int) -> None:
     """So many volumes may be on a node."""
-    drivers = [{"name": DRIVER, "allocatable": {"count": count}}]
+    drivers = [{"name": DRIVER, "nodeID": node, "allocatable": {"count": count}}]
     store.create("csinodes", "", {"metadata": {"name": node}, "spec": {"drivers": drivers}})
 
 
@@ -39,16 +39,29 @@ def selected(claim: Body) -> str:
     return str(claim["metadata"].get("annotations", {}).get(SELECTED_NODE, ""))
 
 
+def volume_for(claim: Body, node: str) -> Body:
+    """A volume for a claim that only this node can use."""
+    meta, name = claim["metadata"], f"pv-{claim['metadata']['uid']}"
+    spec = {
+        "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "team", "name": meta["name"], "uid": meta["uid"]},
+        "csi": {"driver": DRIVER, "volumeHandle": name},
+        "nodeAffinity": on_node(node),
+        "storageClassName": claim["spec"]["storageClassName"],
+        "accessModes": claim["spec"]["accessModes"],
+        "capacity": claim["spec"]["resources"]["requests"],
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def on_node(node: str) -> Body:
+    """Only this node can use a volume."""
+    here = {"key": HOST, "operator": "In", "values": [node]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+
+
 def bind(store: Store, claim: Body, node: str) -> None:
     """Make a volume that only this node can use, and bind a claim to it."""
-    meta, name = claim["metadata"], f"pv-{claim['metadata']['uid']}"
-    here = {"key": HOST, "operator": "In", "values": [node]}
-    spec = {
-        "claimRef": {"namespace": "team", "name": meta["name"]},
-        "csi": {"driver": DRIVER},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-    }
-    store.create("persistentvolumes", "", {"metadata": {"name": name}, "spec": spec})
+    name = store.create("persistentvolumes", "", volume_for(claim, node))["metadata"]["name"]
     _patch(
         store,
         claim,
@@ -151,6 +164,19 @@ def reason_against(store: Store, pod: Body, node: Body, limit: int) -> str:
 def place_of(volume: Any) -> str:
     """The only node that can use a volume."""
     return str(volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"][0])
+
+
+def misplaced(store: Store) -> list[str]:
+    """Pods that were bound although a volume of theirs is elsewhere, or is not there."""
+    claims = {body["metadata"]["name"]: body for body in store.all("persistentvolumeclaims", "team")}
+    places = {body["metadata"]["name"]: place_of(body) for body in store.all("persistentvolumes", "")}
+    return [
+        f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}, and its claim {name} is not"
+        for pod in store.all("pods", "team")
+        if pod["spec"].get("nodeName")
+        for name in claim_names(pod)
+        if places.get(claims[name]["spec"].get("volumeName", "")) != pod["spec"]["nodeName"]
+    ]
 
 
 def volumes_on(store: Store, node: str) -> int:
