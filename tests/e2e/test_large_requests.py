@@ -13,7 +13,7 @@ from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
 from ykactor.wire.si.lengths import REQUEST_MAX
 
 #: A configuration with characters that are escaped, and such as have more than a byte.
-TEXT = 'partitions:\n  - "ä\\U0001F600" # \U0001F600\n' * 20_000
+TEXT = 'partitions:\n  - "ä\\U0001F600" # \U0001f600\n' * 20_000
 
 
 def nodes(count: int) -> si.NodeRequest:

@@ -150,7 +150,7 @@ def test_a_replica_that_does_not_lead_keeps_nothing_of_what_is_gone() -> None:
     dialogue.now_s += 600
     dialogue.play()
     assert list(book.pods.values()) == [book.pods[key] for key in book.keys.values()]
-    assert (book.dirty_pods, book.dirty_nodes, book.changed_terms, book.out.requests("")) == ({}, {}, {}, [])
+    assert (book.dirty_pods, book.dirty_nodes, book.classes.topology.changed, book.out.requests("")) == ({}, {}, {}, [])
     assert book.classes.count == 1
     assert dialogue.register()[:2] == ["CREATE_DRAIN n1", "application yunikorn-team-autogen"]
 

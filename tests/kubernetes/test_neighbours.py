@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from dialogue import Dialogue
-from objects import changed, node, pod
+from msgspec import structs
+from objects import changed, namespace, node, pod
 
 from ykactor.kubernetes.messages import Tell
-from ykactor.kubernetes.model import Node, Pod
+from ykactor.kubernetes.model import Namespace, Node, Pod
 from ykactor.wire.si import messages as si
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"
@@ -122,6 +123,82 @@ def test_a_node_that_changes_its_zone() -> None:
     assert allowed(dialogue, waiting) == {"n0", "n1"}
 
 
+def test_a_node_that_goes_takes_its_pods_out_of_their_zone() -> None:
+    """The pods are gone later than their node; one that comes back has them again."""
+    gone, there = nodes(2, 1)
+    waiting = pod("w", affinity=avoiding(term(ZONE, app="db")))
+    dialogue = Dialogue(gone, there, pod("db", labels={"app": "db"}, node="n0"), waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == set()
+    dialogue.lose(gone)
+    assert allowed(dialogue, waiting) == {"n1"}
+    dialogue.confirm()
+    dialogue.see(gone)
+    assert allowed(dialogue, waiting) == set()
+
+
+def test_a_pod_that_goes_after_its_node_is_counted_nowhere() -> None:
+    gone, there = nodes(2, 1)
+    database = pod("db", labels={"app": "db"}, node="n0")
+    waiting = pod("w", affinity=avoiding(term(ZONE, app="db")))
+    dialogue = Dialogue(gone, there, database, waiting)
+    dialogue.register()
+    dialogue.lose(gone)
+    dialogue.lose(database)
+    assert allowed(dialogue, waiting) == {"n1"}
+
+
+def test_a_node_that_moves_lets_its_old_zone_be_used() -> None:
+    waiting = pod("w", affinity=avoiding(term(ZONE, app="db")))
+    dialogue = Dialogue(*nodes(4, 2), pod("db", labels={"app": "db"}, node="n0"), waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == {"n1", "n3"}
+    dialogue.see(node("n0", labels={HOST: "n0", ZONE: "z1"}))
+    assert allowed(dialogue, waiting) == {"n2"}
+
+
+def test_zones_that_come_and_go_change_what_spreading_allows_elsewhere() -> None:
+    """An empty zone holds the others back, and one that goes does so no longer."""
+    pods = [pod(f"w{number}", labels={"app": "a"}, topologySpreadConstraints=spread(ZONE, app="a")) for number in range(2)]
+    first, second, third = nodes(3, 3)
+    dialogue = Dialogue(first, second, changed(pods[0], node="n0"), pods[1])
+    dialogue.register()
+    assert allowed(dialogue, pods[1]) == {"n1"}
+    dialogue.lose(second)
+    assert "n0" in allowed(dialogue, pods[1])
+    dialogue.see(third)
+    assert "n0" not in allowed(dialogue, pods[1])
+    dialogue.see(node("n2", labels={HOST: "n2", ZONE: "z2"}, taints=[{"key": "a", "effect": "NoSchedule"}]))
+    assert "n0" not in allowed(dialogue, pods[1])  # taints count only with nodeTaintsPolicy: Honor
+    dialogue.see(node("n2", labels={HOST: "n2"}))
+    assert "n0" in allowed(dialogue, pods[1])
+
+
+def test_pods_of_other_schedulers_want_their_distance_too() -> None:
+    waiting = pod("w", labels={"app": "b"})
+    foreign = pod("f", node="n0", schedulerName="other", affinity=avoiding(term(HOST, app="b")))
+    dialogue = Dialogue(*nodes(2, 1), foreign, waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == {"n1"}
+    dialogue.see(changed(foreign, phase="Succeeded"))
+    assert allowed(dialogue, waiting) == {"n0", "n1"}
+
+
+def test_a_namespace_that_gets_a_label_is_selected_from_then_on() -> None:
+    """Neither the pods there nor those that wait have changed."""
+    where = {"namespaceSelector": {"matchLabels": {"kind": "data"}}}
+    waiting = pod("w", affinity=avoiding({**term(HOST, app="db"), **where}))
+    databases = namespace("data")
+    dialogue = Dialogue(*nodes(2, 1), databases, pod("db", namespace="data", labels={"app": "db"}, node="n0"), waiting)
+    dialogue.register()
+    assert allowed(dialogue, waiting) == {"n0", "n1"}
+    meta = structs.replace(databases.metadata, labels={"kind": "data"})
+    dialogue.see(structs.replace(databases, metadata=meta))
+    assert allowed(dialogue, waiting) == {"n1"}
+    dialogue.lose(databases)
+    assert allowed(dialogue, waiting) == {"n0", "n1"}
+
+
 # ---- against a naive check
 
 
@@ -177,6 +254,44 @@ def test_a_quiet_cluster_violates_nothing(seed: int) -> None:
         placed = [changed(each, node=dialogue_place(dialogue, each)) for each in waiting if dialogue_place(dialogue, each)]
         assert violations(placed, where) == []
     assert len(placed) > 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_answers_are_those_of_a_process_that_has_just_begun(seed: int) -> None:
+    """Whatever comes, moves and goes: nodes, labels of namespaces, and pods of all schedulers."""
+    rng = random.Random(seed)
+    data = {"namespaceSelector": {"matchLabels": {"kind": "data"}}}
+    kinds: list[dict[str, Any]] = [
+        {"labels": {"app": "a"}, "affinity": avoiding(term(HOST, app="a"))},
+        {"labels": {"app": "b"}, "affinity": avoiding({**term(ZONE, app="a"), **data})},
+        {"labels": {"app": "c"}, "topologySpreadConstraints": spread(ZONE, app="c")},
+        {"labels": {"app": "d"}, "affinity": near(term(ZONE, app="a"))},
+        {"labels": {"app": "a"}},
+    ]
+    waiting = [pod(f"w{number}", **kind) for number, kind in enumerate(kinds)]
+    there: dict[str, Node | Namespace | Pod] = {}
+    dialogue = Dialogue(*waiting)
+    dialogue.register()
+    for number in range(60):
+        name = rng.choice(["n0", "n1", "n2", "data", "team", "p0", "p1", "p2", "p3"])
+        if name in there and rng.random() < 0.5:
+            dialogue.lose(there.pop(name))
+        elif name.startswith("n"):
+            there[name] = node(name, labels={HOST: name, **rng.choice([{}, {ZONE: "z0"}, {ZONE: "z1"}])})
+            dialogue.see(there[name])
+        elif name.startswith("p"):
+            where = {"node": rng.choice(["n0", "n1", "n2"]), "namespace": "data" if name in ("p0", "p1") else "team"}
+            there[name] = pod(name, schedulerName=rng.choice(["ykactor", "other"]), **where, **rng.choice(kinds))
+            dialogue.see(there[name])
+        else:
+            meta = structs.replace(namespace(name).metadata, labels=rng.choice([{}, {"kind": "data"}]))
+            there[name] = structs.replace(namespace(name), metadata=meta)
+            dialogue.see(there[name])
+        dialogue.confirm()
+        fresh = Dialogue(*there.values(), *waiting)
+        fresh.register()
+        for each in waiting:
+            assert allowed(dialogue, each) & there.keys() == allowed(fresh, each), (number, each.metadata.name)
 
 
 def key_of(dialogue: Dialogue, found: Pod) -> str:

@@ -19,8 +19,7 @@ from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort
 from ykactor.kubernetes.leaving import Leaving, Thing
 from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
-from ykactor.kubernetes.model import Pod
-from ykactor.kubernetes.neighbours import Term
+from ykactor.kubernetes.model import Node, Pod
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord, Why
@@ -63,7 +62,6 @@ class Book:
         self.rooms: dict[str, str] = {}
         self.policies = Policies()
         self.classes = Classes()
-        self.classes.topology.namespaces = self.policies.labels
         self.storage = Storage()
         self.storage.nodes = self.nodes
         self.stale: dict[str, None] = {}
@@ -77,8 +75,6 @@ class Book:
         self.leaving = Leaving()
         self.out = Outgoing()
         self.effects: list[Effect] = []
-        #: Where pods of terms have come or gone since the daemon was told.
-        self.changed_terms: dict[Term, set[str]] = {}
         self.now_s = 0.0
         self._by_node: dict[str, dict[str, None]] = {}
 
@@ -113,7 +109,7 @@ class Book:
         if record.ports:
             self.classes.take_ports(place, record.key, record.ports)
             self._answer_about_ports(place, record.ports)
-        self._note_terms(self.classes.topology.settle(record.key, record.pod, record.wishes, place), place)
+        self.classes.topology.settle(record.key, record.pod, record.wishes, place)
 
     def unsettle(self, record: PodRecord) -> None:
         """The opposite, before the pod changes its place or is gone."""
@@ -129,11 +125,11 @@ class Book:
         freed = self.classes.free_ports(place, record.key)
         if freed:
             self._answer_about_ports(place, freed)
-        self._note_terms(self.classes.topology.unsettle(record.key), place)
+        self.classes.topology.unsettle(record.key)
 
-    def _note_terms(self, terms: Iterable[Term], place: str) -> None:
-        for term in terms:
-            self.changed_terms.setdefault(term, set()).add(place)
+    def put_node(self, name: str, node: Node | None) -> None:
+        """A node is new, has changed or is gone (None): its pods are in the domains that its labels name now."""
+        self.classes.topology.put_node(name, node, self._by_node.get(name, ()))
 
     def _answer_about_ports(self, node: str, ports: Sequence[HostPort]) -> None:
         record = self.nodes.get(node)
@@ -210,7 +206,8 @@ class Book:
     def forget_changes(self) -> None:
         """Keep no changes: this process does not lead, perhaps for months, and tells everything when it does."""
         self.out, self.leaving = Outgoing(), Leaving()
-        self.dirty_pods, self.dirty_nodes, self.waiting, self.changed_terms, self.stale = {}, {}, {}, {}, {}
+        self.dirty_pods, self.dirty_nodes, self.waiting, self.stale = {}, {}, {}, {}
+        self.classes.topology.take_changed()
         self.classes.forget_idle(self.now_s)
 
     def forget_told(self) -> None:

@@ -142,13 +142,14 @@ class Classes:
 
     @property
     def has_new(self) -> bool:
-        """True if the daemon has to be told about a class."""
-        return bool(self._untold)
+        """True if the daemon has to be told about a class, or again about one."""
+        return bool(self._untold or self.topology.changed)
 
     def about_new_classes(self, nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
         """Answers about the classes that the daemon does not know yet, for these nodes, which it knows."""
         new, self._untold = list(self._untold), {}
-        self._told.update(dict.fromkeys(new, ()))
+        for name in new:
+            self._told[name] = self._signature(name)
         return self._answers(new, nodes.values(), len(nodes))
 
     def about_node(self, node: Node, nodes_count: int) -> Iterator[si.PredicateAnswer]:
@@ -164,22 +165,26 @@ class Classes:
         ]
         return self._answers(wanting, [node], 1)
 
-    def about_terms(self, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
-        """Answers that have changed because pods of terms have come to nodes, or have gone from there.
+    def about_terms(self, nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
+        """Answers that have changed because pods of terms have come or gone, or domains have.
 
         Args:
-            changed: the names of these nodes, by term.
             nodes: those that the daemon knows.
         """
+        changed = self.topology.take_changed()
         names = dict.fromkeys(name for term in changed for name in self._by_term.get(term, ()) if name in self._told)
         for name in names:
-            pod_class = self._classes[name]
-            fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
-            if self.topology.signature(pod_class.wishes, fewest) != self._told[name]:
+            signature = self._signature(name)
+            if signature != self._told[name]:
+                self._told[name] = signature
                 concerned: Iterable[Node] = nodes.values()
             else:
-                concerned = _in_domains(pod_class.wishes, changed, nodes)
+                concerned = _in_domains(self._classes[name].wishes, changed, nodes)
             yield from self._answers([name], concerned, 1)
+
+    def _signature(self, name: str) -> Signature:
+        pod_class = self._classes[name]
+        return self.topology.signature(pod_class.wishes, self.topology.fewest(pod_class.wishes, pod_class.admits))
 
     def about_capacity(self, ref: Ref, capacity: Capacity | None, nodes: Iterable[Node]) -> list[si.PredicateAnswer]:
         """Answers that change because a capacity is new, another one or gone (None).
@@ -213,7 +218,6 @@ class Classes:
         for name in names:
             pod_class = self._classes[name]
             fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
-            self._told[name] = self.topology.signature(pod_class.wishes, fewest)
             for node in known:
                 for allocate in (True, False):
                     answer = self._about(name, node, fewest, allocate=allocate)
@@ -255,15 +259,10 @@ def _covers(capacities: Iterable[Capacity], node: Node) -> bool:
 
 
 def _in_domains(wishes: Wishes, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[Node]:
-    """The nodes in the same domains as those where something has changed."""
-    domains = {
-        (term.key, nodes[name].metadata.labels.get(term.key))
-        for term in wishes.terms()
-        for name in changed.get(term, ())
-        if name in nodes
-    }
-    for node in nodes.values():
-        if any(value is not None and node.metadata.labels.get(key) == value for key, value in domains):
+    """The nodes in the domains where something has changed."""
+    domains = {(term.key, value) for term in wishes.terms() for value in changed.get(term, ())}
+    for node in nodes.values() if domains else ():
+        if any(node.metadata.labels.get(key) == value for key, value in domains):
             yield node
 
 

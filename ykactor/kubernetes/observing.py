@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ykactor.kubernetes import applications, claims, nodes, pods, unsupported
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.classifying import classify
+from ykactor.kubernetes.classifying import classify, declassify
 from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Dismiss, Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
@@ -72,8 +72,11 @@ def take(book: Book, kind: Kind, found: Object) -> None:
         _configure(book, meta.name, found)
     elif kind in claims.KINDS:
         _take_storage(book, kind, found)
-    elif book.policies.take(kind, found):
-        _policies_changed(book, kind, meta.namespace, meta.name)
+    else:
+        if kind is Kind.NAMESPACES:
+            _label_namespace(book, meta.name, meta.labels)
+        if book.policies.take(kind, found):
+            _policies_changed(book, kind, meta.namespace, meta.name)
 
 
 def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
@@ -97,8 +100,11 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
     elif kind in claims.KINDS:
         claims.lose(book, kind, ref)
         book.complaints.note(_OBJECTS[kind], ref, ())
-    elif book.policies.forget(kind, ref):
-        _policies_changed(book, kind, ref.namespace, ref.name)
+    else:
+        if kind is Kind.NAMESPACES:
+            _label_namespace(book, ref.name, None)
+        if book.policies.forget(kind, ref):
+            _policies_changed(book, kind, ref.namespace, ref.name)
 
 
 def skip(book: Book, found: Unreadable) -> None:
@@ -123,13 +129,22 @@ def _take_storage(book: Book, kind: Kind, found: Object) -> None:
 def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None:
     """Compare the pods again that may be concerned, and tell the quotas of queues."""
     if kind is Kind.NAMESPACES:
-        book.classes.topology.recount()
         ref, wrong = Ref("", name), book.policies.quotas(name).complaints
         events = [Event("Namespace", ref, "", "WrongAnnotation", "Reading", complaint) for complaint in wrong]
         book.complaints.note("Namespace", ref, events)
         applications.tell_quotas(book, name)
         return
     book.touch(key for key, record in book.pods.items() if kind is Kind.PRIORITY_CLASSES or record.ref.namespace == namespace)
+
+
+def _label_namespace(book: Book, name: str, labels: Mapping[str, str] | None) -> None:
+    """The labels of a namespace decide which terms select its pods."""
+    if not book.classes.topology.put_namespace(name, labels):
+        return
+    for record in book.pods.values():
+        if record.class_name and not record.place and record.ref.namespace == name:
+            classify(book, record)
+            book.touch([record.key])
 
 
 def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
@@ -177,9 +192,11 @@ def _take_pod(book: Book, pod: Pod) -> None:
         record.update(pod)
     if record.claims:
         claims.read(book, record)
-    if book.is_ours(record) and not pods.has_ended(pod):
+    if pods.has_ended(pod):
+        declassify(book, record)
+    else:
         classify(book, record)
-        if not record.application:
+        if book.is_ours(record) and not record.application:
             applications.join(book, record)
     book.settle(record)
     book.show_why(record)
@@ -201,9 +218,7 @@ def _note_complaints(book: Book, record: PodRecord) -> None:
 
 def _lose_pod(book: Book, record: PodRecord) -> None:
     book.unsettle(record)
-    book.classes.topology.disuse(record.wishes)
-    if record.class_name:
-        book.classes.discard(record.class_name, book.now_s)
+    declassify(book, record)
     book.storage.disuse(record.key, record.claims)
     book.provisioning.pop(record.key, None)
     book.release(record)
@@ -239,23 +254,15 @@ def _take_node(book: Book, node: Node) -> None:
         book.nodes[name] = NodeRecord(node, offer)
     else:
         known.node, known.offer = node, offer
-    _place_node(book, name, node)
+    book.put_node(name, node)
     book.dirty_nodes[name] = None
-
-
-def _place_node(book: Book, name: str, node: Node) -> None:
-    """A node is in the domains that its labels name; what counts by domain is counted again if these are others than before."""
-    topology = book.classes.topology
-    before, topology.nodes[name] = topology.nodes.get(name), node
-    keys = topology.keys()
-    if keys and (before is None or any(before.metadata.labels.get(key) != node.metadata.labels.get(key) for key in keys)):
-        topology.recount()
 
 
 def _lose_node(book: Book, record: NodeRecord) -> None:
     """A node is gone, and for the daemon what ran there too."""
     name = record.node.metadata.name
-    del book.nodes[name], book.classes.topology.nodes[name]
+    del book.nodes[name]
+    book.put_node(name, None)
     if record.told is not None:
         book.out.nodes.append(nodes.removed(name))
         book.leaving.add(Thing.NODE, name)

@@ -14,14 +14,9 @@ _NO_QUOTAS = quotas_of(Namespace())
 
 
 class Policies:
-    """The newest of these objects; only what pods need of them is kept.
-
-    Attributes:
-        labels: of namespaces, by name.
-    """
+    """The newest of these objects; only what pods need of them is kept."""
 
     def __init__(self) -> None:
-        self.labels: dict[str, Mapping[str, str]] = {}
         self._quotas: dict[str, Quotas] = {}
         #: Priority classes whose pods may not be preempted.
         self._protected: set[str] = set()
@@ -33,9 +28,8 @@ class Policies:
         meta = found.metadata
         match found:
             case Namespace():
-                before = self._quotas.get(meta.name), self.labels.get(meta.name)
-                self._quotas[meta.name], self.labels[meta.name] = quotas_of(found), meta.labels
-                return before != (self._quotas[meta.name], meta.labels)
+                before, self._quotas[meta.name] = self._quotas.get(meta.name), quotas_of(found)
+                return before != self._quotas[meta.name]
             case PriorityClass():
                 before_protected = meta.name in self._protected
                 is_protected = _allows(meta.annotations.get(ALLOW_PREEMPTION)) is False
@@ -49,7 +43,6 @@ class Policies:
     def forget(self, kind: Kind, ref: Ref) -> bool:
         """An object was deleted; returns as ``take``."""
         if kind is Kind.NAMESPACES:
-            self.labels.pop(ref.name, None)
             return self._quotas.pop(ref.name, None) is not None
         if kind is Kind.BUDGETS:
             return self._set_budget(ref, None)

@@ -22,7 +22,7 @@ def report(book: Book) -> None:
     _report_nodes(book)
     provisioning.review(book)
     book.out.forgotten += book.classes.forget_idle(book.now_s)
-    if book.classes.has_new or book.changed_terms:
+    if book.classes.has_new:
         _report_answers(book)
     dirty, book.dirty_pods = book.dirty_pods, {}
     records = [book.pods[key] for key in dirty if key in book.pods]
@@ -65,8 +65,7 @@ def _report_answers(book: Book) -> None:
     """Tell about classes that are new, and about those for which pods have come or gone."""
     told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
     book.out.answers += book.classes.about_new_classes(told)
-    changed, book.changed_terms = book.changed_terms, {}
-    book.out.answers += book.classes.about_terms(changed, told)
+    book.out.answers += book.classes.about_terms(told)
 
 
 # ---- pods

@@ -30,13 +30,16 @@ class Topology:
     """The terms that pods have wishes about, and the places of pods.
 
     Attributes:
-        nodes: by name; what is known of them is written elsewhere.
-        namespaces: the labels of namespaces, by name; the same.
+        nodes: by name.
+        namespaces: the labels of namespaces, by name.
+        changed: the terms about which answers may have changed since this was read last, each with the domains where pods have
+            come or gone.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.changed: dict[Term, set[str]] = {}
         self._terms: dict[Term, _Counts] = {}
         #: The terms by a label that the pods of the term have; None for those without one.
         self._by_label: dict[tuple[str, str] | None, dict[Term, None]] = {}
@@ -83,15 +86,20 @@ class Topology:
         """The terms of anti-affinity, also of other pods, that select a pod."""
         return tuple(sorted(term for term in self._selecting(pod) if term in self._far))
 
-    def recount(self) -> None:
-        """Labels of nodes or namespaces have changed."""
-        for term, counts in self._terms.items():
-            fresh = self._counted(term)
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """A namespace is new, has changed or is gone (None); returns True if terms may select other pods of it than before."""
+        if self.namespaces.get(name) == labels:
+            return False
+        if labels is None:
+            del self.namespaces[name]
+        else:
+            self.namespaces[name] = labels
+        concerned = [term for term in self._terms if term.in_namespaces is not None]
+        for term in concerned:
+            counts, fresh = self._terms[term], self._counted(term)
+            self.changed.setdefault(term, set()).update(counts.by_domain, counts.owners, fresh.by_domain, fresh.owners)
             counts.by_domain, counts.owners = fresh.by_domain, fresh.owners
-
-    def keys(self) -> set[str]:
-        """The labels of nodes that make domains."""
-        return {term.key for term in self._terms}
+        return bool(concerned)
 
     def _selecting(self, pod: Pod) -> Iterator[Term]:
         """The terms that select a pod."""
@@ -105,28 +113,56 @@ class Topology:
 
     # ---- places
 
-    def settle(self, key: str, pod: Pod, wishes: Wishes, place: str) -> set[Term]:
-        """A pod has a place; returns the terms whose counts have changed."""
+    def settle(self, key: str, pod: Pod, wishes: Wishes, place: str) -> None:
+        """A pod has a place."""
         self._placed[key] = pod, wishes, place
-        return self._count(pod, wishes, place, 1)
+        self._count(pod, wishes, place, 1)
 
-    def unsettle(self, key: str) -> set[Term]:
-        """A pod has none any more; returns as ``settle``."""
+    def unsettle(self, key: str) -> None:
+        """A pod has none any more."""
         found = self._placed.pop(key, None)
-        return set() if found is None else self._count(*found, -1)
+        if found is not None:
+            self._count(*found, -1)
 
-    def _count(self, pod: Pod, wishes: Wishes, place: str, change: int) -> set[Term]:
-        changed = set()
+    def put_node(self, name: str, node: Node | None, keys: Iterable[str]) -> None:
+        """A node is new, has changed or is gone (None), and with it the domains of its pods.
+
+        Args:
+            keys: of the pods that have their place there.
+        """
+        before = self.nodes.get(name)
+        if before is not None and node is not None and _admission(before) == _admission(node):
+            self.nodes[name] = node
+            return
+        placed = [self._placed[key] for key in keys if key in self._placed]
+        for each in placed:
+            self._count(*each, -1)
+        if node is None:
+            del self.nodes[name]
+        else:
+            self.nodes[name] = node
+        for each in placed:
+            self._count(*each, 1)
+        labels = {name for each in (before, node) if each is not None for name in each.metadata.labels}
+        for term in self._terms:  # there may be other domains than before, and the fewest pods in another one
+            if term.key in labels:
+                self.changed.setdefault(term, set())
+
+    def _count(self, pod: Pod, wishes: Wishes, place: str, change: int) -> None:
         for term in list(self._selecting(pod)):
             domain = self._domain(term, place)
             if domain is not None:
                 self._terms[term].by_domain[domain] += change
-                changed.add(term)
+                self.changed.setdefault(term, set()).add(domain)
         for term in wishes.far:
             domain = self._domain(term, place)
             if domain is not None and term in self._terms:
                 self._terms[term].owners[domain] += change
-                changed.add(term)
+                self.changed.setdefault(term, set()).add(domain)
+
+    def take_changed(self) -> dict[Term, set[str]]:
+        """The terms of ``changed``, which is empty afterwards."""
+        changed, self.changed = self.changed, {}
         return changed
 
     def _domain(self, term: Term, place: str) -> str | None:
@@ -194,6 +230,11 @@ class Topology:
 
 def _own_terms(wishes: Wishes) -> Iterable[Term]:
     return {*wishes.near, *wishes.far, *(each.term for each in wishes.spread)}
+
+
+def _admission(node: Node) -> object:
+    """The part of a node that decides which pods count it as a domain."""
+    return node.metadata.labels, node.spec.taints
 
 
 def _label_of(term: Term) -> tuple[str, str] | None:
