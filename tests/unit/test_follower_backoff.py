@@ -9,28 +9,30 @@ import pytest
 import trio
 
 from ykactor.client import Disconnected
-from ykactor.client.backoff import BACKOFF_MAX_S, LASTING_S
-from ykactor.client.connection import encoding_named
-from ykactor.client.follower import Follower, silently
+from ykactor.client.connection import BACKOFF_MAX_S, LASTING_S, encoding_named
+from ykactor.client.follower import Connecting, Follower, silently
 from ykactor.client.login import Login
 from ykactor.wire.si import messages as si
 
 
-class Cut(Follower):
-    """Whose sessions are cut after some time, though each has brought events."""
-
-    def __init__(self, lasting_s: float) -> None:
-        super().__init__("", Login(), encoding_named("json"), si.Subscribe(), random.Random(1), silently, 0)
-        self.sessions_s: list[float] = []
-        self._lasting_s = lasting_s
-        self._open: Any = self._opened
+class Open(Connecting):
+    """Connects without a daemon."""
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[None]:
-        self.sessions_s.append(trio.current_time())
+    async def open(self) -> AsyncIterator[Any]:
         yield
 
+
+class Cut(Follower):
+    """A follower whose sessions are cut after some time, though each has brought events."""
+
+    def __init__(self, lasting_s: float) -> None:
+        super().__init__(Open("", Login(), encoding_named("json"), random.Random(1), silently, 0), si.Subscribe())
+        self.sessions_s: list[float] = []
+        self._lasting_s = lasting_s
+
     async def _listen(self, _: object) -> None:
+        self.sessions_s.append(trio.current_time())
         self.begun.set()
         self._resume_from(len(self.sessions_s))
         await trio.sleep(self._lasting_s)

@@ -55,9 +55,8 @@ from ykactor.client.errors import Disconnected, Refused, RequestRefused, Session
 from ykactor.client.follower import FollowedMessage, Follower, follow
 from ykactor.client.kept import KeptSession, Refusal, keep_registered
 from ykactor.client.login import tls_context
-from ykactor.client.operator import Operator, operate
+from ykactor.client.operator import Operator, check_health, operate, read_configuration, read_usage
 from ykactor.client.quantities import cores, gib
-from ykactor.client.questions import check_health, read_configuration, read_usage
 from ykactor.client.resource_manager import Answered, ResourceManager, connect
 
 __all__ = [

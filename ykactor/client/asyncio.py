@@ -28,9 +28,7 @@ from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ykactor import client
-from ykactor.client.bridge import Bridge
-from ykactor.client.mirrored import documented_as, mirrors
-from ykactor.client.posting import Posting
+from ykactor.client.bridge import Bridge, Numbers, Posting, documented_as, mirrors
 from ykactor.client.resource_manager import Answered, R, predicate_answers
 from ykactor.wire.si import messages as si
 
@@ -82,24 +80,12 @@ class Messages(Generic[T]):
 
 
 @mirrors(client.ResourceManager)
-class ResourceManager(Messages[si.Response]):
+class ResourceManager(Messages[si.Response], Numbers):
     """As `ykactor.client.ResourceManager`."""
 
     def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
         super().__init__(bridge, session.__anext__)
         self._session = session
-
-    @property
-    def sequence(self) -> int:
-        return self._session.sequence
-
-    @property
-    def term(self) -> str:
-        return self._session.term
-
-    @property
-    def unread_count(self) -> int:
-        return self._session.unread_count
 
     async def send(self, request: si.Request) -> None:
         await asyncio.wrap_future(self._bridge.call(partial(self._session.send, request)))

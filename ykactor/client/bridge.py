@@ -9,12 +9,15 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractAsyncContextManager, suppress
-from functools import partial
-from typing import Generic, TypeVar
+from functools import WRAPPER_ASSIGNMENTS, partial, wraps
+from typing import Any, Generic, TypeVar
 
 import trio
 
 from ykactor.client.errors import Disconnected
+from ykactor.client.kept import KeptSession, Sender
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.wire.si import messages as si
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -146,3 +149,83 @@ def _nothing() -> "Future[None]":
 
 def _closed() -> Disconnected:
     return Disconnected("the session is closed")
+
+
+F = TypeVar("F")
+C = TypeVar("C", bound=type)
+
+
+def documented_as(function: Callable[..., Any]) -> Callable[[F], F]:
+    """Name, parameters and docstring are those of this function; what it returns is another face."""
+    return wraps(function, [name for name in WRAPPER_ASSIGNMENTS if name not in ("__module__", "__annotations__")])  # type: ignore[return-value]
+
+
+def mirrors(original: type) -> Callable[[C], C]:
+    """The members of a class that have no docstring get that of the class that it stands for."""
+
+    def documented(face: C) -> C:
+        for name, member in vars(face).items():
+            if not name.startswith("_") and not member.__doc__:
+                mirrored = getattr(original, name, None)
+                member.__doc__ = (
+                    f"The attribute of `ykactor.client.{original.__name__}`." if mirrored is None else mirrored.__doc__
+                )
+        return face
+
+    return documented
+
+
+@mirrors(ResourceManager)
+class Numbers:
+    """The numbers of a `ResourceManager`, for threads other than its own."""
+
+    _session: ResourceManager
+
+    @property
+    def sequence(self) -> int:
+        return self._session.sequence
+
+    @property
+    def term(self) -> str:
+        return self._session.term
+
+    @property
+    def unread_count(self) -> int:
+        return self._session.unread_count
+
+
+@mirrors(KeptSession)
+class Posting(Sender):
+    """The methods of `KeptSession` that never wait, for threads other than its own."""
+
+    def __init__(self, bridge: Bridge[KeptSession], session: KeptSession) -> None:
+        self._bridge = bridge
+        self._session = session
+        self._counting = threading.Lock()
+        #: Requests that are on their way to the thread of the session.
+        self._posted = 0
+
+    def send(self, request: si.WorkRequest) -> None:
+        self._session.check()
+        self._count(1)
+        if not self._bridge.call_soon(partial(self._send, request)):
+            self._count(-1)
+            raise self._bridge.ended()
+
+    def _send(self, request: si.WorkRequest) -> None:
+        with suppress(Exception):  # iteration raises it, and so does the next call
+            self._session.send(request)
+        self._count(-1)
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._posted += more
+
+    @property
+    def is_lost(self) -> bool:
+        return self._session.is_lost
+
+    @property
+    def unanswered_count(self) -> int:
+        posted = self._posted  # first: a request that is handed over meanwhile is counted twice rather than not at all
+        return posted + self._session.unanswered_count

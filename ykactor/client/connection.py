@@ -1,6 +1,7 @@
 """Connections to the daemon."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -78,18 +79,18 @@ async def open_connection(
             stream = await open_stream(url, shown)
         async with stream, trio.open_nursery() as nursery:
             opening = _Opening(stream)
+            connection = WebSocketConnection(
+                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), opening)),
+                ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
+                host=host_of(url),
+                path=path,
+                client_subprotocols=subprotocols,
+                client_extra_headers=[*headers, *shown.headers],
+                message_queue_size=WAITING_MAX,
+                max_message_size=MESSAGE_BYTES_MAX,
+                receive_buffer_size=2**16,
+            )
             with trio.fail_after(CONNECT_S):
-                connection = WebSocketConnection(
-                    cast("trio.SocketStream", trio.StapledStream(_Whole(stream), opening)),
-                    ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
-                    host=host_of(url),
-                    path=path,
-                    client_subprotocols=subprotocols,
-                    client_extra_headers=[*headers, *shown.headers],
-                    message_queue_size=WAITING_MAX,
-                    max_message_size=MESSAGE_BYTES_MAX,
-                    receive_buffer_size=2**16,
-                )
                 # As ``trio_websocket.wrap_client_stream``, which has no parameter for the protocol.
                 nursery.start_soon(connection._reader_task)
                 await connection._open_handshake.wait()
@@ -206,6 +207,22 @@ def term_of(connection: WebSocketConnection) -> str:
     return dict(connection.handshake_headers).get(TERM_HEADER, b"").decode(errors="replace")
 
 
+@asynccontextmanager
+async def alongside(*functions: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Runs functions beside the body, and cancels them when it ends. Its exception is raised as it is, in no exception group."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        for function in functions:
+            nursery.start_soon(function)
+        try:
+            yield
+        except Exception as error:  # raised below, outside the exception group of the nursery
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
 class MessageStream:
     """Sends and receives messages over a connection, in one encoding."""
 
@@ -243,3 +260,16 @@ def encoding_named(name: str) -> Encoding:
     if subprotocol not in ENCODINGS:
         raise ValueError(f"found {name!r}, expected json or msgpack")
     return ENCODINGS[subprotocol]
+
+
+#: The first and the longest pause before the next attempt; the actual pause is random, at least half of it.
+BACKOFF_FIRST_S = 0.2
+BACKOFF_MAX_S = 10.0
+#: After a session that has lasted so long, the next attempt to connect is like the first one. Whatever ends sessions at once,
+#: such as a daemon that dies of what it is told, is tried less and less often.
+LASTING_S = 10.0
+
+
+def pause_s(attempt: int, rng: random.Random) -> float:
+    """Seconds before the next attempt, when ``attempt`` attempts in a row have led to nothing."""
+    return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempt, 16)) * rng.uniform(0.5, 1)

@@ -2,16 +2,15 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import trio
 from msgspec import structs
+from trio_websocket import WebSocketConnection
 
-from ykactor.client.backoff import LASTING_S, pause_s
-from ykactor.client.connection import MessageStream, encoding_named, is_refused, open_connection
+from ykactor.client.connection import LASTING_S, MessageStream, alongside, encoding_named, is_refused, open_connection, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
@@ -29,26 +28,36 @@ def silently(sentence: str) -> None:
     """An ``OnConnection`` that does nothing."""
 
 
+class Connecting(NamedTuple):
+    """How a `Follower` connects.
+
+    Attributes
+    ----------
+    wait_s : float
+        Seconds that it waits for a daemon that does not listen yet.
+    """
+
+    url: str
+    login: Login
+    encoding: Encoding
+    rng: random.Random
+    on_connection: OnConnection
+    wait_s: float
+
+    def open(self) -> AbstractAsyncContextManager[WebSocketConnection]:
+        """A connection to the feed."""
+        protocols = [self.encoding.name]
+        return open_connection(self.url, "/v1/feed", login=self.login, subprotocols=protocols, compresses=True)
+
+
 class Follower:
     """What `follow` yields; iterate over it."""
 
-    def __init__(
-        self,
-        url: str,
-        login: Login,
-        encoding: Encoding,
-        subscribe: si.Subscribe,
-        rng: random.Random,
-        on_connection: OnConnection,
-        wait_s: float,
-    ) -> None:
-        self._url = url
-        self._encoding = encoding
-        self._open = partial(open_connection, url, "/v1/feed", login=login, subprotocols=[encoding.name], compresses=True)
+    def __init__(self, connecting: Connecting, subscribe: si.Subscribe) -> None:
+        self._connecting = connecting
+        self._on_connection = connecting.on_connection
+        self._encoding = connecting.encoding
         self._subscribe = subscribe
-        self._rng = rng
-        self._on_connection = on_connection
-        self._wait_s = wait_s
         self._is_waiting = False
         self._is_lost = False
         self._messages_in, self._messages = trio.open_memory_channel[FollowedMessage](0)
@@ -74,12 +83,12 @@ class Follower:
     async def run(self) -> None:
         """Receive messages; after a lost connection, connect again. Returns only after a failure."""
         attempt = 0
-        patient_until = trio.current_time() + self._wait_s
+        patient_until = trio.current_time() + self._connecting.wait_s
         try:
             while True:
                 since_s = inf
                 try:
-                    async with self._open() as connection:
+                    async with self._connecting.open() as connection:
                         since_s = trio.current_time()
                         await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
@@ -96,7 +105,7 @@ class Follower:
                     self._resume_from("snapshot")
                 if trio.current_time() - since_s >= LASTING_S:
                     attempt = 0
-                await trio.sleep(pause_s(attempt, self._rng))
+                await trio.sleep(pause_s(attempt, self._connecting.rng))
                 attempt += self.begun.is_set()
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
@@ -119,14 +128,14 @@ class Follower:
     def _on_waiting(self, refused: Disconnected) -> None:
         if not self._is_waiting:
             self._is_waiting = True
-            self._on_connection(f"waiting up to {self._wait_s:g} s for a daemon: {refused}")
+            self._on_connection(f"waiting up to {self._connecting.wait_s:g} s for a daemon: {refused}")
 
     def _on_connected(self, confirmation: si.FeedMessage) -> None:
         missing = confirmation.missing_queues if isinstance(confirmation, si.Bookmark | si.Snapshot) else []
         yet = f"; there is no queue {' or '.join(missing)} yet" if missing else ""
         if isinstance(confirmation, si.Snapshot) and confirmation.reason:
             yet += f"; {confirmation.reason}, so its present state comes first, and events may be missing"
-        self._on_connection(f"connected to {self._url}: {_description(self._subscribe)}{yet}")
+        self._on_connection(f"connected to {self._connecting.url}: {_description(self._subscribe)}{yet}")
 
     def _on_lost(self, lost: Disconnected) -> None:
         if not self._is_lost:
@@ -254,15 +263,8 @@ async def follow(
         kinds=list(kinds),
     )
     wait_s = FIRST_CONNECT_S if waits else 0.0
-    follower = Follower(url, Login(**login), encoding_named(encoding), subscribe, rng or random.Random(), on_connection, wait_s)
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(follower.run)
+    connecting = Connecting(url, Login(**login), encoding_named(encoding), rng or random.Random(), on_connection, wait_s)
+    follower = Follower(connecting, subscribe)
+    async with alongside(follower.run):
         await follower.begun.wait()
-        try:
-            yield follower
-        except Exception as error:  # raised below, outside the exception group of the nursery
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield follower

@@ -2,6 +2,7 @@
 
 import random
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import NamedTuple, Unpack
 import trio
 from msgspec import structs
 
-from ykactor.client.backoff import LASTING_S, pause_s
+from ykactor.client.connection import LASTING_S, alongside, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
@@ -35,7 +36,24 @@ class _Interrupted(Exception):
     """It is not known what the daemon has of a request, so it has to be told everything."""
 
 
-class KeptSession:
+class Sender(ABC):
+    """Sends requests without waiting."""
+
+    @abstractmethod
+    def send(self, request: si.WorkRequest) -> None: ...
+
+    def answer(
+        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
+    ) -> None:
+        """Answer predicate checks, like `ResourceManager.answer`, without waiting. Raises what `send` raises."""
+        self.send(predicate_answers(asked, refusal, uses))
+
+    def hand_back(self, allocation: si.Allocation) -> None:
+        """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
+        self.send(handed_back(allocation))
+
+
+class KeptSession(Sender):
     """What `keep_registered` yields. Iterate over it in one task; any task may send.
 
     Attributes
@@ -85,16 +103,6 @@ class KeptSession:
             self._unanswered[request_id] = part
             self._unsent[request_id] = None
         self._has_unsent.set()
-
-    def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        """As `ResourceManager.answer`, without waiting. Raises as `send`."""
-        self.send(predicate_answers(asked, refusal, uses))
-
-    def hand_back(self, allocation: si.Allocation) -> None:
-        """As `ResourceManager.hand_back`, without waiting. Raises as `send`."""
-        self.send(handed_back(allocation))
 
     def check(self) -> None:
         """Raise what has ended the session, if it has ended."""
@@ -177,17 +185,9 @@ class KeptSession:
         for _ in range(rm.unread_count):
             await self._handle(await anext(rm))
         self._unsent = dict.fromkeys(self._unanswered)
-        failure: Exception | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_all, rm)
-            try:
-                async for message in rm:
-                    await self._handle(message)
-            except (Disconnected, _Interrupted, ProtocolError) as error:  # raised below, outside the group of the nursery
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        async with alongside(partial(self._send_all, rm)):
+            async for message in rm:
+                await self._handle(message)
 
     async def _send_all(self, rm: ResourceManager) -> None:
         """Until the connection ends, which the task that reads finds too."""
@@ -308,13 +308,5 @@ async def keep_registered(
         before_registering=before_registering,
         **login,
     )
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.run, register)
-        try:
-            yield session
-        except Exception as error:  # raised below, outside the exception group of the nursery
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with alongside(partial(session.run, register)):
+        yield session

@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ import trio
 from msgspec import structs
 
 from ykactor.client import Disconnected, Refused, RequestRefused, ResourceManager, connect
+from ykactor.client.connection import alongside
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.surfaces.cli.check_config import plural, queues_count
@@ -215,17 +217,8 @@ class _Play:
 
     async def _exchange(self, rm: ResourceManager) -> None:
         self._began_at = trio.current_time()
-        failure: Exception | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send_all, rm)
-            nursery.start_soon(self._end_allocations, rm)
-            try:
-                await self._print_responses(rm)
-            except Disconnected as error:  # raised below, outside the exception group of the nursery
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        async with alongside(partial(self._send_all, rm), partial(self._end_allocations, rm)):
+            await self._print_responses(rm)
 
     async def _send_all(self, rm: ResourceManager) -> None:
         with suppress(Disconnected):  # _print_responses gets the same exception

@@ -10,6 +10,7 @@ from typing import BinaryIO, TypeVar
 
 import trio
 
+from ykactor.client.connection import alongside
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli.terminal import say
 
@@ -32,6 +33,12 @@ class Output:
         self._attempt = 0
         self._places = {"out": 0, "err": 0}
         self._unreadable: set[Path] = set()
+
+    async def keep_copying(self) -> None:
+        """Copy what is new again and again."""
+        while True:
+            self.copy()
+            await trio.sleep(_PAUSE_S)
 
     def copy(self) -> None:
         """Write what is new to standard output and standard error."""
@@ -68,22 +75,7 @@ class Output:
 
 async def copy_until(output: Output, end: Callable[[], Awaitable[T]]) -> T:
     """Copy what the task writes until ``end`` returns, and then the rest."""
-    found: list[T] = []
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-
-        async def keep_copying() -> None:
-            while True:
-                output.copy()
-                await trio.sleep(_PAUSE_S)
-
-        nursery.start_soon(keep_copying)
-        try:
-            found.append(await end())
-        except Exception as error:  # raised below, outside the exception group of the nursery
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with alongside(output.keep_copying):
+        found = await end()
     output.copy()
-    return found[0]
+    return found
