@@ -33,9 +33,9 @@ def join(book: Book, record: PodRecord) -> None:
 def leave(book: Book, record: PodRecord) -> None:
     """A pod is gone. A gang that has not started belongs to the next pod, as the placeholders of the first one go with it."""
     application = book.application_of(record)
-    if application is None:
-        return
-    application.keys.pop(record.key, None)
+    if application is None or record.key not in application.keys:
+        return  # it was of an application of this name that has ended
+    del application.keys[record.key]
     podgroups.end(book, application)
     if application.first == record.key and application.placeholders_made and application.gang is not None:
         names = gangs.placeholder_names(record.pod, application.name, application.gang)

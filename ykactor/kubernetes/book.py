@@ -229,6 +229,12 @@ class Book:
         self.stale = {key: None for key, record in self.pods.items() if record.claims}
         self.provisioning = {key: since_s for key, since_s in self.provisioning.items() if self.pods[key].node}
 
+    def waits_for_configuration(self, record: PodRecord) -> bool:
+        """True while a configuration is on its way: then the pod is compared again."""
+        if self.configuration.in_flight:
+            self.waiting[record.key] = None
+        return bool(self.configuration.in_flight)
+
     # ---- conditions and Events
 
     def explain(self, record: PodRecord, reason: str, message: str) -> bool:

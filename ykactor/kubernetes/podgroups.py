@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ykactor.kubernetes import pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.leaving import Thing
+from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
 from ykactor.kubernetes.quantities import QUANTITY_MAX
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
@@ -20,30 +20,34 @@ from ykactor.wire.si import messages as si
 TIMEOUT_MS = 100 * 365 * 86_400_000
 
 
-def is_ready(book: Book, application: ApplicationRecord) -> bool:
-    """True if the gang may begin: as many members wait or run as the group needs. Says on the group why not."""
-    assert application.group is not None, "it is a PodGroup"
-    group = book.pod_groups.get(application.group)
-    if group is None:
-        return False  # it may come later than its pods
-    why = lacking(book, application)
-    if why:
-        _say(book, application.group, why)
-    return not why
+def review(book: Book) -> None:
+    """Look at each PodGroup once of which pods are compared, however many these are."""
+    names = {book.pods[key].application: None for key in book.dirty_pods if key in book.pods}
+    for name in names:
+        application = book.applications.get(name)
+        if application is not None and application.group is not None and not application.is_started:
+            _review(book, application, application.group)
 
 
-def lacking(book: Book, application: ApplicationRecord) -> str:
-    """The number of members of a known group, in words; "" if enough are there."""
-    assert application.group is not None, "it is a PodGroup"
-    count, needed = len(_members(book, application)), book.pod_groups[application.group].min_count
-    return "" if count >= needed else f"{count} of {needed} pods are there"
+def _review(book: Book, application: ApplicationRecord, ref: Ref) -> None:
+    """Begin a gang of which enough members wait, or say why not; one that runs in part is an ordinary application."""
+    if any(book.pods[key].place for key in application.keys):
+        start(book, application)
+        return
+    group = book.pod_groups.get(ref)
+    application.hindrance = f"its PodGroup {ref.name} does not exist" if group is None else ""
+    if group is None or application.is_told or Entry(Thing.APPLICATION, application.name) in book.leaving:
+        return
+    members = _members(book, application)
+    if len(members) < group.min_count:
+        application.hindrance = f"{len(members)} of {group.min_count} pods are there"
+        _say(book, ref, application.hindrance)
+    elif not book.waits_for_configuration(members[0]):
+        _begin(book, application, members[: group.min_count])
 
 
-def begin(book: Book, application: ApplicationRecord) -> None:
+def _begin(book: Book, application: ApplicationRecord, members: list[PodRecord]) -> None:
     """Tell the daemon of the application, with a placeholder for each of the members that the group needs."""
-    assert application.group is not None, "it is a PodGroup"
-    group = book.pod_groups[application.group]
-    members = _members(book, application)[: group.min_count]
     total: dict[str, int] = {}
     for member in members:
         for name, amount in member.size.items():

@@ -168,6 +168,7 @@ class ApplicationRecord:
         queue: the leaf where it was placed; "" before.
         gang: of the first pod; None if it is no gang.
         group: the PodGroup that it is; None if it is none.
+        hindrance: why the PodGroup cannot begin; "" if it can.
         quotas: those of its namespace that the daemon was told last.
         rooms: of a PodGroup, the placeholders without pods, each with the member for which it holds room.
         lacks_room: the daemon has said that a placeholder waits.
@@ -178,6 +179,7 @@ class ApplicationRecord:
         "first",
         "gang",
         "group",
+        "hindrance",
         "is_started",
         "is_told",
         "keys",
@@ -197,7 +199,7 @@ class ApplicationRecord:
         self.namespace = first.pod.metadata.namespace
         self.keys: dict[str, None] = {}
         self.is_told = self.is_started = self.placeholders_made = self.lacks_room = False
-        self.state = self.queue = ""
+        self.state = self.queue = self.hindrance = ""
         self.quotas: Mapping[str, str] = {}
         self.gang: Gang | None = None
         self.group: Ref | None = None

@@ -21,6 +21,7 @@ def report(book: Book) -> None:
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
     _report_nodes(book)
     provisioning.review(book)
+    podgroups.review(book)
     book.out.forgotten += book.classes.forget_idle(book.now_s)
     if book.classes.has_new:
         _report_answers(book)
@@ -127,10 +128,8 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
         return True
     if application.is_started or translation.is_placeholder(record.pod):
         return False
-    if application.group is not None:
-        return _is_group_held_back(book, record, application)
     if application.gang is None:
-        return False
+        return application.group is not None
     _make_placeholders(book, application)
     return True
 
@@ -140,22 +139,13 @@ def _is_left_alone(record: PodRecord) -> bool:
     return bool(record.pod.metadata.deletion_timestamp or record.pod.spec.scheduling_gates or record.is_gated)
 
 
-def _is_group_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
-    """True until the daemon says that all members of a PodGroup have room; one that runs in part is an ordinary application."""
-    if any(book.pods[key].place for key in application.keys):
-        podgroups.start(book, application)
-    elif not application.is_told and podgroups.is_ready(book, application) and not _waits_for_configuration(book, record):
-        podgroups.begin(book, application)
-    return not application.is_started
-
-
 def _explain(book: Book, record: PodRecord) -> None:
     """A pod of ours that is not asked for says why, if its users may not know that."""
     application = book.application_of(record)
     if application is None or record.place or pods.has_ended(record.pod) or record.is_refused or _is_left_alone(record):
         return
     hindrance = record.volumes.hindrance
-    why = record.complaint or hindrance or _why_held_back(book, record, application)
+    why = record.complaint or hindrance or _why_held_back(record, application)
     if not why or not book.explain(record, "SchedulingSkipped", why) or record.complaint:
         return
     if hindrance:
@@ -164,23 +154,19 @@ def _explain(book: Book, record: PodRecord) -> None:
         book.event(record, "GangScheduling", "Waiting", why, is_warning=False)
 
 
-def _why_held_back(book: Book, record: PodRecord, application: ApplicationRecord) -> str:
+def _why_held_back(record: PodRecord, application: ApplicationRecord) -> str:
     """The reason why a gang has not started; "" if it may start at any moment."""
     if application.is_started or translation.is_placeholder(record.pod):
         return ""
+    if application.hindrance or not application.lacks_room:
+        return application.hindrance
     group = application.group
-    if group is not None and group not in book.pod_groups:
-        return f"its PodGroup {group.name} does not exist"
-    if group is not None and not application.is_told:
-        return podgroups.lacking(book, application)
-    if not application.lacks_room:
-        return ""
     return f"waits until all members of its {f'gang {application.name}' if group is None else f'PodGroup {group.name}'} have room"
 
 
 def _report_application(book: Book, record: PodRecord, application: ApplicationRecord) -> bool:
     """Tell the daemon of an application before its first pod; False while a configuration is on its way."""
-    if _waits_for_configuration(book, record):
+    if book.waits_for_configuration(record):
         return False
     first = book.pods.get(application.first, record)
     running = [each for each in map(book.pods.__getitem__, application.keys) if each.place and not pods.has_ended(each.pod)]
@@ -188,13 +174,6 @@ def _report_application(book: Book, record: PodRecord, application: ApplicationR
         podgroups.start(book, application)
     book.out.applications.append(book.tell_application(application, first, is_forced=bool(running)))
     return True
-
-
-def _waits_for_configuration(book: Book, record: PodRecord) -> bool:
-    """True while a configuration is on its way: then the pod is compared again."""
-    if book.configuration.in_flight:
-        book.waiting[record.key] = None
-    return bool(book.configuration.in_flight)
 
 
 def _begin_bind(book: Book, record: PodRecord) -> None:
