@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from dialogue import Dialogue
 from objects import changed, group, node, pod
 from storageobjects import DRIVER, ZONE, capacity, claim, csi_node, driver, storage_class, using, volume
@@ -378,9 +379,11 @@ def test_a_pod_of_another_scheduler_uses_a_claim_too() -> None:
     assert len(allowed(dialogue, waiting)) == 4
 
 
-def test_pods_that_share_a_new_claim_run_where_its_volume_is_made() -> None:
+@pytest.mark.parametrize("selected", ["", "gone"])
+def test_pods_that_share_a_new_claim_run_where_its_volume_is_made(selected: str) -> None:
+    """Also when another node was selected that has gone."""
     first, second = (pod(name, volumes=using("data")) for name in ("w1", "w2"))
-    dialogue = registered(storage_class(), claim("data"), first, second)
+    dialogue = registered(storage_class(), claim("data", selected=selected), first, second)
     keys = [dialogue.state.book.keys["team", name] for name in ("w1", "w2")]
     new = [si.Allocation(allocation_key=key, application_id="a", node_id=at) for key, at in zip(keys, ("n0", "n2"), strict=True)]
     assert dialogue.hear(si.AllocationResponse(new=new)) == [

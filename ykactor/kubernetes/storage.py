@@ -102,8 +102,8 @@ class Storage:
         if claim is None:
             return Use(ref.name, is_ephemeral=is_ephemeral)
         storage_class = self.classes.get(claim.storage_class)
-        place = self.place_of(ref, but=key)
-        promised = self.selected(ref) or place
+        place, selected = self.place_of(ref, but=key), self.selected(ref)
+        promised = selected if selected in self.nodes else place
         return Use(
             name=ref.name,
             claim=claim,
