@@ -12,6 +12,7 @@ import trio
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, Quiesce
+from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.http.serving import serve_rest
@@ -102,8 +103,8 @@ async def rest_daemon(
         await nursery.start(daemon.run, doors[:1], Notifier(None))
         rest = Rest(daemon, doors[1].listener.socket.getsockname()[1])
         sources = Sources(daemon, {}, Instruments(daemon.partitions), has_old_names=False)
-        serve = partial(serve_rest, doors, daemon, daemon.audit, sources, stopping=rest.stopping)
-        await nursery.start(partial(serve, admit=admit, host_names=host_names, web_root=web_root))
+        admission = Admission(daemon.audit, admit, host_names)
+        await nursery.start(partial(serve_rest, doors, daemon, admission, sources, stopping=rest.stopping, web_root=web_root))
         with trio.fail_after(60):
             yield rest
         nursery.cancel_scope.cancel()

@@ -29,6 +29,7 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
 from ykactor.journal.terms import Terms
+from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.files.daemon_rows import DaemonRows
@@ -193,9 +194,9 @@ class FakeDaemon:
         task_status: trio.TaskStatus,
     ) -> None:
         """Serve websockets; ``stopped`` tells that the server has come to its end."""
-        serve = partial(serve_websockets, stopping=self.stopping, limits=limits, host_names=host_names, admit=admit)
-        serve = partial(serve, in_force=in_force, counts=self.counts)
-        await serve([door], self, self.audit, task_status=task_status)
+        admission = Admission(self.audit, admit, host_names, in_force)
+        serve = partial(serve_websockets, stopping=self.stopping, limits=limits, counts=self.counts)
+        await serve([door], self, admission, task_status=task_status)
         self.stopped.set()
 
 

@@ -27,7 +27,7 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.surfaces.cli import follow as follow_command
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.sessions import websocket
+from ykactor.surfaces.sessions import handshake
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -165,7 +165,7 @@ async def test_the_term_is_told_before_the_registration():
 
 async def test_a_daemon_that_does_not_tell_its_term(monkeypatch):
     """One of version 0.2, or one behind a proxy that drops the header, is served all the same."""
-    monkeypatch.setattr(websocket, "TERM_HEADER", b"x-dropped")
+    monkeypatch.setattr(handshake, "TERM_HEADER", b"x-dropped")
     told = []
     async with running_daemon() as daemon, connect(daemon.url, rm_id="rm-1", before_registering=told.append) as rm:
         assert told == [""]

@@ -14,6 +14,7 @@ from daemon import real_daemon
 from doubles import running_daemon
 
 from ykactor.access.limits import Limits as AccessLimits
+from ykactor.surfaces.admission import slots
 from ykactor.surfaces.sessions.handshake import HEAD_BYTES_MAX
 from ykactor.surfaces.sessions.websocket import Limits
 
@@ -213,9 +214,10 @@ async def test_a_burst_finds_no_more_slots_than_there_are():
     assert sorted(statuses) == [b"101"] * 2 + [b"503"] * 18
 
 
-async def test_no_network_keeps_others_out(caplog):
+async def test_no_network_keeps_others_out(caplog, monkeypatch):
     """SE-91: of connections of one network in their handshake the oldest ends when it is one too many, and nobody is kept out."""
-    async with running_daemon(limits=Limits(handshakes_max=8)) as daemon, AsyncExitStack() as stack:
+    monkeypatch.setattr(slots, "HANDSHAKES_MAX", 8)
+    async with running_daemon() as daemon, AsyncExitStack() as stack:
         first, second = [await stack.enter_async_context(connected(daemon)) for _ in range(2)]
         await trio.testing.wait_all_tasks_blocked(0.01)
         third = await stack.enter_async_context(connected(daemon))

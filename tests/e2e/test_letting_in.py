@@ -16,8 +16,8 @@ from ykactor.access.model import Role
 from ykactor.access.permissions import TABLE
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.admission.caller import Admit, Caller
+from ykactor.surfaces.admission.slots import SESSION_ROLES
 from ykactor.surfaces.sessions.handshake import RequestHead
-from ykactor.surfaces.sessions.websocket import DOORS
 
 UNKNOWN = "yk_" + "u" * 43
 EXPIRED = "yk_" + "e" * 43
@@ -105,17 +105,17 @@ async def test_the_log_says_why(name: str, caplog: pytest.LogCaptureFixture) -> 
     assert not [secret for secret in secrets if len(secret) > 6 and secret in logged]
 
 
-@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("path", SESSION_ROLES)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", IDENTITIES)
 async def test_who_comes_in_where(name: str, way: str, path: str) -> None:
     """SE-62: by every way of proof only where the identity has the role of the path. EV-55: nobody else is told the term."""
     async with running_daemon(admit=injected(control_of(), credentials(name, way))) as daemon:
         found = await response(daemon, path=path)
-    assert status_of(found) == (101 if DOORS[path] in ROLES[name] else 403)
-    assert ("\r\nykactor-term: " in found.lower()) is (DOORS[path] in ROLES[name])
-    if DOORS[path] not in ROLES[name]:
-        assert found.endswith(f"{name} does not have the role {DOORS[path]}, which {path} needs\n")
+    assert status_of(found) == (101 if SESSION_ROLES[path] in ROLES[name] else 403)
+    assert ("\r\nykactor-term: " in found.lower()) is (SESSION_ROLES[path] in ROLES[name])
+    if SESSION_ROLES[path] not in ROLES[name]:
+        assert found.endswith(f"{name} does not have the role {SESSION_ROLES[path]}, which {path} needs\n")
 
 
 def headers_of(secret: str) -> Iterator[tuple[str, ...]]:
@@ -158,7 +158,7 @@ async def test_two_bearers(headers: tuple[str, ...], is_let_in: bool) -> None:
     assert not [secret for secret in SECRETS.values() if secret in found]
 
 
-@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("path", SESSION_ROLES)
 @pytest.mark.parametrize("headers", [(), (bearer(UNKNOWN),), (f"Sec-WebSocket-Protocol: ykactor.bearer.{UNKNOWN}",)])
 async def test_without_an_access_file(path: str, headers: tuple[str, ...]) -> None:
     """SE-1: everybody is let in by every path, whatever is shown."""
@@ -177,7 +177,7 @@ async def test_who_is_let_in_learns_more() -> None:
 
 def test_every_door_has_messages() -> None:
     """SE-62: the role of each path is one for which the table has entries."""
-    assert all(any(role in by_role for by_role in TABLE.values()) for role in DOORS.values())
+    assert all(any(role in by_role for by_role in TABLE.values()) for role in SESSION_ROLES.values())
 
 
 async def test_secrets_are_not_in_texts() -> None:
@@ -185,7 +185,7 @@ async def test_secrets_are_not_in_texts() -> None:
     for way in ("token", "jwt"):
         shown = credentials("reader", way)
         caller = control_of().admit(Role.READER, shown, "here")
-        head = RequestHead(b"x" + shown.bearer.encode(), b"", "/v1/feed", "h", {"authorization": shown.bearer}, [], shown.bearer)
+        head = RequestHead(shown.bearer.encode(), "/v1/feed", "h", {"authorization": shown.bearer}, [], shown.bearer)
         for thing in (shown, caller, head, Caller(Role.READER, "here")):
             assert shown.bearer not in repr(thing) + str(thing)
 

@@ -17,8 +17,8 @@ from ykactor.actors.reading import read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
+from ykactor.surfaces.admission import pace, slots
 from ykactor.surfaces.http import (
-    admission,
     allowance,
     app,
     configuration,
@@ -27,14 +27,15 @@ from ykactor.surfaces.http import (
     load,
     pages,
     published,
-    request_reader,
 )
 from ykactor.surfaces.http.allowance import Allowance
 from ykactor.surfaces.http.history import count
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.readings import applications, nodes, users
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import RefusedError, pieces
+from ykactor.surfaces.http.replies import pieces
+from ykactor.surfaces.net import request_reader
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest.codec import PART_BYTES, Pieces
 from ykactor.wire.si import messages as si
 
@@ -117,7 +118,7 @@ async def test_an_error_of_the_daemon_ends_one_connection(
 
 async def test_connections_beyond_the_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96; when one ends, there is room."""
-    monkeypatch.setattr(admission, "READERS_MAX", 1)
+    monkeypatch.setattr(slots, "READERS_MAX", 1)
     async with rest_daemon() as rest:
         async with await trio.open_tcp_stream("127.0.0.1", rest.port) as first:
             await first.send_all(GET + b"\r\n")
@@ -461,7 +462,7 @@ PIECES = [
 
 async def test_nonsense_harms_nobody(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: 1,500 requests made of pieces; each gets an answer or an end, none is an error of the daemon."""
-    monkeypatch.setattr(admission, "REQUESTS_PER_S", 100_000)
+    monkeypatch.setattr(pace, "REQUESTS_PER_S", 100_000)
     chance = random.Random(7)
     async with rest_daemon() as rest:
         await rest.submit(node("n1"))

@@ -14,6 +14,7 @@ from doubles import FakeDaemon, accept_all
 from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
+from ykactor.surfaces.admission.slots import SESSION_ROLES
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
@@ -21,10 +22,10 @@ from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.surfaces.sessions.websocket import DOORS, Limits
+from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire.si.codec import JSON
 
-RM, FEED, OPERATOR = DOORS
+RM, FEED, OPERATOR = SESSION_ROLES
 REGISTER = {"type": "RegisterResourceManagerRequest", "id": "r", "rmID": "rm-1"}
 OTHER = {**REGISTER, "rmID": "rm-2"}
 SUBSCRIBE = {"type": "Subscribe", "from": "now"}
@@ -91,7 +92,7 @@ class World:
 
     def open(self, path: str) -> Connection:
         connection: Any = Connection()
-        caller, daemon, limits = Caller(DOORS[path], "memory"), self.daemon, Limits()
+        caller, daemon, limits = Caller(SESSION_ROLES[path], "memory"), self.daemon, Limits()
         sends = SessionLimits(caller, daemon.audit, path, SessionCounts())
         peer = Peer(
             connection,
@@ -108,7 +109,7 @@ class World:
             Role.RM: lambda: ResourceManagerSession(peer, daemon, self._nursery, self._configs, memory, caller, daemon.audit),
             Role.READER: lambda: FeedSession(peer, daemon, self._formats[JSON.name, False], caller, daemon.audit),
             Role.OPERATOR: lambda: OperatorSession(peer, daemon, self._configs, caller, daemon.audit),
-        }[DOORS[path]]()
+        }[SESSION_ROLES[path]]()
         self._nursery.start_soon(partial(_serve, session))
         return connection
 

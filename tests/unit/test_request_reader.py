@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seeds import scaled
 
-from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, RequestReader
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /a?b=%20 HTTP/1.1\r\n" + HOST
@@ -29,7 +30,7 @@ def read(parts: list[bytes]) -> list[object]:
                     found.append(event)
                 else:
                     found[-1] += event
-        except ProtocolError as error:
+        except RefusedError as error:
             found.append(error.status)
             break
     reader.close()
@@ -205,7 +206,7 @@ def test_a_mistake_stays() -> None:
     reader = RequestReader()
     reader.receive(b"nonsense\r\n\r\n")
     for _ in range(2):
-        with pytest.raises(ProtocolError, match="found no first line"):
+        with pytest.raises(RefusedError, match="found no first line"):
             reader.next()
         reader.receive(GET + b"\r\n")
 

@@ -13,18 +13,16 @@ import pytest
 from ykactor.access.limits import Limits
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.slots import Slot, Slots
-from ykactor.surfaces.http.admission import ConnectionSlots
+from ykactor.surfaces.admission.slots import ConnectionSlots, Slot, Slots
 from ykactor.surfaces.net.descriptors import RESERVE
-from ykactor.surfaces.sessions.websocket import _session_slots
 
 #: By kind, new slots as the daemon has them, and how many there are.
 KINDS: dict[str, tuple[Callable[[], Slots], int]] = {
-    "resource managers": (lambda: _session_slots(Limits)["/v1/rm"], 64),
-    "operators": (lambda: _session_slots(Limits)["/v1/operator"], 64),
-    "followers": (lambda: _session_slots(Limits)["/v1/feed"], 4000),
-    "readers": (lambda: ConnectionSlots.new().readers, 1000),
-    "metrics": (lambda: ConnectionSlots.new().metrics, 64),
+    "resource managers": (lambda: ConnectionSlots(Limits).sessions["/v1/rm"], 64),
+    "operators": (lambda: ConnectionSlots(Limits).sessions["/v1/operator"], 64),
+    "followers": (lambda: ConnectionSlots(Limits).sessions["/v1/feed"], 4000),
+    "readers": (lambda: ConnectionSlots(Limits).readers, 1000),
+    "metrics": (lambda: ConnectionSlots(Limits).metrics, 64),
     "few": (lambda: Slots("few", lambda: 3), 3),
 }
 IDENTITY = Identity(name="ci", roles=frozenset([Role.READER]))
@@ -139,13 +137,13 @@ def test_who_has_shown_nothing_makes_room() -> None:
 
 def test_a_slot_moves() -> None:
     """SE-96: a connection has one slot, of the kind that its requests need; one of a reader is good for metrics too."""
-    slots, reader = ConnectionSlots.new(), Caller(Role.READER, "10.0.0.1:1", IDENTITY)
+    slots, reader = ConnectionSlots(Limits), Caller(Role.READER, "10.0.0.1:1", IDENTITY)
     slot = slots.unproven.take("10.0.0.0/24")
-    assert slots.claim(slot, reader, is_scrape=True) == ""
-    assert [each.held(reader.holder) for each in slots] == [0, 0, 1]
-    assert slots.claim(slot, reader, is_scrape=False) == ""
-    assert slots.claim(slot, Caller(Role.READER, "", ANYBODY), is_scrape=True) == ""
-    assert [each.held(reader.holder) for each in slots] == [0, 1, 0]
+    assert slots.claim_requests(slot, reader, is_scrape=True) == ""
+    assert [each.held(reader.holder) for each in (slots.unproven, slots.readers, slots.metrics)] == [0, 0, 1]
+    assert slots.claim_requests(slot, reader, is_scrape=False) == ""
+    assert slots.claim_requests(slot, Caller(Role.READER, "", ANYBODY), is_scrape=True) == ""
+    assert [each.held(reader.holder) for each in (slots.unproven, slots.readers, slots.metrics)] == [0, 1, 0]
     assert slots.unproven.held("10.0.0.0/24") == 0
     slot.release()
-    assert [each._count for each in slots] == [0, 0, 0]
+    assert [each._count for each in (slots.unproven, slots.readers, slots.metrics)] == [0, 0, 0]

@@ -8,9 +8,9 @@ from collections import Counter
 import trio
 import trio.testing
 
-from ykactor.surfaces.admission.slots import Slot
-from ykactor.surfaces.http.admission import BURST, REQUESTS_PER_S, ConnectionSlots, Paces
-from ykactor.surfaces.http.turns import Turns
+from ykactor.access.limits import Limits
+from ykactor.surfaces.admission.pace import BURST, REQUESTS_PER_S, Paces, Turns
+from ykactor.surfaces.admission.slots import ConnectionSlots, Slot
 
 
 async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:
@@ -80,16 +80,16 @@ async def test_what_was_said_wrongly_is_made_up_for(autojump_clock: trio.testing
 async def test_kinds_of_connections_have_paces_of_their_own(autojump_clock: trio.testing.MockClock) -> None:
     """SE-96: 240 connections that ask for ``/livez`` in a loop slow neither readers nor scrapes; those have the whole pace."""
     answered: Counter[str] = Counter()
-    slots, paces = ConnectionSlots.new(), Paces.new()
+    slots = ConnectionSlots(Limits)
+    paces = Paces(slots)
 
     async def loop(slot: Slot) -> None:
         while True:
-            await paces.wait(slots, slot)
+            await paces.wait(slot)
             answered[slot.holder] += 1
 
     async with trio.open_nursery() as nursery:
-        for pace in paces:
-            nursery.start_soon(pace.run)
+        nursery.start_soon(paces.run)
         for _ in range(240):
             nursery.start_soon(loop, slots.unproven.take("crowd"))
         await trio.sleep(1)
@@ -97,10 +97,10 @@ async def test_kinds_of_connections_have_paces_of_their_own(autojump_clock: trio
         for slot in (reader, scrape):
             since_s = trio.current_time()
             for _ in range(BURST):
-                await paces.wait(slots, slot)
+                await paces.wait(slot)
             assert trio.current_time() == since_s
         since_s = trio.current_time()
-        await paces.wait(slots, probe)
+        await paces.wait(probe)
         assert trio.current_time() - since_s <= 3 / REQUESTS_PER_S
         await trio.sleep(10)
         assert 0.9 <= answered["crowd"] / (11 * REQUESTS_PER_S + BURST) <= 1.1

@@ -22,8 +22,8 @@ from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
 from ykactor.core.values.times import NEVER
 from ykactor.surfaces.admission.audit import Audit
-from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.admission.logins import Cookie, Logins
+from ykactor.surfaces.admission.caller import Caller, Cookie
+from ykactor.surfaces.admission.logins import Logins
 from ykactor.surfaces.files.access_file import AccessFile
 from ykactor.surfaces.files.watcher import SHORTAGES, FileWatcher, TryAgainError
 from ykactor.surfaces.log.logs import get_logger, log_event

@@ -1,39 +1,56 @@
-"""Who comes in: asked for each websocket and each request of the REST API, before anything else of it is looked at."""
+"""Who comes in, with which slot and at which pace: asked for each websocket and each request of the REST API, before anything
+else of it is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from msgspec import structs
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
+from ykactor.access.limits import Limits
 from ykactor.access.model import Role
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
+from ykactor.surfaces.admission.pace import Paces
 from ykactor.surfaces.admission.request_headers import host_refusal, own_names, page_refusal
+from ykactor.surfaces.admission.slots import ConnectionSlots
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.refusals import RefusedError
 
-#: Lines about what is refused in the log, in a second.
-REFUSED_LINES = 3
+#: Of an answer to who has shown no proof.
+SHOW_PROOF = {"WWW-Authenticate": "Bearer"}
 #: The same for every reason.
 _UNAUTHORIZED = "expected a valid proof of an identity, such as a token (Authorization: Bearer ...): the log says what was found"
 
 
 class Admission:
-    """Decides who comes in, and tells the audit who does not.
+    """Decides who comes in, and tells the audit who does not. There is one for a daemon, whatever it serves.
 
     Args:
         admit: says who is at the other end of a connection; None: there is no access file.
         host_names: names of this machine for web pages, beside ``localhost`` and its own name.
+        in_force: the limits of the access file, as they are now.
 
     Attributes:
-        needs_proof: whether nobody comes in without one.
+        needs_proof: True if nobody comes in without one.
+        slots: of all connections.
+        paces: of their requests.
     """
 
-    def __init__(self, audit: Audit, admit: Admit | None, host_names: Collection[str]) -> None:
-        self._audit = audit
+    def __init__(
+        self,
+        audit: Audit,
+        admit: Admit | None = None,
+        host_names: Collection[str] = (),
+        in_force: Callable[[], Limits] = Limits,
+    ) -> None:
+        self.audit = audit
+        self.in_force = in_force
+        self.slots = ConnectionSlots(in_force)
+        self.paces = Paces(self.slots)
         self._admit = admit
         self._names = own_names(host_names)
         self.needs_proof = admit is not None
@@ -55,7 +72,7 @@ class Admission:
             return self._admit(role, structs.replace(shown, uid=uid, sender=origin.uid), origin.text)
         except NotAuthenticatedError as error:
             self.refused_nobody(role, origin, target, str(error))
-            raise RefusedError(401, _UNAUTHORIZED, logged=str(error)) from None
+            raise RefusedError(401, _UNAUTHORIZED, SHOW_PROOF, logged=str(error)) from None
 
     def _without_proof(self, role: Role, door: Door, origin: Origin, target: str) -> Caller:
         identity = door.identity(origin)
@@ -99,7 +116,7 @@ class Admission:
 
     def refused(self, caller: Caller, target: str, reason: str) -> None:
         """Tell the audit that a caller was refused what it has asked for."""
-        self._audit.refused(caller, Act.CONNECT, target, reason)
+        self.audit.refused(caller, Act.CONNECT, target, reason)
 
     def refused_nobody(self, role: Role, origin: Origin, target: str, reason: str) -> None:
         """Tell the audit that somebody unknown was refused."""

@@ -11,9 +11,25 @@ from ykactor.access import permissions
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.core.values.times import NEVER
-from ykactor.surfaces.admission.logins import Cookie
 from ykactor.surfaces.net.doors import network_of
 from ykactor.wire.si.codec import ProtocolError
+
+
+class Cookie(Struct, frozen=True):
+    """The cookie of a login; ``value`` is a secret, and "" once the login has ended."""
+
+    name: str
+    value: str = ""
+    max_age_s: int = 0
+
+    def __repr__(self) -> str:
+        """The name without the value."""
+        return f"Cookie({self.name})"
+
+    def header(self, *, is_secure: bool) -> str:
+        """The header ``Set-Cookie``: no script can read it, no other site makes a browser send it."""
+        secure = "; Secure" if is_secure else ""
+        return f"{self.name}={self.value}; Path=/; Max-Age={self.max_age_s}; HttpOnly; SameSite=Strict{secure}"
 
 
 class Caller(Struct, eq=False, weakref=True):

@@ -7,33 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ykactor.access.credentials import Credentials, Login, NotAuthenticatedError
 from ykactor.core.values.times import S_NS
+from ykactor.surfaces.admission.caller import Cookie
 from ykactor.surfaces.admission.slots import Slot, Slots
 
 #: How long a login lasts at most.
 LIFE_S = 12 * 3600
 LOGINS_MAX = 1000
 _ID_BYTES = 32
-
-
-class Cookie(Struct, frozen=True):
-    """The cookie of a login; ``value`` is a secret, and "" once the login has ended."""
-
-    name: str
-    value: str = ""
-    max_age_s: int = 0
-
-    def __repr__(self) -> str:
-        """The name without the value."""
-        return f"Cookie({self.name})"
-
-    def header(self, *, is_secure: bool) -> str:
-        """The header ``Set-Cookie``: no script can read it, no other site makes a browser send it."""
-        secure = "; Secure" if is_secure else ""
-        return f"{self.name}={self.value}; Path=/; Max-Age={self.max_age_s}; HttpOnly; SameSite=Strict{secure}"
 
 
 class Logins:

@@ -10,10 +10,23 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from ykactor.access.limits import Limits
+from ykactor.access.model import Role
+from ykactor.core.messages.held_limits import exceeded
+from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.descriptors import fitting
 
 #: What the others leave is divided by it.
 _SHARE = 4
+#: The paths of websockets, and the role that each is for.
+RM_PATH = "/v1/rm"
+FEED_PATH = "/v1/feed"
+OPERATOR_PATH = "/v1/operator"
+SESSION_ROLES = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
+#: Connections of websockets that are in their handshake; connections of the REST API that have not shown whose they are, those of
+#: readers, and those that have asked for metrics only.
+HANDSHAKES_MAX = 4000
+UNPROVEN_MAX, READERS_MAX, METRICS_MAX = 1000, 1000, 64
 
 
 class Slots:
@@ -112,3 +125,62 @@ class Slot:
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.release()
+
+
+class ConnectionSlots:
+    """The slots of all connections of a daemon (SE-48, SE-96). No kind of connection can take those of another one.
+
+    A connection has one, of the kind that it has shown it may have.
+
+    Args:
+        in_force: the limits of the access file, as they are now.
+
+    Attributes:
+        handshakes, unproven: of those that have shown nothing, of websockets and of the REST API.
+        readers, metrics: of the REST API.
+        sessions: by path.
+    """
+
+    def __init__(self, in_force: Callable[[], Limits]) -> None:
+        self.handshakes = Slots("connections in their handshake", lambda: HANDSHAKES_MAX)
+        self.unproven = Slots("connections that have not shown whose they are", lambda: UNPROVEN_MAX)
+        self.readers = Slots("connections of readers", lambda: READERS_MAX)
+        self.metrics = Slots("connections for metrics", lambda: METRICS_MAX)
+
+        def followers() -> int:
+            limits = in_force()
+            return limits.total_sessions - 2 * limits.reserved_sessions
+
+        most = {FEED_PATH: followers}
+        self.sessions = {
+            path: Slots(f"sessions on {path}", most.get(path, lambda: in_force().reserved_sessions)) for path in SESSION_ROLES
+        }
+
+    def claim_session(self, slot: Slot, caller: Caller, path: str) -> str:
+        """Move the slot of a connection to the sessions of a path; returns why it may not have one there, or ""."""
+        name, limits, holder = caller.identity.name, caller.identity.limits, caller.holder
+        if sum(slots.held(holder) for slots in self.sessions.values()) >= limits.sessions:
+            return exceeded("sessions", limits.sessions, name, "so many are open")
+        if path == FEED_PATH and self.sessions[path].held(holder) >= limits.subscriptions:
+            return exceeded("subscriptions", limits.subscriptions, name, "so many are open")
+        return _moved(slot, self.sessions[path], holder)
+
+    def claim_requests(self, slot: Slot, caller: Caller, *, is_scrape: bool) -> str:
+        """Move the slot of a connection to where the caller of a request may have one; returns why it may not, or "".
+
+        A connection counts for the caller that it has shown first.
+        """
+        if slot.slots is self.readers or (is_scrape and slot.slots is self.metrics):
+            return ""
+        holder = caller.holder
+        most, held = caller.identity.limits.connections, self.readers.held(holder) + self.metrics.held(holder)
+        if held - (slot.slots is self.metrics) >= most:
+            return exceeded("connections", most, caller.identity.name, "so many are open")
+        return _moved(slot, self.metrics if is_scrape else self.readers, holder)
+
+
+def _moved(slot: Slot, slots: Slots, holder: str) -> str:
+    refusal = slots.refusal(holder)
+    if not refusal:
+        slot.move(slots, holder)
+    return refusal

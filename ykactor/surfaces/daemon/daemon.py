@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
-from ykactor.access.limits import Limits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake, RunCycles
 from ykactor.actors.feed import FeedActor
@@ -38,8 +37,8 @@ from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.journal.terms import Terms
+from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
-from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.daemon.groups import GroupResolver
 from ykactor.surfaces.daemon.incidents import Incidents, log_no_base
 from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source, log_changes
@@ -79,7 +78,7 @@ class Settings(Struct, frozen=True):
         manual: cycles run only on a ``ScheduleRequest``.
         reserves: whether asks reserve nodes.
         state_dir: where failures of partitions are kept for inspection; None: only in the log.
-        host_names: names of this machine for web pages (``websocket.serve_websockets``).
+        host_names: names of this machine for web pages (``Admission``).
         access_path: the access file; None lets in who may be let in by its door without a proof.
         web_root: a directory with files of a web UI, which are served beside the REST API.
         has_old_metrics: whether there are metrics with the names that Apache YuniKorn had up to version 1.7 too.
@@ -265,16 +264,11 @@ class Daemon:
             inner.start_soon(feed_watchdog, notifier, self._progress, self._has_no_work, name="watchdog")
             inner.start_soon(collect_old, self._is_idle, name="collector")
             async with trio.open_nursery() as edge:
-                admit: Admit | None = None
-                in_force: Callable[[], Limits] = Limits
-                if self._access is not None:
-                    inner.start_soon(self._access.control.run, name="access control")
-                    admit, in_force = self._access.control.admit, self._access.control.limits
-                serve = partial(serve_websockets, _for(WS, doors), self, self.audit, stopping=stopping)
-                serve = partial(serve, host_names=self._settings.host_names, admit=admit, in_force=in_force)
+                admission = self._admission(inner)
+                serve = partial(serve_websockets, _for(WS, doors), self, admission, stopping=stopping)
                 await edge.start(partial(serve, counts=self._instruments.sessions), name="websockets")
                 if _for(HTTP, doors):
-                    await self._serve_http(edge, doors, stopping, admit)
+                    await self._serve_http(edge, doors, admission, stopping)
                 for watcher in (self._access, self._tls):
                     if watcher is not None:
                         watcher.audit = self.audit
@@ -295,12 +289,20 @@ class Daemon:
         log_stopped(self.feed.ring, self.outboxes.current)
         self.stopped.set()
 
-    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], stopping: trio.Event, admit: Admit | None) -> None:
+    def _admission(self, nursery: trio.Nursery) -> Admission:
+        """By the access file, if there is one."""
+        if self._access is None:
+            return Admission(self.audit, host_names=self._settings.host_names)
+        control = self._access.control
+        nursery.start_soon(control.run, name="access control")
+        return Admission(self.audit, control.admit, self._settings.host_names, control.limits)
+
+    async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
 
         sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)
-        serve = partial(serve_rest, doors, self, self.audit, sources, stopping=stopping, admit=admit)
-        await nursery.start(partial(serve, host_names=self._settings.host_names, web_root=self._settings.web_root), name="http")
+        serve = partial(serve_rest, doors, self, admission, sources, stopping=stopping)
+        await nursery.start(partial(serve, web_root=self._settings.web_root), name="http")
 
     async def _start_partitions(self, nursery: trio.Nursery) -> None:
         """Start the partitions, with their last state if there is one, and finish what was under way when it was kept."""

@@ -14,10 +14,11 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from ykactor.surfaces.http.connections import Application
-from ykactor.surfaces.http.replies import RefusedError, cors, reply, with_query
+from ykactor.surfaces.http.replies import cors, error_page, reply, with_query
 from ykactor.surfaces.http.route import Endpoint, Route
 from ykactor.surfaces.http.route_tree import RouteTree
 from ykactor.surfaces.http.views import caller_of
+from ykactor.surfaces.net.refusals import RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.
 _PLAIN = "/:@!$&'()*+,;=~"
@@ -86,7 +87,7 @@ async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Re
     except Exception as error:
         request.state.admission.failed(error)
         refused = RefusedError(500, "an error of the daemon ended the request, its log has the details", {"Connection": "close"})
-    return await reply(request, refused.page(), headers=refused.headers)
+    return await reply(request, error_page(refused.status, refused.reason), headers=refused.headers)
 
 
 async def _answered(request: Request, answer: Endpoint) -> Response:

@@ -18,8 +18,9 @@ from ykactor.surfaces.files.config_loader import load_config
 from ykactor.surfaces.http.config_writer import written_config
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
-from ykactor.surfaces.http.replies import JSON, RefusedError, reply
+from ykactor.surfaces.http.replies import JSON, reply
 from ykactor.surfaces.http.views import check_sees_all, view_for
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import checks
 from ykactor.wire.rest.codec import encode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from math import inf
 from typing import Any
 from urllib.parse import unquote
@@ -12,13 +11,12 @@ import trio
 from starlette.types import Message, Scope
 
 from ykactor.surfaces.http.exchange import CLOSE, Exchange, Line, SendLarge, head_of
-from ykactor.surfaces.net.request_reader import Head, ProtocolError, RequestReader
-from ykactor.surfaces.net.transports import Readable, Transport
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.request_reader import Head, RequestReader
+from ykactor.surfaces.net.transports import Readable, Transport, linger
 
 #: How long a connection may wait for a request, and may take for the head of one.
 IDLE_S = 10
-#: How long it is read after its last answer.
-LINGER_S = 1
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -80,7 +78,7 @@ class Connection:
                     await exchange.end()
                     if not exchange.may_go_on():
                         break
-            except ProtocolError as error:
+            except RefusedError as error:
                 await self._refuse(error)
             finally:
                 self._reader.close()
@@ -112,13 +110,7 @@ class Connection:
             "state": dict(self._state),
         }
 
-    async def _refuse(self, error: ProtocolError) -> None:
+    async def _refuse(self, error: RefusedError) -> None:
         reason = f"{error}\n".encode()
         headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(reason)), CLOSE]
         await self._line.send(head_of(error.status, headers) + reason)
-
-
-async def linger(transport: Transport) -> None:
-    """Read what still comes before the connection is closed: unread bytes would reset it, and lose the last answer."""
-    with trio.move_on_after(LINGER_S), suppress(trio.BrokenResourceError):
-        await transport.finish()

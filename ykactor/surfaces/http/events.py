@@ -24,8 +24,9 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.slots import Slots
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import number
-from ykactor.surfaces.http.replies import JSON, RefusedError, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, error_page, reply
 from ykactor.surfaces.http.views import caller_of, check_sees_all
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.si.messages import EventRecord

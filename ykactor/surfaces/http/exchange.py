@@ -17,7 +17,8 @@ from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.headers import Headers
 from ykactor.surfaces.http.sending import FREE_BYTES
-from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, ProtocolError, RequestReader
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, RequestReader
 from ykactor.surfaces.net.transports import Readable, Transport
 
 #: How long a connection may take a part of what is sent, and how many bytes of large answers it must take on average: such an
@@ -105,7 +106,7 @@ class Exchange:
         if self._is_received:
             await self._disconnected()
             return {"type": "http.disconnect"}
-        with suppress(ProtocolError, trio.BrokenResourceError):
+        with suppress(RefusedError, trio.BrokenResourceError):
             part = await self._part()
             if part is not None:
                 self._is_received = not part
@@ -137,7 +138,7 @@ class Exchange:
 
     def _is_received_whole(self) -> bool:
         """A body that nobody has read, and that has not come or is wrong, is in the way of the next request."""
-        with suppress(ProtocolError):
+        with suppress(RefusedError):
             while not self._is_received and (part := self._reader.next()) is not None:
                 self._is_received = not part
         return self._is_received

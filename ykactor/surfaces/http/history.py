@@ -13,8 +13,9 @@ from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import RefusedError, reply
+from ykactor.surfaces.http.replies import reply
 from ykactor.surfaces.http.views import check_sees_all
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest import usage
 from ykactor.wire.rest.codec import encode
 

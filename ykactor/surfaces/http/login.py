@@ -6,14 +6,13 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.surfaces.admission.logins import Cookie
+from ykactor.surfaces.admission.caller import Cookie
 from ykactor.surfaces.admission.request_headers import own_page
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.replies import RefusedError, reply
+from ykactor.surfaces.http.replies import reply
 from ykactor.surfaces.http.views import caller_of
 from ykactor.surfaces.http.websockets import Websockets
-from ykactor.surfaces.net import refusals
 from ykactor.wire.rest.codec import encode
 
 
@@ -29,11 +28,8 @@ class Login:
 
     async def log_in(self, request: Request) -> Response:
         """``/ws/v1/login``."""
-        try:
-            host, origin, site = (value_of(request, name) for name in (b"host", b"origin", b"sec-fetch-site"))
-            page = own_page(host, origin, site)
-        except refusals.RefusedError as refused:
-            raise RefusedError(refused.status.value, refused.reason) from None
+        host, origin, site = (value_of(request, name) for name in (b"host", b"origin", b"sec-fetch-site"))
+        page = own_page(host, origin, site)
         return await self._answer(request, caller_of(request).log_in(page), page, is_logged_in=True)
 
     async def log_out(self, request: Request) -> Response:

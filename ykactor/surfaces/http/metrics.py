@@ -19,11 +19,12 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.headers import accepts_gzip, encoded
 from ykactor.surfaces.http.pages import Page
-from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, RefusedError
+from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
 from ykactor.surfaces.metrics.scrape import scrape
 from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.net.refusals import RefusedError
 
 #: How long a scrape is shown to others too, at least, and for how many times the time that it took.
 FRESH_S = 1.0

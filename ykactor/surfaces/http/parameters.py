@@ -15,7 +15,7 @@ from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.http.readings.applications import LIVE_STATES
-from ykactor.surfaces.http.replies import RefusedError
+from ykactor.surfaces.net.refusals import RefusedError
 
 #: The largest number of a query, in 64 bits.
 _NUMBER_MAX = 2**64 - 1

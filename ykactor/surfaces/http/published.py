@@ -25,8 +25,9 @@ from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.load import Load
 from ykactor.surfaces.http.pages import FRESH_S, Key, Page, Pages
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import RefusedError, reply
+from ykactor.surfaces.http.replies import reply
 from ykactor.surfaces.http.views import caller_of, view_for
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest.codec import Item, encode, list_parts, object_parts
 
 #: A partition that waits for the disk answers nothing.

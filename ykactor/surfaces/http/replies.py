@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import trio
@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from ykactor.surfaces.http.headers import Headers, accepts_gzip, encoded
 from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
 from ykactor.surfaces.http.sending import Sending
+from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
@@ -26,26 +27,8 @@ _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
 Write = Callable[[bytes | memoryview], Awaitable[None]]
 
 
-class RefusedError(Exception):
-    """A request that is refused, with the body of such an answer.
-
-    Attributes:
-        status: of HTTP.
-        headers: further ones.
-    """
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
-
-    def page(self) -> Page:
-        """What is sent."""
-        return error_page(self.status, str(self))
-
-
 def error_page(status: int, message: str) -> Page:
-    """The answer to a request that is refused."""
+    """The body of the answer to a request that is refused."""
     return Page(status, [encode(types.Error(status_code=status, message=message, description=message))])
 
 
@@ -137,7 +120,7 @@ async def _until_gone(receive: Receive, sending: trio.CancelScope) -> None:
     sending.cancel()
 
 
-async def reply(request: Request, page: Page, media_type: str = JSON, headers: dict[str, str] | None = None) -> Response:
+async def reply(request: Request, page: Page, media_type: str = JSON, headers: Mapping[str, str] | None = None) -> Response:
     """A page as an answer, compressed if the client takes it so.
 
     Raises:

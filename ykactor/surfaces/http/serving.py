@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import trio
@@ -10,8 +10,6 @@ from starlette.routing import BaseRoute, Mount
 
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.admission.admission import Admission
-from ykactor.surfaces.admission.audit import Audit
-from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.page import page_routes
 from ykactor.surfaces.http.routes import routes
@@ -26,12 +24,10 @@ from ykactor.surfaces.net.doors import HTTP, WS, Door
 async def serve_rest(
     doors: Sequence[Door],
     gateway: Gateway,
-    audit: Audit,
+    admission: Admission,
     sources: Sources,
     *,
     stopping: trio.Event,
-    admit: Admit | None = None,
-    host_names: Collection[str] = (),
     web_root: Path | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -40,7 +36,6 @@ async def serve_rest(
     Args:
         doors: all of the daemon; those of the REST API are served.
         sources: of metrics.
-        admit, host_names: as in ``Admission``.
         web_root: a directory with the files of a web UI for ``/``, where our page is otherwise.
     """
     websockets = Websockets([door.url for door in doors if door.service == WS])
@@ -52,5 +47,5 @@ async def serve_rest(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(services.history.run, name="history")
         nursery.start_soon(sources.instruments.loop.run, name="loop holds")
-        await serve_http(http, app, Admission(audit, admit, host_names), stopping=stopping, task_status=task_status)
+        await serve_http(http, app, admission, stopping=stopping, task_status=task_status)
         nursery.cancel_scope.cancel()

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from ykactor.access.view import View, view_of
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.http.replies import RefusedError
+from ykactor.surfaces.net.refusals import RefusedError
 
 
 def caller_of(request: Request) -> Caller:

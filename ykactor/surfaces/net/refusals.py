@@ -1,17 +1,9 @@
-"""A request that is refused before it is known what it is about."""
+"""A request that is refused, whatever it asks for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
-
-#: The version of websockets, in RFC 6455.
-WEBSOCKET_VERSION = "13"
-#: Headers of the responses that must have some.
-_HEADERS = {
-    HTTPStatus.UNAUTHORIZED: ("WWW-Authenticate: Bearer",),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("Allow: GET",),
-    HTTPStatus.UPGRADE_REQUIRED: ("Upgrade: websocket", f"Sec-WebSocket-Version: {WEBSOCKET_VERSION}"),
-}
 
 
 class RefusedError(Exception):
@@ -19,18 +11,20 @@ class RefusedError(Exception):
 
     Attributes:
         status: of HTTP.
-        reason: a sentence without anything of the request.
+        reason: a sentence.
+        headers: further ones of the answer.
         logged: the reason for the log, if it is more than the peer is told.
     """
 
-    def __init__(self, status: int, reason: str, logged: str = "") -> None:
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None, *, logged: str = "") -> None:
         super().__init__(reason)
         self.status = HTTPStatus(status)
         self.reason = reason
+        self.headers = headers or {}
         self.logged = logged or reason
 
     def response(self) -> bytes:
-        """The whole response."""
+        """The whole response to a request that ends its connection."""
         body = f"{self.reason}\n".encode()
         lines = (
             f"HTTP/1.1 {self.status} {self.status.phrase}",
@@ -39,6 +33,6 @@ class RefusedError(Exception):
             "Cache-Control: no-store",
             "X-Content-Type-Options: nosniff",
             "Connection: close, upgrade" if self.status == HTTPStatus.UPGRADE_REQUIRED else "Connection: close",
-            *_HEADERS.get(self.status, ()),
+            *(f"{name}: {value}" for name, value in self.headers.items()),
         )
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

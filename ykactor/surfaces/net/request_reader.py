@@ -13,6 +13,8 @@ from http import HTTPStatus
 import httptools
 from msgspec import Struct
 
+from ykactor.surfaces.net.refusals import RefusedError
+
 #: Bytes of the head of a request.
 HEAD_BYTES_MAX = 16 * 2**10
 _HEAD_END = b"\r\n\r\n"
@@ -23,18 +25,6 @@ _LINE = re.compile(rb"([!-~]+) ([!-~]+) HTTP/(\d)\.(\d)")
 _LINE_BEGIN = re.compile(rb"[ -~]*\r?")
 #: A target as to a proxy, with what it names, and the rest.
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
-
-
-class ProtocolError(Exception):
-    """What was sent is no request.
-
-    Attributes:
-        status: of the answer.
-    """
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 class Head(Struct, eq=False):
@@ -75,7 +65,7 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         #: What was received and not looked at. A next request stays here as it is, which is smallest.
         self._left = bytearray()
-        self._events: deque[Head | bytes | ProtocolError] = deque()
+        self._events: deque[Head | bytes | RefusedError] = deque()
         self._is_between = True
         #: The end of what the parser was given of a head, or of a body in chunks; of another body, the bytes that are left of it.
         self._tail = b""
@@ -112,14 +102,14 @@ class RequestReader:
         """A head, or the next part of the body, which ends with an empty one; None: more has to come.
 
         Raises:
-            ProtocolError: also at all later calls.
+            RefusedError: also at all later calls.
         """
         self._waits = False
         while not self._events and self._left and not self._waits:
             self._look_further()
         if not self._events:
             return None
-        if isinstance(event := self._events[0], ProtocolError):
+        if isinstance(event := self._events[0], RefusedError):
             raise event
         self._events.popleft()
         return event
@@ -191,11 +181,11 @@ class RequestReader:
             self._events.append(self._too_long())
 
     def _fail(self, status: HTTPStatus, reason: str) -> None:
-        self._events.append(ProtocolError(status, reason))
+        self._events.append(RefusedError(status, reason))
 
-    def _too_long(self) -> ProtocolError:
+    def _too_long(self) -> RefusedError:
         reason = f"found a head of more than {self._head_bytes_max} bytes"
-        return ProtocolError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
+        return RefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
 
     # ---- called by the parser
 
@@ -215,7 +205,7 @@ class RequestReader:
         self._is_in_head = False
         try:
             self._events.append(self._head())
-        except ProtocolError as error:
+        except RefusedError as error:
             self._events.append(error)
 
     def _head(self) -> Head:
@@ -223,7 +213,7 @@ class RequestReader:
         if self._head_bytes > self._head_bytes_max:
             raise self._too_long()
         if version == "1.1" and len(_values(headers, b"host")) != 1:
-            raise ProtocolError(HTTPStatus.BAD_REQUEST, "expected one Host header")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "expected one Host header")
         self._check_body(version)
         method = parser.get_method().decode()
         target, headers = _target_and_headers(method, self._target, headers)
@@ -235,12 +225,12 @@ class RequestReader:
         """Refuse a body whose end could be read in two ways, or that is encoded in another way than in chunks."""
         encodings = _values(self._headers, b"transfer-encoding")
         if encodings and version != "1.1":
-            raise ProtocolError(HTTPStatus.BAD_REQUEST, f"found a Transfer-Encoding in HTTP/{version}, which does not know it")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, f"found a Transfer-Encoding in HTTP/{version}, which does not know it")
         if encodings and b",".join(encodings).strip().lower() != b"chunked":
-            raise ProtocolError(HTTPStatus.NOT_IMPLEMENTED, "found another Transfer-Encoding than chunked")
+            raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "found another Transfer-Encoding than chunked")
         if self._parser.should_upgrade() and not self._is_left_after and any(name in _BODY_HEADERS for name, _ in self._headers):
             reason = "found a request for another protocol with a body, expected one without Upgrade"
-            raise ProtocolError(HTTPStatus.BAD_REQUEST, reason)  # the parser would skip the body
+            raise RefusedError(HTTPStatus.BAD_REQUEST, reason)  # the parser would skip the body
         self._body_left = int(next(iter(_values(self._headers, b"content-length")), b"0"))
 
     def on_body(self, part: bytes) -> None:
@@ -260,13 +250,13 @@ def _target_and_headers(
 ) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """The target without the host that it names, and the headers with that as ``Host``."""
     if target == b"*" and method != "OPTIONS":
-        raise ProtocolError(HTTPStatus.BAD_REQUEST, f"found the target * of {method}, which only OPTIONS may have")
+        raise RefusedError(HTTPStatus.BAD_REQUEST, f"found the target * of {method}, which only OPTIONS may have")
     named = _ABSOLUTE.fullmatch(target)
     if named is None:
         return target, headers
     host, rest = named.groups()
     if not host:
-        raise ProtocolError(HTTPStatus.BAD_REQUEST, "found a target without the host that it should name")
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "found a target without the host that it should name")
     target = rest if rest.startswith(b"/") else b"/" + rest
     if rest == b"" and method == "OPTIONS":
         target = b"*"

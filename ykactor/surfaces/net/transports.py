@@ -20,6 +20,8 @@ from ykactor.access.credentials import Credentials
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 
+#: How long a connection is read after the last answer.
+LINGER_S = 1
 #: Waits until a socket can be read.
 Readable = Callable[[trio.socket.SocketType], Awaitable[None]]
 
@@ -106,6 +108,12 @@ class Transport(trio.abc.HalfCloseableStream):
     async def aclose(self) -> None:
         """As of trio."""
         await self._stream.aclose()
+
+
+async def linger(transport: Transport) -> None:
+    """Read what still comes before the connection is closed: unread bytes would reset it, and lose the last answer."""
+    with trio.move_on_after(LINGER_S), suppress(trio.BrokenResourceError):
+        await transport.finish()
 
 
 # ---- TLS

@@ -18,17 +18,18 @@ from wsproto.utilities import generate_accept_token, split_comma_header
 
 from ykactor.access.credentials import PageRequest
 from ykactor.surfaces.admission.request_headers import bearer_of, host_of, refuse_twice
-from ykactor.surfaces.net.refusals import WEBSOCKET_VERSION, RefusedError
-from ykactor.surfaces.net.request_reader import Head, ProtocolError, RequestReader
+from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH
+from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.request_reader import Head, RequestReader
 from ykactor.wire.si.codec import TERM_HEADER
 
-RM_PATH = "/v1/rm"
-FEED_PATH = "/v1/feed"
-OPERATOR_PATH = "/v1/operator"
 _DOORS = f"resource managers connect to {RM_PATH}, followers to {FEED_PATH}, operators to {OPERATOR_PATH}"
 
 #: The request with all headers. What follows it is not read before the response has been sent, but for what came with it.
 HEAD_BYTES_MAX = 8 * 2**10
+#: The version of websockets, in RFC 6455.
+WEBSOCKET_VERSION = "13"
+_UPGRADE = {"Upgrade": "websocket", "Sec-WebSocket-Version": WEBSOCKET_VERSION}
 #: Headers that decide how the connection goes on: refused when duplicated, because a proxy might use the other one.
 _OF_UPGRADES = re.compile("upgrade|connection|sec-websocket-.*")
 #: How a web page shows its token: it cannot set headers. Never the subprotocol that is chosen.
@@ -79,7 +80,7 @@ async def read_head(stream: trio.abc.ReceiveStream) -> RequestHead | None:
             if not received:
                 return None
             reader.receive(received)
-    except ProtocolError as error:
+    except RefusedError as error:
         if error.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
             raise RefusedError(error.status, f"found a request with more than {HEAD_BYTES_MAX} bytes of headers") from None
         raise _not_http() from None
@@ -143,12 +144,12 @@ def _check_upgrade(method: str, headers: Mapping[str, str]) -> None:
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         raise RefusedError(400, "found a request with a body, expected one without")
     if method != "GET":
-        raise RefusedError(405, "found another method than GET")
+        raise RefusedError(405, "found another method than GET", {"Allow": "GET"})
     if headers.get("upgrade", "").lower() != "websocket":
-        raise RefusedError(426, f"this is a websocket server: {_DOORS}")
+        raise RefusedError(426, f"this is a websocket server: {_DOORS}", _UPGRADE)
     if "upgrade" not in [token.strip() for token in headers.get("connection", "").lower().split(",")]:
         raise RefusedError(400, "found no header Connection: Upgrade")
     if headers.get("sec-websocket-version") != WEBSOCKET_VERSION:
-        raise RefusedError(426, f"found no header Sec-WebSocket-Version: {WEBSOCKET_VERSION}")
+        raise RefusedError(426, f"found no header Sec-WebSocket-Version: {WEBSOCKET_VERSION}", _UPGRADE)
     if "sec-websocket-key" not in headers:
         raise RefusedError(400, "found no header Sec-WebSocket-Key")

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.admission.session_limits import SessionLimits
+from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH
 from ykactor.surfaces.log.logs import log_event
 from ykactor.surfaces.net.frames import Frames
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
-from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX, shortened, size_of

@@ -6,34 +6,28 @@ peer.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 
 import trio
 from msgspec import Struct, structs
 from wsproto.connection import Connection, ConnectionType
 
-from ykactor.access.credentials import Credentials
-from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
-from ykactor.core.messages.held_limits import exceeded
-from ykactor.surfaces.admission.admission import REFUSED_LINES, Admission
-from ykactor.surfaces.admission.audit import Audit
-from ykactor.surfaces.admission.caller import Admit, Caller
+from ykactor.surfaces.admission.admission import Admission
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.admission.listener import Arrival, Listener
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
-from ykactor.surfaces.admission.slots import Slots
-from ykactor.surfaces.log.logs import LimitedLog
+from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, Slot
 from ykactor.surfaces.metrics.session_counts import SessionCounts
-from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
-from ykactor.surfaces.net.doors import Door, Origin
+from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.refusals import RefusedError
-from ykactor.surfaces.net.transports import FrameStream, TlsError, Transport, transport_of
+from ykactor.surfaces.net.transports import FrameStream, Transport
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
-from ykactor.surfaces.sessions.handshake import FEED_PATH, OPERATOR_PATH, RM_PATH, RequestHead, acceptance, read_head
+from ykactor.surfaces.sessions.handshake import RequestHead, acceptance, read_head
 from ykactor.surfaces.sessions.operator_session import OperatorSession
 from ykactor.surfaces.sessions.peer import Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
@@ -53,9 +47,6 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 #: The close code of a session whose caller is let in no longer (RFC 6455 leaves 4000 and above to applications).
 REVOKED = 4005
 
-#: What a connection is for, by its path.
-DOORS = {RM_PATH: Role.RM, FEED_PATH: Role.READER, OPERATOR_PATH: Role.OPERATOR}
-
 Session = ResourceManagerSession | FeedSession | OperatorSession
 
 
@@ -64,8 +55,6 @@ class Limits(Struct, frozen=True):
 
     #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
     subscription_bytes_max: int = 2 * 2**20
-    #: Connections that are in their handshake.
-    handshakes_max: int = 4000
     #: Time limits for what a session is there for (``Peer.settle``), for sending one message, and for the closing handshake.
     unused_s: float = 30.0
     send_s: float = 10.0
@@ -77,13 +66,10 @@ class Limits(Struct, frozen=True):
 async def serve_websockets(
     doors: Sequence[Door],
     gateway: Gateway,
-    audit: Audit,
+    admission: Admission,
     *,
     stopping: trio.Event,
     limits: Limits | None = None,
-    host_names: Collection[str] = (),
-    admit: Admit | None = None,
-    in_force: Callable[[], AccessLimits] = AccessLimits,
     counts: SessionCounts | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -94,29 +80,17 @@ async def serve_websockets(
     finish and the feed number what they published: a request that is not finished gets no ``Ack``.
 
     Args:
-        host_names: names of this machine for web pages (``Admission``).
-        admit: says who is at the other end of a connection; None: there is no access file.
-        in_force: the limits of the access file, as they are now.
         counts: of sessions.
 
     Resource handling: takes over the listeners of ``doors`` and closes them.
     Error handling: an error in a session ends that session only, and is logged.
     """
     async with trio.open_nursery() as outliving:
-        async with trio.open_nursery() as sessions:
-            configs = ConfigUpdates(gateway, audit)
-            outliving.start_soon(configs.run)
-            kept = counts or SessionCounts()
-            server = _Server(gateway, audit, limits or Limits(), outliving, configs, host_names, admit, in_force, kept)
-            async with trio.open_nursery() as accepting:
-                for door in doors:
-                    connected = partial(server.on_connection, door)
-                    await accepting.start(partial(trio.serve_listeners, connected, [door.listener], handler_nursery=sessions))
-                task_status.started()
-                await stopping.wait()
-                accepting.cancel_scope.cancel()
-            sessions.cancel_scope.deadline = trio.current_time() + STOP_S
-            server.stop()
+        configs = ConfigUpdates(gateway, admission.audit)
+        outliving.start_soon(configs.run)
+        server = _Server(gateway, admission, limits or Limits(), outliving, configs, counts or SessionCounts())
+        listener = Listener(admission, admission.slots.handshakes, server.serve, logger)
+        await listener.listen(doors, stopping=stopping, stop=server.stop, stop_s=STOP_S, task_status=task_status)
         outliving.cancel_scope.cancel()
 
 
@@ -126,28 +100,20 @@ class _Server:
     def __init__(
         self,
         gateway: Gateway,
-        audit: Audit,
+        admission: Admission,
         limits: Limits,
         nursery: trio.Nursery,
         configs: ConfigUpdates,
-        host_names: Collection[str],
-        admit: Admit | None,
-        in_force: Callable[[], AccessLimits],
         counts: SessionCounts,
     ) -> None:
         self._gateway = gateway
-        self._audit = audit
+        self._admission = admission
+        self._audit = admission.audit
         self._limits = limits
         self._nursery = nursery
         self._configs = configs
-        self._admission = Admission(audit, admit, host_names)
-        self._refused_log = LimitedLog(logger, logging.INFO, "handshake_failed", lines=REFUSED_LINES, within_s=1.0)
-        self._no_room_log = LimitedLog(logger, logging.WARNING, "connection_refused", lines=1, within_s=60.0)
-        self._in_force = in_force
         self._counts = counts
-        self._memory = InputMemory(lambda: in_force().waiting_bytes)
-        self._handshakes = Slots("connections in their handshake", lambda: self._limits.handshakes_max)
-        self._slots = _session_slots(in_force)
+        self._memory = InputMemory(lambda: admission.in_force().waiting_bytes)
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -170,51 +136,29 @@ class _Server:
         finally:
             self._endings.discard(end)
 
-    async def on_connection(self, door: Door, stream: trio.SocketStream) -> None:
-        """Serve one connection; trio closes the stream afterwards."""
-        origin = door.origin(stream)
-        has_no_room = is_reserved(stream.socket.fileno())
-        if refusal := NO_ROOM if has_no_room else self._handshakes.make_room(origin.holder):
-            self._no_room_log.log(peer=origin.text, reason=refusal)
-            self._admission.refused_nobody(Role.READER, origin, "connection", refusal)
-        if has_no_room:
-            return
-        transport, admitted = transport_of(door, stream), None
-        with ExitStack() as held:
-            with trio.CancelScope() as handshake, self._handshakes.take(origin.holder, handshake.cancel):
-                admitted = await self._admitted(door, origin, transport, held)
+    async def serve(self, arrival: Arrival) -> None:
+        """Serve one connection to its end."""
+        with arrival.slot() as slot, ExitStack() as held:
+            admitted = await self._admitted(arrival, slot)
             if admitted is not None:
-                await self._serve(*admitted, transport, held)
+                await self._serve(*admitted, arrival.transport, held)
         with trio.move_on_after(self._limits.close_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await transport.finish()
+            await arrival.transport.finish()
 
-    async def _admitted(
-        self, door: Door, origin: Origin, transport: Transport, held: ExitStack
-    ) -> tuple[RequestHead, Caller] | None:
-        """The request of a new connection and who sent it; ``held`` then holds its session's slot. None if it was refused or
-        none came.
-        """
+    async def _admitted(self, arrival: Arrival, slot: Slot) -> tuple[RequestHead, Caller] | None:
+        """The request of a new connection and who sent it, with a session's slot; None if it was refused or none came."""
         with (
-            trio.move_on_after(self._in_force().handshake_seconds) as deadline,
+            trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline,
             self._ended_by_stop(deadline.cancel),
             suppress(trio.BrokenResourceError, trio.ClosedResourceError),
         ):
             try:
-                await transport.open()
-                head = await read_head(transport)
-                if head is None:
+                if not await arrival.open() or (head := await read_head(arrival.transport)) is None:
                     return None
-                caller = self._caller(head, door, origin, transport.credentials)
-                # Before anything waits: others must not take it meanwhile.
-                held.enter_context(self._slots[head.path].take(caller.holder))
-                return head, caller
+                return head, self._caller(head, arrival, slot)
             except RefusedError as refused:
-                self._refused_log.log(peer=origin.text, status=refused.status.value, reason=refused.logged)
-                await transport.send_all(refused.response())
-            except TlsError as error:
-                self._refused_log.log(peer=origin.text, reason=str(error))
-                if error.is_certificate:
-                    self._admission.refused_nobody(Role.READER, origin, "certificate", str(error))
+                arrival.log_refused(refused)
+                await arrival.transport.send_all(refused.response())
         return None
 
     async def _serve(self, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack) -> None:
@@ -252,7 +196,7 @@ class _Server:
         self, nursery: trio.Nursery, head: RequestHead, caller: Caller, transport: Transport, held: ExitStack
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
-        with trio.move_on_after(self._in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
+        with trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
             limits, path = self._limits, head.path
             frames, extensions = FrameStream(transport), [Deflate(limits.subscription_bytes_max)] if path == FEED_PATH else []
             encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
@@ -305,19 +249,20 @@ class _Server:
         form = self._formats[encoding.name, compresses]
         return FeedSession(peer, self._gateway, form, caller, self._audit)
 
-    def _caller(self, head: RequestHead, door: Door, origin: Origin, shown: Credentials) -> Caller:
-        """Who is at the other end, and may have a session."""
-        role, shown = DOORS.get(head.path, Role.READER), structs.replace(shown, bearer=head.bearer, page=head.page)
-        caller = self._admission.caller(role, door, origin, shown, head.path)
+    def _caller(self, head: RequestHead, arrival: Arrival, slot: Slot) -> Caller:
+        """Who is at the other end, and has a session's slot now: before anything waits, or others could take it."""
+        shown = structs.replace(arrival.transport.credentials, bearer=head.bearer, page=head.page)
+        role = SESSION_ROLES.get(head.path, Role.READER)
+        caller = self._admission.caller(role, arrival.door, arrival.origin, shown, head.path)
         try:
-            self._check(head, caller)
+            self._check(head, caller, slot)
         except RefusedError:
             caller.release()
             raise
         return caller
 
-    def _check(self, head: RequestHead, caller: Caller) -> None:
-        if head.path not in DOORS:
+    def _check(self, head: RequestHead, caller: Caller, slot: Slot) -> None:
+        if head.path not in SESSION_ROLES:
             raise RefusedError(404, f"found an unknown path, expected {RM_PATH}, {FEED_PATH} or {OPERATOR_PATH}")
         self._admission.check_role(caller, head.path)
         if "origin" in head.headers:  # no page can leave it out; programs may use any name, such as an alias of a proxy
@@ -325,29 +270,9 @@ class _Server:
             self._admission.check_page(head.host, head.headers["origin"])
         if head.subprotocols and ENCODINGS.keys().isdisjoint(head.subprotocols):
             raise RefusedError(400, f"found no known subprotocol, expected {' or '.join(ENCODINGS)}")
-        if full := self._no_slot(head.path, caller):
+        if full := self._admission.slots.claim_session(slot, caller, head.path):
             self._admission.refused(caller, head.path, full)
             raise RefusedError(503, full)
-
-    def _no_slot(self, path: str, caller: Caller) -> str:
-        """Why there is no slot for one more session; "" if there is."""
-        name, limits, holder = caller.identity.name, caller.identity.limits, caller.holder
-        if sum(slots.held(holder) for slots in self._slots.values()) >= limits.sessions:
-            return exceeded("sessions", limits.sessions, name, "so many are open")
-        if path == FEED_PATH and self._slots[path].held(holder) >= limits.subscriptions:
-            return exceeded("subscriptions", limits.subscriptions, name, "so many are open")
-        return self._slots[path].refusal(holder)
-
-
-def _session_slots(in_force: Callable[[], AccessLimits]) -> dict[str, Slots]:
-    """The slots of sessions by path: none of a path can take one of another path."""
-
-    def followers() -> int:
-        limits = in_force()
-        return limits.total_sessions - 2 * limits.reserved_sessions
-
-    most = {FEED_PATH: followers}
-    return {path: Slots(f"sessions on {path}", most.get(path, lambda: in_force().reserved_sessions)) for path in DOORS}
 
 
 async def _drop_when_revoked(peer: Peer, caller: Caller) -> None:
