@@ -9,7 +9,7 @@ from faulting import Bug, watch_partitions
 from test_supervision import realm
 from world import app, ask, node
 
-from ykactor.sim.reproduce import reproduce
+from ykactor.sim.replay import reproduce
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.daemon import incidents
 from ykactor.surfaces.daemon.incidents import Incidents

@@ -14,7 +14,7 @@ from callers import jwt_of, keys
 from click.testing import CliRunner
 from daemonhere import serving
 
-from ykactor.access import moments, tokens_file
+from ykactor.access import moments, tokens
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
@@ -44,11 +44,11 @@ def text_of(tokens: object = "tokens.json") -> str:
     return TEXT.replace("TOKENS", str(tokens))
 
 
-def let_in(*secrets: str) -> Callable[[tokens_file.Tokens], tokens_file.Tokens]:
+def let_in(*secrets: str) -> Callable[[tokens.Tokens], tokens.Tokens]:
     """The tokens of a file: exactly these, in the order of the identities."""
 
-    def changed(_old: tokens_file.Tokens) -> tokens_file.Tokens:
-        kept = tokens_file.Tokens()
+    def changed(_old: tokens.Tokens) -> tokens.Tokens:
+        kept = tokens.Tokens()
         for secret in secrets:
             kept = kept.with_new(secret, "ci" if secret == CI else "ops", moments.at(0), None)
         return kept
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
     file = tmp_path / "access.yaml"
     file.write_text(text_of())
     (tmp_path / "keys.json").write_bytes(keys())
-    tokens_file.change(tmp_path / "tokens.json", let_in(CI, OPS))
+    tokens.change(tmp_path / "tokens.json", let_in(CI, OPS))
     return file
 
 
@@ -106,11 +106,11 @@ async def test_a_revoked_token(path: Path) -> None:
     """SE-67, SE-68: as ``ykactor token revoke`` writes it; only who has shown it is sent away."""
     async with following(path) as watcher:
         gone, stays = admit(watcher, CI), admit(watcher, OPS)
-        tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
+        tokens.change(path.with_name("tokens.json"), let_in(OPS))
         await gone.ended.wait()
         assert not is_let_in(watcher, CI)
         assert not stays.revoked
-        tokens_file.change(path.with_name("tokens.json"), let_in(CI, OPS))
+        tokens.change(path.with_name("tokens.json"), let_in(CI, OPS))
         while not is_let_in(watcher, CI):  # noqa: ASYNC110  # a file cannot set an event
             await trio.sleep(0.02)
         assert gone.revoked, "a connection that was ended is not taken up again"
@@ -149,7 +149,7 @@ async def test_kubernetes_link_swap(tmp_path: Path, path: Path) -> None:
         (mount / version).mkdir()
         for name in ("access.yaml", "keys.json"):
             (mount / version / name).write_bytes(path.with_name(name).read_bytes())
-        tokens_file.change(mount / version / "tokens.json", let_in(*secrets))
+        tokens.change(mount / version / "tokens.json", let_in(*secrets))
     (mount / "..data").symlink_to("..v1")
     for name in ("access.yaml", "keys.json", "tokens.json"):
         (mount / name).symlink_to(f"..data/{name}")
@@ -166,19 +166,19 @@ async def test_files_elsewhere(tmp_path: Path, path: Path) -> None:
     """SE-67: a tokens file in another directory is followed too, also one that a later access file names, or behind a link."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        tokens_file.change(tmp_path / name / "t.json", let_in(CI))
+        tokens.change(tmp_path / name / "t.json", let_in(CI))
     (tmp_path / "link.json").symlink_to("two/t.json")
     path.write_text(text_of(tmp_path / "one" / "t.json"))
     async with following(path) as watcher:
         caller = admit(watcher, CI)
-        tokens_file.change(tmp_path / "one" / "t.json", let_in(OPS))
+        tokens.change(tmp_path / "one" / "t.json", let_in(OPS))
         await caller.ended.wait()
         caller = admit(watcher, OPS)
         replace(path, text_of("link.json"))
         await caller.ended.wait()
         caller = admit(watcher, CI)
         await trio.sleep(SETTLED_S)  # else the change could be found by what reads because of the one before
-        tokens_file.change(tmp_path / "link.json", let_in(OPS))
+        tokens.change(tmp_path / "link.json", let_in(OPS))
         await caller.ended.wait()
 
 
@@ -199,7 +199,7 @@ async def test_a_wrong_file_changes_nothing(path: Path, caplog: pytest.LogCaptur
         assert "No such file" in (await logged(caplog, "access_refused"))[0]
         assert not caller.revoked
         assert is_let_in(watcher, CI)
-        tokens_file.change(path.with_name("tokens.json").with_name("t2.json"), let_in(OPS))
+        tokens.change(path.with_name("tokens.json").with_name("t2.json"), let_in(OPS))
         path.write_text(text_of("t2.json"))
         await caller.ended.wait()
 
@@ -212,7 +212,7 @@ async def test_a_file_that_others_may_write(path: Path, name: str, caplog: pytes
     async with following(path) as watcher:
         caller = admit(watcher, CI)
         wrong.chmod(mode | 0o002)
-        tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
+        tokens.change(path.with_name("tokens.json"), let_in(OPS))
         reason = (await logged(caplog, "access_refused"))[0]
         assert f"{wrong}: found the mode {mode | 2:04o}" in reason
         assert not caller.revoked
@@ -265,7 +265,7 @@ async def test_the_daemon_follows_it(path: Path, caplog: pytest.LogCaptureFixtur
         caller = admit(watcher, CI)
         daemon.reload()
         await logged(caplog, "access_applied", 2)
-        tokens_file.change(path.with_name("tokens.json"), let_in(OPS))
+        tokens.change(path.with_name("tokens.json"), let_in(OPS))
         await caller.ended.wait()
     assert "reload_ignored" not in caplog.messages
 

@@ -7,8 +7,8 @@ import pytest
 from journals import NEVER_NS, batch, opened
 
 from ykactor.journal.errors import JournalError
-from ykactor.journal.names import packed_name, packed_names
 from ykactor.journal.reading import Reader
+from ykactor.journal.rows import packed_name, packed_names
 from ykactor.journal.store import Store
 
 UNLIMITED = 10**18

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from signing import jwks_text, public_jwk
 
-from ykactor.access import tokens, tokens_file
+from ykactor.access import tokens
 from ykactor.surfaces.cli import access, token
 
 TEXT = """\
@@ -42,7 +42,7 @@ def test_create(file: Path) -> None:
     code, out, err = run(token.command, "create", "ci", "--access", file, "--expires", "2999-01-01")
     assert code == 0
     assert re.fullmatch(r"yk_[A-Za-z0-9_-]{43}\n", out)
-    (kept,) = tokens_file.read(file.with_name("tokens.json")).all
+    (kept,) = tokens.read(file.with_name("tokens.json")).all
     assert err == f"token {kept.id} of ci, expires 2999-01-01T00:00:00Z\n"
     assert (kept.sha256, kept.identity) == (tokens.digest_of(out.strip()), "ci")
     assert not [path for path in file.parent.iterdir() if out.strip() in path.read_text()]
@@ -56,7 +56,7 @@ def test_create_in_a_file(file: Path, before: int | None) -> None:
         secret.write_text("old")
         secret.chmod(before)
     code, out, err = run(token.command, "create", "ci", "--access", file, "-o", secret)
-    (kept,) = tokens_file.read(file.with_name("tokens.json")).all
+    (kept,) = tokens.read(file.with_name("tokens.json")).all
     assert (code, out, err) == (0, "", f"token {kept.id} of ci, expires never\n")
     assert kept.sha256 == tokens.digest_of(secret.read_text().removesuffix("\n"))
     assert secret.stat().st_mode & 0o777 == 0o600
@@ -97,7 +97,7 @@ def test_create_where_the_file_says(file: Path) -> None:
 def test_expires_in_days(file: Path) -> None:
     """SE-3: that many days from now."""
     create(file, "ci", "--expires", "90d")
-    (kept,) = tokens_file.read(file.with_name("tokens.json")).all
+    (kept,) = tokens.read(file.with_name("tokens.json")).all
     assert kept.expires is not None
     assert (kept.expires - kept.created).days == 90
 
@@ -147,7 +147,7 @@ def test_revoke(file: Path) -> None:
     left = tokens.digest_of(second)[:8]
     revoked = tokens.digest_of(first)[:8]
     assert run(token.command, "revoke", revoked, "--access", file) == (0, f"token {revoked} is revoked\n", "")
-    kept = tokens_file.read(file.with_name("tokens.json"))
+    kept = tokens.read(file.with_name("tokens.json"))
     assert (kept.find(first), kept.find(second)) == (None, kept.all[0])
     problem = f"Error: found no token {revoked}, expected one of: {left}\n"
     assert run(token.command, "revoke", revoked, "--access", file) == (1, "", problem)

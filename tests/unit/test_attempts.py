@@ -11,8 +11,7 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import PreemptionKind
 from ykactor.core.messages.submissions import Submission, SubmitAllocation
-from ykactor.sim.summary import Preemptions, Summary
-from ykactor.sim.summary_tables import print_report
+from ykactor.sim.summary import Preemptions, Summary, print_report
 from ykactor.surfaces.cli.present import present
 from ykactor.wire.si import codec
 from ykactor.wire.si import messages as si

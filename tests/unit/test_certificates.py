@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ykactor.access.certificates import shown_by
-from ykactor.access.credentials import Credentials
+from ykactor.access.credentials import Credentials, shown_by
 from ykactor.core.values.times import NEVER
 
 #: As ``ssl.SSLObject.getpeercert`` returns it.

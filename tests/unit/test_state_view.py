@@ -5,8 +5,15 @@ from typing import Any
 from test_view import ALL_QUEUES, ONE_PARTITION, view
 from world import app, ask, limit, make_world, node, queue, record, terminate, tree
 
-from ykactor.access import state_cut
-from ykactor.access.view import View
+from ykactor.access.view import (
+    APPLICATION_FIELDS,
+    APPLICATION_TIMES,
+    ATTEMPT_FIELDS,
+    LIMIT_FIELDS,
+    PENDING_FIELDS,
+    QUEUE_FIELDS,
+    View,
+)
 from ykactor.core.values.parts import PART_MAX, finished
 
 TEAM = queue(
@@ -64,15 +71,15 @@ def test_amounts_are_those_below_the_highest_queue_in_view() -> None:
 def test_every_field_is_either_listed_or_hidden() -> None:
     """SE-80, SE-84: a new field fails here until it is decided."""
     whole = small_state()
-    decided = {*state_cut.QUEUE_FIELDS, "headroom", "actualGuaranteed", "share"}
+    decided = {*QUEUE_FIELDS, "headroom", "actualGuaranteed", "share"}
     assert set().union(*whole["queues"].values()) <= decided
     live = [entry for entry in whole["applications"].values() if "pending" in entry]
-    of_applications = {*state_cut.APPLICATION_FIELDS, *state_cut.APPLICATION_TIMES, "reason", "pending", "records"}
+    of_applications = {*APPLICATION_FIELDS, *APPLICATION_TIMES, "reason", "pending", "records"}
     assert set().union(*whole["applications"].values()) == of_applications - {"replacing", "usedSeconds", "lostSeconds"}
     groups = [group for entry in live for group in entry["pending"]]
     made_anew = {"reason", "place", "leftOut", "creationTimes"}
-    assert set().union(*groups) <= {*state_cut.PENDING_FIELDS, *state_cut.ATTEMPT_FIELDS, *made_anew}
-    assert set().union(*whole["limits"]) == set(state_cut.LIMIT_FIELDS)
+    assert set().union(*groups) <= {*PENDING_FIELDS, *ATTEMPT_FIELDS, *made_anew}
+    assert set().union(*whole["limits"]) == set(LIMIT_FIELDS)
 
 
 def test_all_queues_are_not_everything() -> None:

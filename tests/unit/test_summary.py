@@ -23,8 +23,17 @@ from ykactor.core.messages.facts import (
     Released,
 )
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.sim.summary import Example, Preemptions, Reason, Summary, SummaryReport, Utilisation, WaitTimes
-from ykactor.sim.summary_tables import print_report, wide_console
+from ykactor.sim.summary import (
+    Example,
+    Preemptions,
+    Reason,
+    Summary,
+    SummaryReport,
+    Utilisation,
+    WaitTimes,
+    print_report,
+    wide_console,
+)
 
 S = 1_000_000_000
 QUEUE = QueuePath("root.a")

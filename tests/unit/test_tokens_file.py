@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ykactor.access import moments, tokens, tokens_file
+from ykactor.access import moments, tokens
 from ykactor.access.tokens import Tokens, TokensError
 
 MADE = moments.at(0)
 
 
 def add(path: Path, secret: str = "yk_a") -> Tokens:
-    return tokens_file.change(path, lambda old: old.with_new(secret, "ci", MADE, None))
+    return tokens.change(path, lambda old: old.with_new(secret, "ci", MADE, None))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_new_file_is_for_its_owner(path: Path) -> None:
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [token.identity for token in tokens_file.read(path).all] == ["ci"]
+    assert [token.identity for token in tokens.read(path).all] == ["ci"]
 
 
 def test_mode_and_owner_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_link_stays(path: Path, tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "there" / "real.json")
     add(path)
     assert path.is_symlink()
-    assert len(tokens_file.read(tmp_path / "there" / "real.json").all) == 1
+    assert len(tokens.read(tmp_path / "there" / "real.json").all) == 1
 
 
 @pytest.mark.parametrize("broken", ["fsync", "fchmod"])
@@ -104,5 +104,5 @@ def test_two_writers(path: Path) -> None:
     secrets = [f"yk_{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda secret: add(path, secret), secrets))
-    kept = tokens_file.read(path)
+    kept = tokens.read(path)
     assert {token.sha256 for token in kept.all} == set(map(tokens.digest_of, secrets))

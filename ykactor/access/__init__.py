@@ -1,8 +1,8 @@
 """Who is at the other end of a connection, and what it may do and see (SE-1 to SE-48, SE-80 to SE-87).
 
     the access file -> file.py -> Access;  Credentials -> authenticate.py -> Identity;  Identity and a message -> permissions.py
-    Identity -> view.py -> View;  View and an event or a state -> event_rules.py, state_cut.py
+    Identity -> view.py -> View;  View and an event or a state -> event_rules.py
 
-Plain functions on plain data: no trio, no clock, no sockets. Only ``tokens_file`` touches the disk. Stands above ``wire``, whose
+Plain functions on plain data: no trio, no clock, no sockets. Only ``tokens`` touches the disk. Stands above ``wire``, whose
 messages the table of permissions names and whose reader of YAML the access file has, and below ``surfaces``.
 """

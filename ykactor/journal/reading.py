@@ -12,8 +12,7 @@ from typing import Self
 
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, damaged, explained
-from ykactor.journal.names import packed_name
-from ykactor.journal.rows import LogRow, crc_of, record_crc
+from ykactor.journal.rows import LogRow, crc_of, packed_name, record_crc
 from ykactor.journal.terms import Beginning, read_beginnings
 
 #: Rows of the history that one transaction reads. A writer cannot empty its write-ahead log while a reader is in a transaction.

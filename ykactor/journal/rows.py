@@ -1,5 +1,6 @@
-"""The rows of the tables, as they are stored."""
+"""The rows of the tables, as they are stored, and the packed names by which transactions are found."""
 
+import struct
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ykactor.journal.names import packed_names
+
+def packed_names(names: Iterable[str]) -> bytes:
+    """What the table keeps of the names of one transaction. Cost: 0.3 us for each."""
+    codes = sorted({zlib.crc32(name.encode()) for name in names})
+    return struct.pack(f"<{len(codes)}I", *codes)
+
+
+def packed_name(name: str) -> bytes:
+    """The code of a name in ``packed_names``. Another name may have the same one, so what is found has to be looked at."""
+    return packed_names([name])
+
 
 #: More saves few bytes and costs much more time.
 _LEVEL = 1

@@ -2,26 +2,29 @@
 
 Each partition is made from a recorded base, as it was when its daemon started or made it anew; from there its causes decide
 everything. A later base is compared with what the replay has at that point, and then taken, because the daemon
-went on from it, too.
+went on from it, too. ``reproduce`` runs the turn of a post-mortem again.
 """
 
 from __future__ import annotations
 
 from itertools import zip_longest
+from pathlib import Path
 
 from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import RemovePartition
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.records.base import Base, decode_base, differing_row, encode_base, partition_from
+from ykactor.core.records.base import Base, decode_base, differing_row, encode_base, made_from, partition_from
 from ykactor.core.turn.causes import Cause, Input
+from ykactor.core.turn.cores import Cores, without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import run_turn
 from ykactor.wire.causes import decode_cause
 from ykactor.wire.history import RecordedTurn, decode_facts, encode_facts
+from ykactor.wire.post_mortem import PostMortem, UnreadablePostMortemError, decode_post_mortem
 
 #: In a difference: there is no such fact or row.
 NOTHING = b"null"
@@ -109,3 +112,37 @@ def _differing_fact(turn: RecordedTurn, facts: list[Fact]) -> Difference | None:
 
 def _text(fact: Fact | None) -> bytes:
     return NOTHING if fact is None else encode_facts([fact])[1:-1]
+
+
+def reproduce(path: Path) -> Exception | None:
+    """Make the partition of a post-mortem from its rows, and run the turn that failed.
+
+    Returns:
+        the exception that the turn raises; None if it raises none.
+
+    Raises:
+        OSError: the file cannot be read.
+        UnreadablePostMortemError: it is damaged, of a later version, or has no turn.
+        UnreadableCauseError, UnreadableRowError, DamagedStateError: what it holds is damaged, or of another version.
+    """
+    found = decode_post_mortem(path.read_bytes())
+    if found.now_ns is None:
+        raise UnreadablePostMortemError("found a failure between two turns, expected one in a turn")
+    cause = decode_cause(bytes(found.cause))
+    partition, scheduler = _partition(found, cause)
+    try:
+        run_turn(partition, scheduler, found.now_ns, cause, lambda _: None)
+    except Exception as failure:
+        return failure
+    return None
+
+
+def _partition(found: PostMortem, cause: Cause) -> Cores:
+    """The partition before the turn; one that failed in its first turn has no rows yet."""
+    if found.rows:
+        rows = ((bytes(key), bytes(row)) for key, row in found.rows)
+        return finished(made_from(rows, reserves=found.reserves))[:2]
+    match cause:
+        case Input(submissions=[ApplyConfig(config), *_]):
+            return without_anything(config, reserves=found.reserves)
+    raise UnreadablePostMortemError("found no rows, expected the state of the partition")

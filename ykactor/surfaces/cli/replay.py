@@ -15,8 +15,7 @@ from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.sim.replay import Difference, Replay
-from ykactor.sim.reproduce import reproduce
+from ykactor.sim.replay import Difference, Replay, reproduce
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.json_text import indented

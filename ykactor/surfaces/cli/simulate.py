@@ -17,8 +17,7 @@ from rich.progress import Progress
 
 from ykactor.core.values.printable import printable
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
-from ykactor.sim.summary import Summary
-from ykactor.sim.summary_tables import print_report, wide_console
+from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.terminal import JsonFile, say, say_lines

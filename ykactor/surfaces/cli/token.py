@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ykactor.access import moments, tokens, tokens_file
+from ykactor.access import moments, tokens
 from ykactor.access.moments import Moment
 from ykactor.access.tokens import Token, Tokens, TokensError
 from ykactor.actors.clock import system_ns
@@ -124,7 +124,7 @@ def revoke(token_id: str, file: Path) -> None:
 
 def _change(path: Path, changed: Callable[[Tokens], Tokens]) -> Tokens:
     try:
-        return tokens_file.change(path, changed)
+        return tokens.change(path, changed)
     except TokensError as error:
         raise click.ClickException(str(error)) from None
 

@@ -24,7 +24,7 @@ from ykactor.core.values.printable import printable
 from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.sim.summary_tables import wide_console
+from ykactor.sim.summary import wide_console
 from ykactor.surfaces.cli.cells import hour_of
 from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.since import Since

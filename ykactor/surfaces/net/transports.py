@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 
 import trio
 
-from ykactor.access.certificates import shown_by
-from ykactor.access.credentials import Credentials
+from ykactor.access.credentials import Credentials, shown_by
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 
