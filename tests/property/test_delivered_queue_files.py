@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from seeds import scaled, seeds
 
 from ykactor.wire.queuefile import text as yamltext
-from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import checksum_of, load
-from ykactor.wire.queuefile.manifests import open_queues
+from ykactor.wire.queuefile.manifests import config_map, open_queues
 
 LOADERS = [yaml.CSafeLoader, yaml.SafeLoader]
 

@@ -14,8 +14,8 @@ from seeds import scaled, seeds
 
 from ykactor.core.config.model import PartitionConfig, PlacementRule
 from ykactor.wire.queuefile import text as yamltext
-from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import DEFAULT_TEXT, ConfigError, load
+from ykactor.wire.queuefile.manifests import config_map
 from ykactor.wire.queuefile.schema import json_schema
 
 #: Without comments, so that mutations hit something.

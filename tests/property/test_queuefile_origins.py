@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeds import scaled
 
-from ykactor.wire.queuefile.origins import Origin
+from ykactor.wire.queuefile.manifests import Origin
 
 #: Pieces with what YAML changes between source and value: breaks, blanks, quotes, escapes.
 PIECES = st.sampled_from(

@@ -15,9 +15,8 @@ from ykactor.sim.summary import Preemptions, Summary, print_report
 from ykactor.surfaces.cli.present import present
 from ykactor.wire.si import codec
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.events import events
+from ykactor.wire.si.events import events, preemption_text
 from ykactor.wire.si.mentions import mentioned
-from ykactor.wire.si.preemptions import preemption_text
 
 NS = 10**9
 

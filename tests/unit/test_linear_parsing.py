@@ -18,7 +18,7 @@ from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.parts import Pace
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
-from ykactor.wire.queuefile import access_lists, name_filters
+from ykactor.wire.queuefile import access_lists, placement_rules
 
 
 def is_linear(read: Callable[[str], object], hostile: Callable[[int], str], count: int) -> bool:
@@ -85,7 +85,7 @@ def test_the_path_of_a_fixed_rule() -> None:
 def test_expressions(part: str) -> None:
     """PL-17: an expression has up to 1000 characters."""
     assert is_linear(
-        lambda text: name_filters.objection([text], is_user_name),
+        lambda text: placement_rules.name_filter_objection([text], is_user_name),
         lambda n: (part * n)[:n],
         60,
     )

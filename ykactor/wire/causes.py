@@ -2,7 +2,7 @@
 
 ``{"input": [["SubmitAllocation", {...}], ...], "limits": {...}}``, ``{"timers_due": true}``,
 ``{"request": ["MoveApplication", {...}]}`` or ``{"cycle_due": {"placements_max": 1024, "work_max": 60000}}``: submissions and
-requests as in ``named``.
+requests as in ``history``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import Administration, RefuseEntry, Rejected, Submission
 from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.wire.named import Named, NamedDecoder, UnknownClassError
+from ykactor.wire.history import Named, NamedDecoder, UnknownClassError
 
 
 class _Cause(Struct, forbid_unknown_fields=True):

@@ -9,9 +9,8 @@ import click
 from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import JsonFile, write
-from ykactor.wire.queuefile.config_map import config_map
 from ykactor.wire.queuefile.load import ConfigError, load
-from ykactor.wire.queuefile.manifests import open_queues
+from ykactor.wire.queuefile.manifests import config_map, open_queues
 from ykactor.wire.scenario import dump_jsonl
 
 _EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -35,7 +35,7 @@ from ykactor.surfaces.sessions.rm_requests import check_reach, end_registration,
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
 from ykactor.wire.si.codec import ProtocolError
-from ykactor.wire.si.operations import operation
+from ykactor.wire.si.requests import operation
 
 #: Sent to a resource manager whose registration an operator has ended.
 _RELEASED = "an operator has ended the registration"

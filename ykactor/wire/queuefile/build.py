@@ -15,8 +15,8 @@ from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import parse_quantity
 from ykactor.core.values.resources import Resource
-from ykactor.wire.queuefile import access_lists, name_filters
-from ykactor.wire.queuefile.placement_rules import chain_of, kind_of
+from ykactor.wire.queuefile import access_lists
+from ykactor.wire.queuefile.placement_rules import chain_of, kind_of, name_filter
 from ykactor.wire.queuefile.schema import (
     FilterText,
     LimitText,
@@ -117,6 +117,6 @@ def _build_filter(text: FilterText | None) -> PlacementFilter:
         return PlacementFilter()
     return PlacementFilter(
         allow=text.type.lower() != "deny",
-        users=name_filters.build(text.users, is_user_name),
-        groups=name_filters.build(text.groups, is_group_name),
+        users=name_filter(text.users, is_user_name),
+        groups=name_filter(text.groups, is_group_name),
     )

@@ -1,15 +1,47 @@
 """Validates placement rules: E28 to E35 and E36a."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 
+from ykactor.core.config.model import NameFilter
 from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.values import expressions
 from ykactor.core.values.names import is_group_name, is_rule_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
-from ykactor.wire.queuefile import name_filters
 from ykactor.wire.queuefile.places import Key, note
 from ykactor.wire.queuefile.schema import FILTER_TYPES, RULE_NAMES, FilterText, PartitionText, QueueText, RuleText
 from ykactor.wire.queuefile.text import Mistakes
+
+# ---- filters: literal names, or one regular expression (PL-13 to PL-17)
+
+#: A single entry with one of these characters is an expression.
+_SPECIAL = frozenset("^$*+?()[{}|")
+
+IsName = Callable[[str], bool]
+
+
+def name_filter_objection(entries: list[str], is_name: IsName) -> str:
+    """Why the list is refused (E30, E31), or "". A list of several entries is never refused."""
+    if len(entries) != 1:
+        return ""
+    (entry,) = entries
+    if not is_expression(entry):
+        return "" if is_name(entry) else f"found {shown(entry)}, expected a name or a regular expression"
+    wrong = expressions.objection(entry)
+    return f"found {shown(entry)}, {wrong}" if wrong else ""
+
+
+def is_expression(entry: str) -> bool:
+    """Whether an entry that is alone in its list is an expression; ``a.b`` is a name."""
+    return not _SPECIAL.isdisjoint(entry)
+
+
+def name_filter(entries: list[str], is_name: IsName) -> NameFilter:
+    """The filter of a list without ``name_filter_objection``; of several entries only valid names count (PL-14)."""
+    if len(entries) == 1 and is_expression(entries[0]):
+        return NameFilter(listed=True, expression=entries[0])
+    return NameFilter(listed=bool(entries), names=frozenset(filter(is_name, entries)))
+
 
 #: Levels of nested parent rules. Each adds at least one level of queues, whose depth is bounded too.
 DEPTH_MAX = 64
@@ -72,9 +104,9 @@ def _check_filter(text: FilterText, mistakes: Mistakes) -> None:
     """E29 to E31."""
     if text.type.lower() not in FILTER_TYPES:
         note(mistakes, "E29", text, ("type",), f"found {shown(text.type)}, expected allow or deny")
-    if problem := name_filters.objection(text.users, is_user_name):
+    if problem := name_filter_objection(text.users, is_user_name):
         note(mistakes, "E30", text, ("users", 0), problem)
-    if problem := name_filters.objection(text.groups, is_group_name):
+    if problem := name_filter_objection(text.groups, is_group_name):
         note(mistakes, "E31", text, ("groups", 0), problem)
 
 

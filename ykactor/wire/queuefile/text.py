@@ -30,7 +30,7 @@ _TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
 _COLLECTION_TAGS = frozenset(("!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
 
 
-#: Maps a position in the parsed text, line and column from 1, to the one in the file (``origins.py``).
+#: Maps a position in the parsed text, line and column from 1, to the one in the file (``manifests.py``).
 Origin = Callable[[int, int], tuple[int, int]]
 
 

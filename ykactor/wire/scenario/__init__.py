@@ -1,6 +1,6 @@
 """Scenario files: a recorded session of a resource manager, each message with the virtual second at which it was sent.
 
-    bytes -> documents.py (values with places) -> load.py -> model.py (the scenario); mistakes.py finds every mistake of a value
+    bytes -> load.py (values with places) -> model.py (the scenario); mistakes.py finds every mistake of a value
 
 Start reading in ``load.py``. What a file may say is in ``sim/README.md``.
 """

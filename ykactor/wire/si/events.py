@@ -5,16 +5,19 @@ records; a fact whose class is in neither has no events. Nearly all facts of a b
 make the records directly, without the intermediate ``_Event``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
+from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
+from ykactor.core.messages.reasons import amounts
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, saturated, text
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.preemptions import preemption_entry, preemption_text
 
 #: Longer messages are cut to this length and end with three dots (EV-68).
 EVENT_MESSAGE_MAX = 1024
@@ -384,3 +387,39 @@ _EVENTS: dict[type, Callable[[Any], list[_Event]]] = {
     facts.PartitionFailed: _partition_failed,
     facts.Audited: _audited,
 }
+
+
+#: Victims that the sentence names; the entry has all.
+_NAMED_MAX = 5
+
+
+def preemption_entry(fact: Preempted) -> si.Preemption:
+    """The complete entry."""
+    return si.Preemption(
+        node_id=fact.node_id,
+        kind=fact.kind,
+        why=fact.why,
+        victims=[
+            si.PreemptionVictim(queue_name=queue, application_id=application_id, allocation_key=key)
+            for queue, application_id, key in fact.victims
+        ],
+        shares_before={path: round(share, 4) for path, share in fact.shares_before.items()},
+        shares_after={path: round(share, 4) for path, share in fact.shares_after.items()},
+        rejected=[si.Alternative(node_id=node_id, reason=reason) for node_id, reason in fact.rejected],
+        work_lost=saturated(fact.work_lost),
+    )
+
+
+def preemption_text(fact: Preempted) -> str:
+    """The victims, what allows the preemption, the work lost, the change of shares, and the nodes not chosen."""
+    named = ", ".join(f"{key} of {app} in {queue}" for queue, app, key in fact.victims[:_NAMED_MAX])
+    more = len(fact.victims) - _NAMED_MAX
+    who = f"{named} and {more} more" if more > 0 else named
+    shares = ", ".join(f"{path} {share:.2f} to {fact.shares_after[path]:.2f}" for path, share in fact.shares_before.items())
+    parts = [
+        f"Request '{fact.ask.spec.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",
+        f"work lost (resources times seconds) {amounts(fact.work_lost)}",
+        f"used parts of guarantees {shares}" if shares else "",
+        *(f"not {node_id}: {reason}" for node_id, reason in fact.rejected),
+    ]
+    return "; ".join(filter(None, parts))

@@ -26,13 +26,19 @@ from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
     AddApplication,
     AnswerPredicate,
+    CancelTask,
     ForgetPredicates,
+    HoldApplication,
+    HoldQueue,
     MoveApplication,
+    Operator,
+    OperatorAct,
     RecordTask,
     RefuseEntry,
     Rejected,
     ReleaseAllocations,
     RemoveApplication,
+    SetPriority,
     SetQueueQuotas,
     Submission,
     SubmitAllocation,
@@ -389,3 +395,33 @@ def _named(members: Mapping[str, E], name: str, field: str) -> E:
     if member is None:
         raise ProtocolError("UNKNOWN_NAME", f"found {name!r}, expected one of {', '.join(members)}", field)
     return member
+
+
+def operation(request: si.OperatorAct, operator: Operator) -> tuple[PartitionName, OperatorAct]:
+    """An operator's request as a submission, with its partition.
+
+    Raises:
+        ProtocolError with the path of the first mistake.
+    """
+    if isinstance(request, si.TerminateApplication | si.MoveApplication):
+        partition, wanted = administration(request)
+        return partition, structs.replace(wanted, operator=operator)
+    return partition_named(request.partition_name), _operation(request, operator)
+
+
+def _operation(
+    request: si.HoldApplication | si.HoldQueue | si.CancelAllocation | si.SetPriority, operator: Operator
+) -> OperatorAct:
+    if isinstance(request, si.HoldQueue):
+        require(request.queue_name, "queueName")
+        return HoldQueue(request.queue_name, request.held, operator)
+    require(request.application_id, "applicationID")
+    name = ApplicationID(request.application_id)
+    match request:
+        case si.HoldApplication(held=is_held):
+            return HoldApplication(name, is_held, operator)
+        case si.CancelAllocation(allocation_key=key):
+            require(key, "allocationKey")
+            return CancelTask(name, AllocationKey(key), operator)
+        case si.SetPriority(allocation_key=key, priority=priority):
+            return SetPriority(name, AllocationKey(key) if key else None, priority, operator)
