@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -166,6 +167,39 @@ async def test_a_server_that_has_too_much_to_do_says_when_to_come_back(watching:
     assert watching.reflector.lists == 1
 
 
+class _EndingApi(DirectApi):
+    """Every watch ends at once, behind this line."""
+
+    def __init__(self, server: FakeServer, line: bytes) -> None:
+        super().__init__(server)
+        self._line = line
+        self.watches = 0
+
+    @asynccontextmanager
+    async def watch(self, path: str, silence_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.watches += 1
+        assert self.watches < 100, "it is asked again and again without a pause"
+
+        async def lines() -> AsyncIterator[bytes]:
+            if self._line:
+                yield self._line
+
+        async with aclosing(lines()) as found:
+            yield found
+
+
+@pytest.mark.parametrize("line", [b"", b'{"type": "ERROR", "object": {"code": 410}}', b"{}"], ids=["empty", "lost", "wrong"])
+async def test_watches_that_end_at_once_are_opened_more_and_more_seldom(line: bytes, autojump_clock: Clock) -> None:
+    """Else all is listed again and again, by each replica, from a server that has trouble already."""
+    server = FakeServer()
+    api = _EndingApi(server, line)
+    watching = Watching(server, api)
+    with trio.move_on_after(300):
+        await watching.reflector.run()
+    assert 10 < api.watches < 30
+    assert len(watching.queries) <= api.watches + 1
+
+
 async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -> None:
     """If the version of the first pages is compacted before the last one, all is listed again."""
     server = FakeServer()
@@ -183,7 +217,7 @@ async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -
     watching.faults = compact
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watching.reflector.run)
-        await trio.sleep(0.1)
+        await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert len(watching.there) == 2 * PAGE_SIZE + 201
     pages = [query.get("continue", "") for query in watching.queries if "watch" not in query]

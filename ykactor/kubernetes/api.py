@@ -17,8 +17,7 @@ from ykactor.kubernetes.reading import ReadError, T, read
 #: Connections at the same time; watches have their own.
 CONNECTIONS_MAX = 32
 TIMEOUT_S = 15.0
-#: The largest answer and the longest line of a watch, in bytes.
-ANSWER_MAX = 64 << 20
+#: The longest line of a watch, in bytes.
 LINE_MAX = 8 << 20
 #: A server that answers 429 says when to come back; not later than this.
 RETRY_AFTER_MAX_S = 60.0

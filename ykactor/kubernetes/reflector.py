@@ -22,6 +22,8 @@ WATCH_S = 50
 #: The server says nothing for so long beyond that: the connection is lost.
 SILENCE_S = 20.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
+#: A watch that has lasted for so long works, and is opened again without a pause.
+STEADY_S = 5.0
 _GONE = 410
 
 
@@ -78,6 +80,7 @@ class Reflector:
     async def run(self) -> None:
         """List and watch until cancelled, or until the server does not have this kind."""
         while True:
+            began_s, least_s = trio.current_time(), 0.0
             try:
                 if not self._version:
                     await self._list()
@@ -87,17 +90,20 @@ class Reflector:
             except ReadError as error:
                 self._version = ""
                 self._warn(f"{self.kind}: an answer cannot be read: {error}")
-                await trio.sleep(self._pause_s())
             except ApiError as error:
                 if error.status == 404 and self._source.may_go:
                     return
                 if error.status == _GONE:
                     self._version = ""
                 self._outage.failed(error)
-                await trio.sleep(max(error.retry_after_s, self._pause_s()))
+                least_s = max(error.retry_after_s, BACKOFF_FIRST_S / 2)
+            is_steady = trio.current_time() - began_s >= STEADY_S
+            await trio.sleep(least_s if is_steady else max(least_s, self._pause_s()))
+            if is_steady:
+                self._attempts = 0
 
     def _pause_s(self) -> float:
-        """Longer after each attempt since the last sign of life."""
+        """Longer after each attempt since a watch has lasted."""
         self._attempts += 1
         return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(self._attempts - 1, 16)) * self._rng.uniform(0.5, 1)
 
@@ -164,5 +170,4 @@ class Reflector:
 
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
-        self._attempts = 0
         self._outage.over()
