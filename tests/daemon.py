@@ -156,7 +156,8 @@ async def state_of(url: str) -> dict[str, Any]:
         snapshot = await messages.__anext__()
     assert isinstance(snapshot, si.Snapshot)
     (partition,) = snapshot.partitions
-    return partition
+    found: dict[str, Any] = msgspec.to_builtins(partition)
+    return found
 
 
 @asynccontextmanager

@@ -12,10 +12,15 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import convert, to_builtins
+
+from ykactor.access.view import View
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.inspection.snapshot import final_state, partition_state, waiting_asks
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.snapshot import final_state, partition_state
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
@@ -101,6 +106,17 @@ def template(*, applications: int = 0, p: dict[str, object] | None = None, **lim
 
 def _quantities(resource: dict[str, int]) -> dict[str, str]:
     return {name: f"{quantity}m" if name == "vcore" else str(quantity) for name, quantity in resource.items()}
+
+
+def decoded(state: dict[str, Any]) -> PartitionStatus:
+    """The state of a partition from a message."""
+    return convert(state, PartitionStatus)
+
+
+def seen(view: View, state: dict[str, Any]) -> dict[str, Any]:
+    """What a view shows of the state of a partition, as in a message."""
+    found: dict[str, Any] = to_builtins(finished(view.of_state(decoded(state))))
+    return found
 
 
 def load(text: str) -> PartitionConfig:
@@ -386,6 +402,11 @@ class World:
     # ---- the present state
 
     def state(self) -> dict[str, Any]:
+        """The partition as people see it, decoded from a message."""
+        found: dict[str, Any] = to_builtins(self.shown())
+        return found
+
+    def shown(self) -> PartitionStatus:
         """The partition as people see it (``snapshot.partition_state``)."""
         return finished(partition_state(self.direct.core, self.direct.scheduler.state))
 

@@ -14,7 +14,12 @@ from ykactor.actors.feed import FeedSnapshot
 from ykactor.actors.ring import TAKE_BYTES_MAX
 from ykactor.actors.selection import BATCH_MAX, Batch
 from ykactor.actors.subscription import Reached, Subscription
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import PART_MAX
+
+
+def shown(name, **sections):
+    return PartitionStatus(name=name, queues={}, applications={}, limits=[], **sections)
 
 
 class Blind(NamedTuple):
@@ -30,7 +35,7 @@ class Blind(NamedTuple):
     def of_state(self, state):
         for _ in range(3):
             yield ()
-        return {"name": state["name"]}
+        return shown(state.name)
 
     def shows_partition(self, partition):
         return partition == self.partition
@@ -146,7 +151,7 @@ async def test_batches_are_bounded_and_in_order(every):
 
 async def test_a_snapshot_is_cut_once_for_each_view():
     """SE-84: callers with equal views get the same states, of the partitions that they see; the snapshot stays whole."""
-    snapshot = FeedSnapshot(7, [{"name": name, "more": name} for name in ("default", "gpu")], 1, is_shared=True)
+    snapshot = FeedSnapshot(7, [shown(name, nodes={name: {}}) for name in ("default", "gpu")], 1, is_shared=True)
     found = []
 
     async def take(view):
@@ -155,10 +160,10 @@ async def test_a_snapshot_is_cut_once_for_each_view():
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(take, Blind())
-    assert found == [[{"name": "gpu"}]] * 3
+    assert found == [[shown("gpu")]] * 3
     assert found[0] is found[1] is found[2]
-    assert await snapshot.seen_by(Blind("default")) == [{"name": "default"}]
-    assert snapshot.partitions[1] == {"name": "gpu", "more": "gpu"}
+    assert await snapshot.seen_by(Blind("default")) == [shown("default")]
+    assert snapshot.partitions[1] == shown("gpu", nodes={"gpu": {}})
 
 
 class OfPartition(Blind):
@@ -171,17 +176,17 @@ class OfPartition(Blind):
 
 async def test_a_snapshot_that_nobody_else_has_is_taken_apart():
     """Freeing a large state at once takes long; what is shown as a whole stays."""
-    whole = {"name": "p", "nodes": {f"n{number}": {} for number in range(2 * PART_MAX)}}
-    hidden = {"name": "default", "nodes": {"n1": {}}, "limits": []}
+    whole = shown("p", nodes={f"n{number}": {} for number in range(2 * PART_MAX)})
+    hidden = shown("default", nodes={"n1": {}})
     snapshot = FeedSnapshot(7, [whole, hidden], 1)
     assert await snapshot.seen_by(OfPartition("p")) == [whole]
-    assert (len(whole["nodes"]), hidden["nodes"]) == (2 * PART_MAX, {})
-    assert await FeedSnapshot(8, [whole], 1).seen_by(Blind("p")) == [{"name": "p"}]
-    assert whole["nodes"] == {}
+    assert (len(whole.nodes), hidden.nodes) == (2 * PART_MAX, {})
+    assert await FeedSnapshot(8, [whole], 1).seen_by(Blind("p")) == [shown("p")]
+    assert whole.nodes == {}
 
 
 async def test_other_tasks_run_while_a_snapshot_is_cut():
     """SE-84: a large state takes long, and nobody waits for that."""
-    snapshot = FeedSnapshot(7, [{"name": "gpu"}], 1)
+    snapshot = FeedSnapshot(7, [shown("gpu")], 1)
     with trio.testing.assert_checkpoints():
         await snapshot.seen_by(Blind())

@@ -305,7 +305,7 @@ async def test_snapshot_stands_exactly_where_it_was_asked_for(seed, autojump_clo
         assert [type(told) for told in s.told[1:]] == [Publication, PartitionSnapshot] * 5
         snapshots = s.told[2::2]
         assert [(snapshot.partition, snapshot.snapshot_id) for snapshot in snapshots] == [("default", n) for n in range(5)]
-        assert [list(snapshot.state["nodes"]) for snapshot in snapshots] == [[f"n{n}" for n in range(m + 1)] for m in range(5)]
+        assert [list(snapshot.state.nodes) for snapshot in snapshots] == [[f"n{n}" for n in range(m + 1)] for m in range(5)]
 
 
 async def test_snapshot_under_load_equals_what_was_published(seed, autojump_clock):
@@ -321,9 +321,9 @@ async def test_snapshot_under_load_equals_what_was_published(seed, autojump_cloc
         for told in s.told:
             if isinstance(told, Publication):
                 placed += sum(isinstance(fact, Allocated) for fact in told.facts)
-            elif told.state["nodes"]:
-                assert len(told.state["nodes"]["n1"]["allocations"]) == placed
-                assert told.state["queues"]["root.a"]["allocated"] == ({"vcore": 1000 * placed} if placed else {})
+            elif told.state.nodes:
+                assert len(told.state.nodes["n1"].allocations) == placed
+                assert told.state.queues["root.a"].allocated == ({"vcore": 1000 * placed} if placed else {})
                 counts.append(placed)
         assert len(set(counts)) > 3
 

@@ -15,7 +15,8 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.inspection.snapshot import partition_state, waiting_asks
+from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import ConfigurationChanged, NodeRemoved, QueueRemoved
 from ykactor.core.planner.plan import Budget
 from ykactor.core.values.parts import finished
@@ -440,7 +441,7 @@ async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clo
             free.set()
         assert answered == ["gpu"]
         (snapshot,) = [told for told in setup.told if isinstance(told, PartitionSnapshot)]
-        assert set(snapshot.state["applications"]) == {"gpu-1", "late"}
+        assert set(snapshot.state.applications) == {"gpu-1", "late"}
         behind = setup.told[setup.told.index(snapshot) + 1 :]
         assert [line for told in behind for fact in told.facts if (line := spoken(fact))] == [
             "late Failing",
@@ -503,7 +504,7 @@ async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_cl
             looking.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))
             await trio.testing.wait_all_tasks_blocked()
             free.set()
-        assert [state["name"] for state in found] == ["default"]
+        assert [state.name for state in found] == ["default"]
         nursery.cancel_scope.cancel()
 
 
@@ -515,7 +516,7 @@ async def test_a_partition_that_comes_back_is_empty(seed, autojump_clock):
             assert await setup.partitions.switch(several_loaded(default=LEAVES)) == ""
             assert await setup.partitions.switch(several_loaded(default=LEAVES, gpu=LEAVES)) == ""
             state = setup.state()["gpu"][2]
-            assert (state["applications"], state["nodes"]) == ({}, {})
+            assert (state.applications, state.nodes) == ({}, {})
             await setup.partitions.switch(several_loaded(gpu=LEAVES))
             await setup.partitions.switch(several_loaded(gpu=LEAVES, default=LEAVES))
 

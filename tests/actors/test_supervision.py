@@ -250,8 +250,8 @@ async def test_a_partition_that_fails_again_and_again_is_stopped(seed, autojump_
         )
         assert r.consequences("default") == ["RESTARTED"] * RESTARTS_MAX + ["STOPPED"]
         await r.settle("default")
-        states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
-        assert set(states["default"]["nodes"]) == {"n1", "n2"}
+        states = {state.name: state for state in (await r.feed.snapshot()).partitions}
+        assert set(states["default"].nodes) == {"n1", "n2"}
         await busy(r, "gpu")
         assert "t2 on n1" in r.heard("gpu")
         assert r.partitions.stopped == {"default": failure.reason}
@@ -290,8 +290,8 @@ async def test_a_partition_with_damaged_rows_is_stopped(key, row, why, seed, aut
         assert dict(incident.rows).get(key.encode()) == row
         assert "has a bug" in incident.traceback
         assert why.partition(":")[0] in incident.traceback
-        states = {state["name"]: state for state in (await r.feed.snapshot()).partitions}
-        assert [set(states[name]["nodes"]) for name in NAMES] == [{"n1"}, set(), set()]
+        states = {state.name: state for state in (await r.feed.snapshot()).partitions}
+        assert [set(states[name].nodes) for name in NAMES] == [{"n1"}, set(), set()]
         assert await r.send("default", release("t0")) == []
         await r.settle("default")
         assert r.heard("default")[-1] == "t3 on n1"

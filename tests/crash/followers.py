@@ -94,12 +94,12 @@ async def look(url: str, found: list[tuple[int, Placed]]) -> None:
             await trio.sleep(0.02)
 
 
-def _placed(partitions: list[dict[str, Any]]) -> Placed:
+def _placed(partitions: list[si.PartitionStatus]) -> Placed:
     """What runs on each node of a snapshot."""
-    applications = [application for partition in partitions for application in partition["applications"].values()]
-    waiting = {entry["allocationKey"] for application in applications for entry in application.get("replacing", [])}
+    applications = [application for partition in partitions for application in partition.applications.values()]
+    waiting = {entry.allocation_key for application in applications for entry in application.replacing or ()}
     return {
-        (partition["name"], node_id): set(node["allocations"]) - waiting
+        (partition.name, node_id): set(node.allocations) - waiting
         for partition in partitions
-        for node_id, node in partition["nodes"].items()
+        for node_id, node in (partition.nodes or {}).items()
     }

@@ -25,6 +25,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
@@ -59,6 +60,12 @@ def accept_all(submission: messages.Submission) -> list[decisions.Fact]:
             return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
         case _:
             return []
+
+
+def counted(name: str, count: int) -> PartitionStatus:
+    """The state of a partition that has told so many facts."""
+    facts = LimitStatus(queue="root", whose="facts", max=None, allocated={"facts": count}, max_applications=0, applications=[])
+    return PartitionStatus(name=name, queues={}, applications={}, limits=[facts])
 
 
 class FakePartition:
@@ -97,8 +104,7 @@ class FakePartition:
             case Read():
                 command.done({})
             case TakeSnapshot(snapshot_id):
-                state = {"name": self.name, "facts": self.facts_count}
-                await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, state))
+                await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, counted(self.name, self.facts_count)))
             case Administer(_, done):
                 done(self.name, "no such thing")
             case RunCycles(_, done) if done is not None:

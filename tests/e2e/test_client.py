@@ -17,8 +17,9 @@ import pytest
 import trio
 from click.testing import CliRunner
 from daemon import real_daemon, run_command, running_command
-from doubles import accept_all, running_daemon
+from doubles import accept_all, counted, running_daemon
 from msgspec import structs
+from world import make_world, node, queue, tree
 
 import ykactor.client
 from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_registered
@@ -254,7 +255,7 @@ async def test_follow_with_filters_and_snapshot():
             await rm.request(si.NodeRequest(nodes=[NODE]))
             await rm.request(si.ApplicationRequest(new=[si.AddApplicationRequest(application_id="app-1")]))
             snapshot, event = await events(follower, 2)
-            assert snapshot.partitions == [{"name": "default", "facts": 0}]
+            assert snapshot.partitions == [counted("default", 0)]
             assert (event.object_id, event.sequence) == ("app-1", 3)
 
 
@@ -428,7 +429,7 @@ async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count)
                     snapshot = await follower.__anext__()
                     assert (snapshot.sequence, snapshot.partitions) == (
                         2 * nodes_count,
-                        [{"name": "default", "facts": 2 * nodes_count}],
+                        [counted("default", 2 * nodes_count)],
                     )
                     await rm.request(si.NodeRequest(nodes=[NODE]))
                     assert [event.sequence - snapshot.sequence for event in await events(follower, 2)] == [1, 2]
@@ -575,8 +576,8 @@ async def test_a_killed_daemon_is_said_in_words():
 
 def test_a_snapshot_is_one_readable_line():
     """As text the state is counted; as JSON it is whole."""
-    partition = {"queues": {"root": {}, "root.a": {}}, "nodes": {"n1": {}}, "applications": {}}
-    snapshot = si.Snapshot(sequence=7, term="i", partitions=[partition])
+    world = make_world(tree(queue("a")), [node("n1", vcore=1)])
+    snapshot = si.Snapshot(sequence=7, term="i", partitions=[world.shown()])
     line = click.unstyle(follow_command.as_text(snapshot))
     assert line.startswith("state after event 7: 2 queues, 1 node, 0 applications (")
     assert '"root.a"' in follow_command.as_json(snapshot)

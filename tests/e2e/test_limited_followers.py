@@ -9,7 +9,7 @@ import pytest
 import trio
 from daemon import application, asks, next_allocated, node
 from daemonhere import daemon_here
-from msgspec import structs
+from msgspec import UNSET, structs
 from test_slow_configurations import FIRST, update
 from test_websocket import Client
 from world import limit, queue, tree
@@ -75,11 +75,11 @@ async def test_all_pending_asks_on_request(monkeypatch: pytest.MonkeyPatch) -> N
             async with trio.open_nursery() as nursery:
                 for wants in (True, False, True, False):
                     nursery.start_soon(take, wants)
-            assert all("pendingAsks" not in state for state in found[False])
+            assert all(state.pending_asks is UNSET for state in found[False])
             for state in found[True]:
-                taken = state["pendingAsks"].values()
-                assert {key for part in taken for key in part["allocationKeys"]} == expected
-                assert max(len(part["allocationKeys"]) for part in taken) == 500
+                taken = state.pending_asks.values()
+                assert {key for part in taken for key in part.allocation_keys} == expected
+                assert max(len(part.allocation_keys) for part in taken) == 500
 
 
 class StalledJournal:
@@ -146,8 +146,8 @@ async def test_a_snapshot_is_of_the_own_queues(encoding: str, monkeypatch: pytes
     assert "secret" not in str(found[0])
     snapshot = ENCODINGS[encoding].decode_feed(found[0])
     (partition,) = snapshot.partitions
-    assert list(partition["queues"]) == ["root.team-a", "root.team-a.x"]
-    assert list(partition["applications"]) == ["app-1"]
+    assert list(partition.queues) == ["root.team-a", "root.team-a.x"]
+    assert list(partition.applications) == ["app-1"]
 
 
 async def test_a_story_ends_where_the_last_event_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

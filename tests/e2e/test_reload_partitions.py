@@ -4,6 +4,7 @@ import os
 import signal
 from contextlib import suppress
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -76,7 +77,7 @@ async def snapshot(daemon):
     async with follow(daemon.url, from_="snapshot") as messages:
         first = await messages.__anext__()
     assert isinstance(first, si.Snapshot)
-    return {partition["name"]: partition for partition in first.partitions}
+    return {partition.name: msgspec.to_builtins(partition) for partition in first.partitions}
 
 
 # ---- over the socket

@@ -5,8 +5,10 @@ from typing import Any
 import click
 import pytest
 from daemon import application, asks, node, real_daemon, run_command
+from world import decoded, make_world, queue, tree
 
 from ykactor.client import connect
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.story import _collect
@@ -72,6 +74,7 @@ def test_resources_are_in_the_order_of_events() -> None:
     """vcore and memory first, used and capacity apart."""
     whole = {"vcore": 4000, "memory": 1 << 30, "gpu": 1}
     n1 = {"schedulable": True, "allocated": dict(sorted(whole.items())), "capacity": whole, "allocations": []}
+    n1 |= {"occupied": {}, "available": {}, "reservations": []}
     amounts = "vcore 4, memory 1Gi, gpu 1"
     assert list(present("n1", state(nodes={"n1": n1}))) == [f"now: node n1, schedulable, uses {amounts}, capacity {amounts}"]
 
@@ -92,8 +95,8 @@ def test_what_an_event_is_about() -> None:
     assert mentioned([event]) == {"app-1", "t1", "root.a.b", "root.a", "root"}
 
 
-def state(**parts: Any) -> dict[str, Any]:
-    return {"applications": {}, "nodes": {}, "queues": {}, "limits": []} | parts
+def state(**parts: Any) -> PartitionStatus:
+    return decoded({"name": "default", "applications": {}, "nodes": {}, "queues": {}, "limits": []} | parts)
 
 
 def test_what_a_user_has_and_may_have() -> None:
@@ -128,10 +131,11 @@ def test_an_ended_application(asked_for: str) -> None:
 @pytest.mark.parametrize("key", ["", "root"])
 def test_the_root(key: str) -> None:
     """The story of root has every pending ask; the story of an empty key has nothing."""
-    pending = [{"reason": "why", "count": 2, "resource": {"vcore": 500}, "allocationKeys": ["t1"]}]
+    group = {"reason": "why", "code": "QUOTA", "count": 2, "priority": 0, "resource": {"vcore": 500}, "allocationKeys": ["t1"]}
+    pending = [group | {"creationTimes": [1]}]
     found = state(
         applications={"app-1": {"state": "Accepted", "queueName": "root.a", "pending": pending}},
-        queues={"root": {"state": "Active", "allocated": {}, "headroom": None}},
+        queues={"root": make_world(tree(queue("a"))).queue("root")},
     )
     lines = ["now: queue root Active, uses nothing, headroom unlimited", "now: 2 asks of app-1 pending, each 0.5 vcore: why"]
     assert list(present(key, found)) == (lines if key else [])

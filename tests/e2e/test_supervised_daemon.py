@@ -109,7 +109,7 @@ async def queues(daemon: RunningDaemon) -> dict[str, set[str]]:
     async with follow(daemon.url, from_="snapshot") as messages:
         first = await messages.__anext__()
     assert isinstance(first, si.Snapshot)
-    return {state["name"]: set(state["queues"]) - {"root"} for state in first.partitions}
+    return {state.name: set(state.queues) - {"root"} for state in first.partitions}
 
 
 async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgspec
 import pytest
 import trio
-from doubles import running_daemon
+from doubles import counted, running_daemon
 from trio_websocket import ConnectionClosed
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Request, TextMessage
@@ -525,7 +525,7 @@ async def test_snapshot_then_events():
                 "sequence": 2,
                 "term": snapshot["term"],
                 "instance": snapshot["term"],
-                "partitions": [{"name": "default", "facts": 2}, {"name": "gpu", "facts": 0}],
+                "partitions": msgspec.to_builtins([counted("default", 2), counted("gpu", 0)]),
                 "cycles": {"default": {}, "gpu": {}},
                 "resourceManager": {"rmID": "rm-1", "connected": True, "since": 0},
             }

@@ -5,7 +5,7 @@ from checked import LARGE, SMALL, World
 from histories import draw_history
 from seeds import seeds
 
-from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.messages.reasons import FITS
 from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.equivalence import AskQueue

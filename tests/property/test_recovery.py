@@ -189,7 +189,7 @@ class Recovery:
         """The resource manager begins afresh, and nothing is left of what was."""
         self.partition.intake(self.now_ns, [reset()])
         self._heard = len(self._facts)
-        assert finished(partition_state(self.partition.core, self.partition.scheduler.state))["applications"] == {}
+        assert finished(partition_state(self.partition.core, self.partition.scheduler.state)).applications == {}
         assert self.partition.core.registry.nodes == {}
         assert violations(self.partition.core, self.partition.scheduler) == []
 

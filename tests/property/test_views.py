@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import structs, to_builtins
 from seeds import seeds
 from twosides import MINE, NODES, OTHER, Tenant, draw_tree, others_business
-from world import World, answering, configure, limit, make_world, move, node
+from world import World, answering, configure, decoded, limit, make_world, move, node
 
 from ykactor.access.model import Names
 from ykactor.access.view import View
@@ -97,10 +97,10 @@ def test_no_name_of_the_other_side_is_told() -> None:
         for w in play_both(seed):
             state = w.state()
             hidden += name in JSON.encode(state)
-            seen = finished(VIEW.of_state(state))
+            seen = finished(VIEW.of_state(decoded(state)))
             for encoding in ENCODINGS.values():
                 assert name not in encoding.encode(seen)
-            happened.update(map(kept_back, pending(seen)))
+            happened.update(map(kept_back, pending(to_builtins(seen))))
         records = shown(w.facts)
         for encoding in ENCODINGS.values():
             assert not [data for data in encoding.encode_each(records) if name in data]
@@ -138,7 +138,7 @@ def test_the_other_side_makes_no_difference(seed: int) -> None:
             reload = [configure(draw_tree(rng, other.rng))] if rng.random() < 0.1 else []
             answers = [*mine.answers("n1"), *other.answers("n1")] if has_answers else []
             w.send(*mine.draw(), *other.draw(), *answers, *reload)
-            states.append(JSON.encode(finished(VIEW.of_state(w.state()))))
+            states.append(JSON.encode(finished(VIEW.of_state(w.shown()))))
         told.append((apart_from_haste(shown(w.facts)), states, w.facts))
     assert told[0][:2] == told[1][:2]
     assert len(told[0][0]) > 50

@@ -6,6 +6,7 @@ import tracemalloc
 import msgspec
 import pytest
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
@@ -132,7 +133,7 @@ def test_responses_and_feed_messages_survive_both_encodings():
         si.Events(events=[record]),
         si.Bookmark(sequence=5),
         si.Lagged(from_=1, to=4),
-        si.Snapshot(sequence=9, partitions=[{"name": "default"}]),
+        si.Snapshot(sequence=9, partitions=[PartitionStatus(name="default", queues={}, applications={}, limits=[])]),
         si.JournalStatus(writable=True),
     ]
     for encoding in ENCODINGS.values():

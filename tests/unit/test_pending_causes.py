@@ -18,6 +18,7 @@ from world import (
     make_world,
     node,
     queue,
+    seen,
     terminate,
     tree,
 )
@@ -26,7 +27,6 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.pending_causes import PendingCode, Place
 from ykactor.core.messages.reasons import without_others
 from ykactor.core.messages.submissions import SubmitAllocation
-from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import Resource
 
 A = queue("a")
@@ -174,14 +174,14 @@ def test_what_keeps_an_ask_back(code: PendingCode) -> None:
     scene, told = SCENES[code]
     state = scene().state()
     assert groups(state)["t1"]["code"] == code
-    shown = groups(finished(view("root.a", "root.g").of_state(state)))["t1"]
+    shown = groups(seen(view("root.a", "root.g"), state))["t1"]
     assert (shown["code"], shown["reason"]) == (code, told)
 
 
 def test_an_own_hold_names_no_queue() -> None:
     """OP-7: who holds is told to who sees everything."""
     state = held("app-1").state()
-    shown = finished(view("root.a").of_state(state))
+    shown = seen(view("root.a"), state)
     assert groups(shown)["t1"]["reason"] == "held by an operator"
     assert shown["applications"]["app-1"]["held"] == {"by": "an operator", "since": 0}
     assert groups(state)["t1"]["reason"].startswith("held by ops since ")
@@ -227,7 +227,7 @@ def test_what_others_use_makes_no_difference(parent: dict[str, Any]) -> None:
         world.given(ask("t1", "app-1", vcore=4000))
         state = world.state()
         assert groups(state)["t1"]["place"]["used"] == used
-        told.append(finished(view("root.p.mine").of_state(state)))
+        told.append(seen(view("root.p.mine"), state))
     assert told[0] == told[1]
     assert groups(told[0])["t1"]["place"].keys() <= {"queueName", "resource", "whose"}
     assert "4 vcore, more than is left in" in groups(told[0])["t1"]["reason"]

@@ -3,9 +3,11 @@
 import json
 
 from gangs import gang, real, room, three
+from msgspec import to_builtins
 from world import S_NS, app, ask, foreign, make_world, node, queue, release, remove, terminate, tree
 
-from ykactor.core.inspection.snapshot import partition_state, waiting_asks
+from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values import parts
 
@@ -182,7 +184,7 @@ def test_every_pending_ask_is_named_on_request(monkeypatch) -> None:
     world.wait(3)  # for reservations
     core, state = world.direct.core, world.direct.scheduler.state
     assert "pendingAsks" not in world.state()
-    shown = parts.finished(partition_state(core, state, every_ask=True))["pendingAsks"]
+    shown = to_builtins(parts.finished(partition_state(core, state, every_ask=True)).pending_asks)
     assert list(shown) == [str(number) for number in range(len(shown))]
     assert {len(part["allocationKeys"]) for part in shown.values()} <= {1, 2, 3}
     assert all(len(part["creationTimes"]) == len(part["allocationKeys"]) for part in shown.values())

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from gangs import gang, real, room, three
 from test_view import view as view_of_reader
-from world import app, ask, configure, foreign, hold, limit, make_world, node, queue, tree
+from world import app, ask, configure, decoded, foreign, hold, limit, make_world, node, queue, tree
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.views import app as one_app
@@ -57,9 +58,14 @@ def small() -> si.Snapshot:
     return snapshot(w.state())
 
 
-def snapshot(*states: dict[str, Any]) -> si.Snapshot:
+def snapshot(*states: PartitionStatus | dict[str, Any]) -> si.Snapshot:
     away = si.RegisteredResourceManager(rm_id="rm-1", connected=False, since=150 * 10**9)
-    return si.Snapshot(sequence=7, term="abc", partitions=list(states), resource_manager=away)
+    return si.Snapshot(
+        sequence=7,
+        term="abc",
+        partitions=[state if isinstance(state, PartitionStatus) else decoded(state) for state in states],
+        resource_manager=away,
+    )
 
 
 def rows_of(view: View, snapshot: si.Snapshot, order: str = "", **chosen: tuple[str, ...]) -> Printout:
@@ -303,7 +309,7 @@ def test_a_user_of_several_queues_is_named_once() -> None:
     amounts = {"allocated": {}, "max": None, "maxApplications": 0, "applications": []}
     rows = [("user alice", "root.a"), ("user alice", "root.b"), ("group dev", "root.a")]
     limits = [{"whose": whose, "queue": path, **amounts} for whose, path in rows]
-    state = {"name": "default", "applications": {}, "limits": limits}
+    state = {"name": "default", "queues": {}, "applications": {}, "limits": limits}
     assert rows_of(users.VIEW, snapshot(state)).names == ["dev", "alice"]
 
 

@@ -30,7 +30,7 @@ def small(queues: int) -> si.Snapshot:
     w = make_world(text, [node("n1", vcore=8000)])
     w.given(app("app-1", "root.z"), ask("t1", "app-1", vcore=1000))
     w.given(app("app-2", "root.y"), *(ask(f"w{number}", "app-2", vcore=1000) for number in range(2)))
-    return si.Snapshot(sequence=7, partitions=[w.state()])
+    return si.Snapshot(sequence=7, partitions=[w.shown()])
 
 
 def test_a_small_tree() -> None:
@@ -72,6 +72,6 @@ def test_the_busiest_of_many_queues() -> None:
 def test_partitions_share_the_lines() -> None:
     """Each is shown."""
     state = small(50).partitions[0]
-    lines = frame(si.Snapshot(sequence=1, partitions=[state, state | {"name": "gpu"}]), 30)
+    lines = frame(si.Snapshot(sequence=1, partitions=[state, structs.replace(state, name="gpu")]), 30)
     assert len(lines) <= 30
     assert [click.unstyle(line).partition(":")[0] for line in lines if "applications" in line] == ["default", "gpu"]

@@ -5,7 +5,7 @@ from typing import Any
 from gangs import gang, real, room, three
 from world import World, answer, answering, app, ask, hold, limit, make_world, node, queue, tree
 
-from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.metrics.reading import read
 from ykactor.surfaces.metrics.waiting import REASONS, by_reason

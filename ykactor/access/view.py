@@ -1,64 +1,32 @@
 """The view of a reader that is limited to queues: the events and the state that it may see (SE-83, SE-84).
 
-The sections of ``core.inspection.snapshot``, each made of the fields that are listed here: a new section or field is hidden.
+Of each struct of the read model (``core.inspection``) it gets the fields that are listed there for it: a new field is hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct, convert, structs, to_builtins
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, STATE_CAUSES, Rules
 from ykactor.access.model import Identity, is_below
+from ykactor.core.inspection import application_status
+from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
+from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
+from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
+from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus, actual_guaranteed, headroom
+from ykactor.core.inspection.shown import Held, Shown, only
 from ykactor.core.messages.pending_causes import PendingCause, PendingCode, Place
 from ykactor.core.messages.reasons import AN_OPERATOR, without_others
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.quota.headroom import left_of
+from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource, min_union
+from ykactor.core.values.resources import Resource
 from ykactor.wire.si.messages import EventRecord
-
-#: Of the queue alone; what also depends on the queues above it is computed again or left out.
-QUEUE_FIELDS = (
-    "allocated",
-    "pending",
-    "priority",
-    "state",
-    "isManaged",
-    "max",
-    "guaranteed",
-    "maxApplications",
-    "runningApplications",
-    "isLeaf",
-    "sortPolicy",
-    "priorityPolicy",
-    "priorityOffset",
-    "preemptionPolicy",
-    "quotaPreemptionStartTime",
-)
-APPLICATION_FIELDS = (
-    "state",
-    "queueName",
-    "user",
-    "groups",
-    "priority",
-    "allocated",
-    "allocations",
-    "replacing",
-    "usedSeconds",
-    "lostSeconds",
-)
-APPLICATION_TIMES = ("submissionTime", "startTime", "finishedTime")
-RECORD_FIELDS = ("allocationKey", "nodeID", "state", "exitCode", "signal", "peakMemory")
-RECORD_TIMES = ("startTime", "finishedTime")
-#: Without ``reason``, ``place``, ``leftOut`` and times, which are made anew.
-PENDING_FIELDS = ("code", "count", "priority", "resource", "allocationKeys")
-ATTEMPT_FIELDS = ("lastAttempt", "nextAttempt")
-LIMIT_FIELDS = ("queue", "whose", "max", "allocated", "maxApplications", "applications")
 
 _MS_NS = 10**6
 #: An entry of an application takes as long as so many others.
@@ -66,104 +34,99 @@ _APPLICATION_ITEMS = 2
 #: A group of its pending asks too, for which a sentence is made.
 _GROUP_ITEMS = 7
 
-#: It is in no queue; its ``queueName`` is the one that it was meant for, by whomever.
+#: It is in no queue; its ``queue_name`` is the one that it was meant for, by whomever.
 _REJECTED = ApplicationState.REJECTED.value
 
-_Entry = dict[str, Any]
 #: Whether a queue is in view, a path in lower case.
 ShowsQueue = Callable[[str], bool]
 
 
-def cut(state: _Entry, shows_queue: ShowsQueue) -> Pausing[_Entry]:
+def cut(state: PartitionStatus, shows_queue: ShowsQueue) -> Pausing[PartitionStatus]:
     """A new state with the queues that are shown, their applications and their limits. Pauses every few ms."""
     pace = Pace()
-    queues: dict[str, _Entry] = {}
-    for path, queue in state["queues"].items():  # parents before children
+    queues: dict[str, QueueStatus] = {}
+    for path, queue in state.queues.items():  # parents before children
         if shows_queue(path):
             queues[path] = _of_queue(queue, queues.get(path.rpartition(".")[0]))
         if pace.is_due():
             yield ()
-    applications: dict[str, _Entry] = {}
-    for name, application in state["applications"].items():
-        if application["state"] != _REJECTED and shows_queue(application["queueName"]):
+    applications: dict[str, ApplicationStatus] = {}
+    for name, application in state.applications.items():
+        if application.state != _REJECTED and shows_queue(application.queue_name):
             applications[name] = _of_application(application, shows_queue)
-        if pace.is_due(
-            _APPLICATION_ITEMS + _GROUP_ITEMS * len(application.get("pending", ())) + len(application.get("records", ()))
-        ):
+        if pace.is_due(_APPLICATION_ITEMS + _GROUP_ITEMS * len(application.pending or ()) + len(application.records or ())):
             yield ()
-    limits = []
-    for limit in state["limits"]:
-        if shows_queue(limit["queue"]):
-            limits.append(_only(limit, LIMIT_FIELDS))
+    limits: list[LimitStatus] = []
+    for limit in state.limits:
+        if shows_queue(limit.queue):
+            limits.append(limit)
         if pace.is_due():
             yield ()
-    shown: _Entry = {"name": state["name"], "queues": queues, "applications": applications, "limits": limits}
-    if "pendingAsks" in state:
-        shown["pendingAsks"] = yield from _of_asks(state["pendingAsks"], applications)
-    return shown
+    asks = UNSET if state.pending_asks is UNSET else (yield from _of_asks(state.pending_asks, applications))
+    return PartitionStatus(name=state.name, queues=queues, applications=applications, limits=limits, pending_asks=asks)
 
 
-def _of_asks(parts: _Entry, applications: Container[str]) -> Pausing[_Entry]:
+def _of_asks(parts: Mapping[str, AsksPart], applications: Container[str]) -> Pausing[dict[str, AsksPart]]:
     """The parts of these applications, numbered anew: the numbers would tell how many others there are."""
-    found: _Entry = {}
+    found: dict[str, AsksPart] = {}
     pace = Pace()
     for part in parts.values():
-        if part["applicationID"] in applications:
+        if part.application_id in applications:
             found[str(len(found))] = part
         if pace.is_due():
             yield ()
     return found
 
 
-def _of_queue(queue: _Entry, parent: _Entry | None) -> _Entry:
-    """``headroom`` and ``actualGuaranteed`` as if the highest queue that is shown were the root; ``parent`` as it is shown."""
-    left = left_of(queue["max"], queue["allocated"])
-    return {
-        **_only(queue, QUEUE_FIELDS),
-        **_of_hold(queue),
-        "headroom": _smaller(left, parent, "headroom"),
-        "actualGuaranteed": _smaller(queue["guaranteed"], parent, "actualGuaranteed"),
-    }
+def _of_queue(queue: QueueStatus, parent: QueueStatus | None) -> QueueStatus:
+    """What depends on the queues above, as if the highest queue that is shown were the root; ``parent`` as it is shown."""
+    return only(
+        queue,
+        OF_THE_QUEUE,
+        headroom=headroom(queue.max, queue.allocated, parent),
+        actual_guaranteed=actual_guaranteed(queue.guaranteed, parent),
+        held=_of_hold(queue.held),
+    )
 
 
-def _smaller(own: Resource | None, parent: _Entry | None, field: str) -> Resource | None:
-    return min_union(own, parent[field] if parent is not None else None)
+def _of_application(application: ApplicationStatus, shows_queue: ShowsQueue) -> ApplicationStatus:
+    return only(
+        application,
+        application_status.OF_THE_APPLICATION,
+        **_times(application, application_status.TIMES),
+        held=_of_hold(application.held),
+        reason=application.reason if application.reason in STATE_CAUSES else UNSET,
+        records=UNSET if application.records is UNSET else [*map(_of_record, application.records)],
+        pending=UNSET if application.pending is UNSET else [_of_pending(group, shows_queue) for group in application.pending],
+    )
 
 
-def _of_application(application: _Entry, shows_queue: ShowsQueue) -> _Entry:
-    shown = _only(application, APPLICATION_FIELDS) | _of_hold(application)
-    shown |= _times(application, APPLICATION_TIMES)
-    if application.get("reason") in STATE_CAUSES:
-        shown["reason"] = application["reason"]
-    if "records" in application:
-        shown["records"] = [_only(record, RECORD_FIELDS) | _times(record, RECORD_TIMES) for record in application["records"]]
-    if "pending" in application:  # it has not ended
-        shown["pending"] = [_of_pending(group, shows_queue) for group in application["pending"]]
-    return shown
+def _of_record(record: RecordStatus) -> RecordStatus:
+    return only(record, application_status.OF_THE_RECORD, **_times(record, application_status.RECORD_TIMES))
 
 
-def _times(entry: _Entry, fields: Iterable[str]) -> _Entry:
-    return {field: _rough(time_ns) for field, time_ns in _only(entry, fields).items()}
+def _times(shown: Shown, fields: Iterable[str]) -> dict[str, int | UnsetType]:
+    return {name: _rough(getattr(shown, name)) for name in fields}
 
 
-def _of_hold(holder: _Entry) -> _Entry:
+def _of_hold(hold: Held | UnsetType) -> Held | UnsetType:
     """Since when it is held; the audit tells by whom."""
-    return {"held": {"by": AN_OPERATOR, "since": _rough(holder["held"]["since"])}} if "held" in holder else {}
+    return UNSET if hold is UNSET else Held(by=AN_OPERATOR, since=hold.since - hold.since % _MS_NS)
 
 
-def _of_pending(group: _Entry, shows_queue: ShowsQueue) -> _Entry:
-    place = place_in_view(convert(group["place"], Place), shows_queue) if "place" in group else None
-    left_out = {node_id: _rough(until_ns) for node_id, until_ns in group.get("leftOut", {}).items()}
-    reason = without_others(PendingCode(group["code"]), place, group["resource"], left_out)
-    attempts = {field: time and _rough(time) for field, time in _only(group, ATTEMPT_FIELDS).items()}
-    return {
-        "reason": reason,
-        **_only(group, PENDING_FIELDS),
-        **({} if place is None else {"place": to_builtins(place)}),
-        **({"leftOut": left_out} if left_out else {}),
-        "creationTimes": [*map(_rough, group["creationTimes"])],
-        **attempts,
-    }
+def _of_pending(group: PendingStatus, shows_queue: ShowsQueue) -> PendingStatus:
+    place = None if group.place is UNSET else place_in_view(group.place, shows_queue)
+    left_out: dict[NodeID, int] = {node_id: _rough(until_ns) for node_id, until_ns in (group.left_out or {}).items()}
+    return only(
+        group,
+        OF_THE_ASKS,
+        reason=without_others(PendingCode(group.code), place, group.resource, left_out),
+        place=UNSET if place is None else place,
+        left_out=left_out or UNSET,
+        creation_times=[*map(_rough, group.creation_times)],
+        last_attempt=_rough(group.last_attempt),
+        next_attempt=_rough(group.next_attempt),
+    )
 
 
 def place_in_view(place: Place, shows_queue: ShowsQueue) -> Place:
@@ -171,13 +134,9 @@ def place_in_view(place: Place, shows_queue: ShowsQueue) -> Place:
     return place if shows_queue(place.queue_name) else structs.replace(place, used=None, max=None)
 
 
-def _rough(time_ns: int) -> int:
+def _rough(time_ns: Any) -> Any:
     """In whole milliseconds: what arrives together has one nanosecond after another, which would tell how much there was."""
-    return time_ns - time_ns % _MS_NS
-
-
-def _only(entry: _Entry, fields: Iterable[str]) -> _Entry:
-    return {field: entry[field] for field in fields if field in entry}
+    return time_ns - time_ns % _MS_NS if time_ns else time_ns
 
 
 #: Places of which a view remembers what it shows there; more take 1 us for each event.
@@ -204,7 +163,7 @@ class View(Struct, frozen=True, dict=True):
         rule = rules.get((event.type, event.event_change_detail))
         return None if rule is None else rule(self, event)
 
-    def of_state(self, state: dict[str, Any]) -> Pausing[dict[str, Any]]:
+    def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
         """What is shown of the state of a partition, which has to be one that is shown; ``state`` stays as it is."""
         if self.queues is None:
             return state

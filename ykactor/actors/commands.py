@@ -12,6 +12,7 @@ from msgspec import Struct
 from ykactor.actors.receipts import Accepted
 from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.submissions import Administration, Submission
@@ -155,13 +156,13 @@ class PartitionSnapshot(Struct, frozen=True):
     """A partition's state after all its earlier publications.
 
     Attributes:
-        state: JSON-like (``inspection.snapshot``).
+        state: that of ``inspection.snapshot``.
         cycles: how long they take (``TurnTimes.of_cycles``), which is no part of the state.
     """
 
     partition: PartitionName
     snapshot_id: int
-    state: dict[str, Any]
+    state: PartitionStatus
     cycles: dict[str, float] = {}
 
 

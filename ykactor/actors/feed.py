@@ -22,6 +22,7 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.ring import Ring
 from ykactor.actors.selection import Format, Kept, Selection
 from ykactor.actors.view import SeenStates, View, forget
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import emptied
@@ -55,14 +56,14 @@ class FeedSnapshot(Struct, frozen=True):
     """
 
     sequence: int
-    partitions: list[dict[str, Any]]
+    partitions: list[PartitionStatus]
     round_number: int
     cycles: dict[str, dict[str, float]] = {}
     is_shared: bool = False
     has_every_ask: bool = False
     seen: SeenStates = field(default_factory=SeenStates)
 
-    async def seen_by(self, view: View) -> list[dict[str, Any]]:
+    async def seen_by(self, view: View) -> list[PartitionStatus]:
         """The states as the view shows them; if the snapshot is shared, other callers with the same view get the same.
 
         If not, it is taken apart, also what is not shown.
@@ -84,7 +85,7 @@ class _Round:
         self.number = number
         self.every_ask = every_ask
         self.partitions = partitions
-        self.states: dict[PartitionName, dict[str, Any]] = {}
+        self.states: dict[PartitionName, PartitionStatus] = {}
         self.cycles: dict[str, dict[str, float]] = {}
         self.held: list[Publication] = []
         self.held_facts = 0

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import trio
 
 from ykactor.actors.driving import drive, pause
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import PART_MAX, Pausing
 
 
@@ -20,7 +21,7 @@ class View(Protocol):
     def of_event(self, event: Any) -> Any | None:
         """The event itself, a new one with less in it, or None: the event is hidden."""
 
-    def of_state(self, state: dict[str, Any]) -> Pausing[dict[str, Any]]:
+    def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
         """What is shown of the state of a partition, which stays as it is."""
 
     def shows_partition(self, partition: str) -> bool:
@@ -31,22 +32,22 @@ class SeenStates:
     """The states of a snapshot as views show them: made once for each view, while other tasks run."""
 
     def __init__(self) -> None:
-        self._made: dict[View, list[dict[str, Any]]] = {}
+        self._made: dict[View, list[PartitionStatus]] = {}
         self._turn = trio.Lock()
 
-    async def of(self, states: Sequence[dict[str, Any]], view: View) -> list[dict[str, Any]]:
+    async def of(self, states: Sequence[PartitionStatus], view: View) -> list[PartitionStatus]:
         """What the view shows of all states of the snapshot."""
         async with self._turn:
             if view not in self._made:
-                shown = [state for state in states if view.shows_partition(state["name"])]
+                shown = [state for state in states if view.shows_partition(state.name)]
                 self._made[view] = [await drive(view.of_state(state), pause) for state in shown]
             return self._made[view]
 
 
-async def forget(states: Iterable[dict[str, Any]]) -> None:
+async def forget(states: Iterable[PartitionStatus]) -> None:
     """Free states that nobody needs any more, a part at a time: all at once takes long."""
     for state in states:
-        for section in state.values():
+        for section in (getattr(state, name) for name in state.__struct_fields__):
             while isinstance(section, dict) and section:
                 for name in list(islice(section, PART_MAX)):
                     del section[name]

@@ -1,27 +1,135 @@
-"""All pending asks of a partition by their keys, which a snapshot has on request: it otherwise names the first few of a group."""
+"""The pending asks of a partition, and why each is pending."""
 
-from collections.abc import Iterator
-from itertools import chain
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
 from typing import Any
 
-from ykactor.core.messages.asks import Ask
-from ykactor.core.queueing.equivalence import HAS_NODE
+from msgspec import UNSET
+
+from ykactor.core.inspection.ask_status import AsksPart, PendingStatus
+from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
+from ykactor.core.messages.pending_causes import PendingCause
+from ykactor.core.messages.reasons import NAMES_MAX
+from ykactor.core.nodes.reservations import Reservation
+from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.quota.limits import Tracker
+from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts
 
 
-def pending_asks(state: SchedulerState) -> Pausing[dict[str, Any]]:
+def pending_groups(state: SchedulerState, waiting: PendingApplication, causes: PendingCauses) -> list[PendingStatus]:
+    """The pending asks of an application, one entry for all that are pending for the same reason."""
+    pending = [
+        _group(
+            causes.of(waiting, queue),
+            queue.items(NAMES_MAX),
+            count=len(queue),
+            priority=queue.first().spec.priority,
+            resource=dict(queue.needs),
+            **(_attempts(state, queue.first()) if _is_short(queue) else {}),
+        )
+        for queue in waiting.queues.values()
+        if queue.key[1] != HAS_NODE
+    ]
+    groups = [list(asks) for _, asks in groupby(_held_asks(waiting), _group_of)]
+    held = [_same_cause(causes.of_held(waiting, asks[0]), asks) for asks in groups]
+    reserved = [
+        _same_cause(causes.of_reserved(reservation), [reservation.ask], **_attempts(state, reservation.ask))
+        for reservation in _reservations(state, waiting)
+    ]
+    return pending + held + reserved
+
+
+def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> PendingStatus:
+    """An entry that names the first of its asks."""
+    named = list(examples)
+    return PendingStatus(
+        reason=cause.text,
+        code=cause.code.value,
+        place=UNSET if cause.place is None else cause.place,
+        left_out=dict(cause.left_out) or UNSET,
+        allocation_keys=[ask.spec.allocation_key for ask in named],
+        creation_times=[ask.created_ns for ask in named],
+        **others,
+    )
+
+
+def _same_cause(cause: PendingCause, asks: list[Ask], **others: Any) -> PendingStatus:
+    priority = max(ask.spec.priority for ask in asks)
+    return _group(cause, asks[:NAMES_MAX], count=len(asks), priority=priority, resource=dict(asks[0].spec.resource), **others)
+
+
+def _group_of(ask: Ask) -> tuple[str, str]:
+    return ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, "")
+
+
+def _held_asks(waiting: PendingApplication) -> list[Ask]:
+    """Real asks that wait for placeholders, sorted by task group."""
+    return sorted(waiting.gang.held.items(), key=_group_of) if waiting.gang is not None else []
+
+
+def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Reservation]:
+    return [state.reservations.of(ask) for ask in waiting.reserving.values()]
+
+
+def _is_short(queue: AskQueue) -> bool:
+    """Whether the asks wait for resources, not for their turn, a running slot or a limit of a user or group (PE-73)."""
+    if queue.ask_class is None or queue.ask_class.shortage is None:
+        return queue.ask_class is not None
+    short, name = queue.ask_class.shortage
+    return bool(name) and not isinstance(short, Tracker)
+
+
+def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
+    """Unix times in nanoseconds of the last failed and the next attempt of an ask that may preempt; {} for others."""
+    if not (state.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
+        return {}
+    if ask_id(ask) in state.preemptions.by_ask:
+        return {}
+    last, properties = state.preemptions.last_attempt(ask), state.applications[ask.spec.application_id].leaf.config.properties
+    next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
+    return {"last_attempt": None if last is None else last.at_ns, "next_attempt": next_ns}
+
+
+def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, str]]:
+    """(allocation key, queue, reason) of every pending ask."""
+    causes = PendingCauses(state)
+    in_classes = [
+        (ask.spec.allocation_key, waiting.leaf.path, cause.text)
+        for waiting in state.applications.values()
+        for queue in waiting.queues.values()
+        if queue.key[1] != HAS_NODE
+        for cause in [causes.of(waiting, queue)]
+        for ask in queue.items()
+    ]
+    held = [
+        (ask.spec.allocation_key, waiting.leaf.path, causes.of_held(waiting, ask).text)
+        for waiting in state.applications.values()
+        for ask in _held_asks(waiting)
+    ]
+    reserved = [
+        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, causes.of_reserved(reservation).text)
+        for reservation in state.reservations.by_ask.values()
+    ]
+    return in_classes + held + reserved
+
+
+def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
     """The keys of all pending asks and when each was created (Unix ns), in numbered parts, each of one application."""
-    found: dict[str, Any] = {}
+    found: dict[str, AsksPart] = {}
     pace = Pace()
     for waiting in state.applications.values():
         for asks in in_parts(_asks_of(waiting)):
-            found[str(len(found))] = {
-                "applicationID": waiting.application_id,
-                "allocationKeys": [ask.spec.allocation_key for ask in asks],
-                "creationTimes": [ask.created_ns for ask in asks],
-            }
+            found[str(len(found))] = AsksPart(
+                application_id=waiting.application_id,
+                allocation_keys=[ask.spec.allocation_key for ask in asks],
+                creation_times=[ask.created_ns for ask in asks],
+            )
             if pace.is_due(len(asks)):
                 yield ()
     return found

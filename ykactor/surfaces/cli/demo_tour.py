@@ -165,7 +165,7 @@ class Tour:
         """Wait until the daemon knows the machine."""
         while True:
             snapshot = await take_snapshot(self._url, self._local.login)
-            if any(partition["nodes"] for partition in snapshot.partitions):
+            if any(partition.nodes for partition in snapshot.partitions):
                 return
             await trio.sleep(_PAUSE_S)
 

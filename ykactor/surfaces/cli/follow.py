@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import click
 import trio
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
@@ -131,8 +131,8 @@ def as_text(message: FollowedMessage) -> str:
 
 def _state_line(snapshot: si.Snapshot) -> str:
     """How large the state is: all of it would be thousands of characters on one line."""
-    kinds = [kind for kind in ("queue", "node", "application") if all(f"{kind}s" in state for state in snapshot.partitions)]
-    counts = ", ".join(plural(sum(len(state[f"{kind}s"]) for state in snapshot.partitions), kind) for kind in kinds)
+    found = {kind: [getattr(state, f"{kind}s") for state in snapshot.partitions] for kind in ("queue", "node", "application")}
+    counts = ", ".join(plural(sum(map(len, each)), kind) for kind, each in found.items() if UNSET not in each)
     return f"state after event {snapshot.sequence}: {counts} (-o json prints all of it, ykactor story KEY one of them)"
 
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from ykactor.core.inspection.application_status import ApplicationStatus
+from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.queue_status import QueueStatus
+from ykactor.core.inspection.shown import Held
 from ykactor.core.messages.reasons import amounts
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
@@ -12,103 +19,103 @@ from ykactor.surfaces.cli.cells import in_order
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import users
 from ykactor.surfaces.cli.views.holds import held_queue
+from ykactor.surfaces.cli.views.listing import Row
+
+Applications = Mapping[str, ApplicationStatus]
 
 
-def present(key: str, partition: dict[str, Any]) -> Iterator[str]:
+def present(key: str, partition: PartitionStatus) -> Iterator[str]:
     """Lines about ``key`` from the state of a partition."""
     yield from map(printable, _lines(key, partition))
 
 
-def _lines(key: str, partition: dict[str, Any]) -> Iterator[str]:
-    yield from _application(key, partition["applications"], partition["queues"])
-    nodes = partition.get("nodes", {})  # not shown to everybody
+def _lines(key: str, partition: PartitionStatus) -> Iterator[str]:
+    yield from _application(key, partition.applications, partition.queues)
+    nodes = partition.nodes or {}  # not shown to everybody
     if key in nodes:
         node = nodes[key]
-        flag = "schedulable" if node["schedulable"] else "not schedulable"
-        yield f"now: node {key}, {flag}, uses {_text(node['allocated'])}, capacity {_text(node['capacity'])}"
-        yield from (f"now: runs {allocation}" for allocation in node["allocations"])
-    if key in partition["queues"]:
-        queue = partition["queues"][key]
-        headroom = "unlimited" if queue["headroom"] is None else _text(queue["headroom"])
-        yield f"now: queue {key} {queue['state']}{_held(queue)}, uses {_text(queue['allocated'])}, headroom {headroom}"
-        yield from _pending_in(key, partition["applications"])
-    yield from (f"now: {key} runs on {node_id}" for node_id in sorted(_nodes_of(key, nodes, partition["applications"])))
+        flag = "schedulable" if node.schedulable else "not schedulable"
+        yield f"now: node {key}, {flag}, uses {_text(node.allocated)}, capacity {_text(node.capacity)}"
+        yield from (f"now: runs {allocation}" for allocation in node.allocations)
+    if key in partition.queues:
+        queue = partition.queues[key]
+        headroom = "unlimited" if queue.headroom is None else _text(queue.headroom)
+        yield f"now: queue {key} {queue.state}{_held(queue.held)}, uses {_text(queue.allocated)}, headroom {headroom}"
+        yield from _pending_in(key, partition.applications)
+    yield from (f"now: {key} runs on {node_id}" for node_id in sorted(_nodes_of(key, nodes, partition.applications)))
     yield from _user_or_group(key, partition)
 
 
-def _nodes_of(key: str, nodes: dict[str, Any], applications: dict[str, Any]) -> set[str]:
+def _nodes_of(key: str, nodes: Mapping[str, NodeStatus], applications: Applications) -> set[str]:
     """Where a task runs: its application says so also where nodes are not shown, nodes also of foreign tasks."""
-    of_applications = (application.get("allocations", {}) for application in applications.values())
-    on_nodes = {node_id for node_id, node in nodes.items() if key in node["allocations"]}
+    of_applications = (application.allocations or {} for application in applications.values())
+    on_nodes = {node_id for node_id, node in nodes.items() if key in node.allocations}
     return on_nodes | {allocations[key] for allocations in of_applications if key in allocations}
 
 
-def _application(key: str, applications: dict[str, Any], queues: dict[str, Any]) -> Iterator[str]:
+def _application(key: str, applications: Applications, queues: Mapping[str, QueueStatus]) -> Iterator[str]:
     for name, application in applications.items():
         if key == name:
             # A rejected application has the queue that it asked for, which need not exist.
-            queue = application["queueName"] if application["state"] != "Rejected" else ""
-            with_queue = held_queue(queue, queues) if "allocated" in application else ""
-            held = _held(application) + (f", held with queue {with_queue}" if with_queue else "")
-            state = application.get("outcome", application["state"])
+            queue = application.queue_name if application.state != "Rejected" else ""
+            with_queue = held_queue(queue, queues) if application.allocated is not UNSET else ""
+            held = _held(application.held) + (f", held with queue {with_queue}" if with_queue else "")
+            state = application.outcome or application.state
             yield f"now: application {name} is {state} in {queue or 'no queue'}{held}{_ended(application)}"
-        for entry in application.get("replacing", ()):
-            if key in (name, entry["allocationKey"], entry["placeholder"]):
+        for entry in application.replacing or ():
+            if key in (name, entry.allocation_key, entry.placeholder):
                 yield (
-                    f"now: {entry['allocationKey']} replaces placeholder {entry['placeholder']}, on {entry['nodeID']}, "
+                    f"now: {entry.allocation_key} replaces placeholder {entry.placeholder}, on {entry.node_id}, "
                     "when the resource manager has confirmed the release of the placeholder"
                 )
-        for group in application.get("pending", ()):
-            if key == name or key in group["allocationKeys"]:
-                examples = ", ".join(group["allocationKeys"])
-                why = _reason(group)
-                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group['resource'])}: {why}"
+        for group in application.pending or ():
+            if key == name or key in group.allocation_keys:
+                examples = ", ".join(group.allocation_keys)
+                yield f"now: {_asks(group)} pending ({examples}), each {amounts(group.resource)}: {_reason(group)}"
 
 
-def _ended(application: dict[str, Any]) -> str:
+def _ended(application: ApplicationStatus) -> str:
     """When it has ended, and why; "" while it has not."""
-    if "finishedTime" not in application:
+    if application.finished_time is UNSET:
         return ""
-    why = f": {application['reason']}" if "reason" in application else ""
-    return f" since {time_text(application['finishedTime'])}{why}"
+    why = "" if application.reason is UNSET else f": {application.reason}"
+    return f" since {time_text(application.finished_time)}{why}"
 
 
-def _held(holder: dict[str, Any]) -> str:
-    hold = holder.get("held")
-    return "" if hold is None else f", held by {hold['by']} since {time_text(hold['since'])}"
+def _held(hold: Held | UnsetType) -> str:
+    return "" if hold is UNSET else f", held by {hold.by} since {time_text(hold.since)}"
 
 
-def _pending_in(path: str, applications: dict[str, Any]) -> Iterator[str]:
+def _pending_in(path: str, applications: Applications) -> Iterator[str]:
     for name, application in applications.items():
-        if application["queueName"] == path or application["queueName"].startswith(f"{path}."):
-            for group in application.get("pending", ()):
-                yield f"now: {_asks(group)} of {name} pending, each {amounts(group['resource'])}: {_reason(group)}"
+        if application.queue_name == path or application.queue_name.startswith(f"{path}."):
+            for group in application.pending or ():
+                yield f"now: {_asks(group)} of {name} pending, each {amounts(group.resource)}: {_reason(group)}"
 
 
-def _user_or_group(key: str, partition: dict[str, Any]) -> Iterator[str]:
+def _user_or_group(key: str, partition: PartitionStatus) -> Iterator[str]:
     """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
     found = [row for row in users.rows(partition, 0) if row["whose"] in (f"user {key}", f"group {key}")]
     yield from map(_usage, sorted(found, key=lambda row: (row["whose"], row["queueName"])))
 
 
-def _usage(row: dict[str, Any]) -> str:
+def _usage(row: Row) -> str:
     maximum = "no limit" if row["max"] is None else f"limit {_text(row['max'])}"
     most = f" of {row['maxApplications']}" if row["maxApplications"] else ""
     runs = f"running applications {row['runningApplications']}{most}"
     return f"now: {row['whose']} in queue {row['queueName']}, uses {_text(row['allocated'])}, {maximum}, {runs}"
 
 
-def _asks(group: dict[str, Any]) -> str:
-    return "1 ask" if group["count"] == 1 else f"{group['count']} asks"
+def _asks(group: PendingStatus) -> str:
+    return "1 ask" if group.count == 1 else f"{group.count} asks"
 
 
-def _reason(group: dict[str, Any]) -> str:
+def _reason(group: PendingStatus) -> str:
     """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
-    reason, next_ns = group["reason"], group.get("nextAttempt")
-    if next_ns is None:
-        return str(reason)
-    tried = "" if group["lastAttempt"] is None else f"tried to preempt at {time_text(group['lastAttempt'])}, "
-    return f"{reason}; {tried}may preempt from {time_text(next_ns)} on"
+    if group.next_attempt is UNSET:
+        return group.reason
+    tried = f"tried to preempt at {time_text(group.last_attempt)}, " if isinstance(group.last_attempt, int) else ""
+    return f"{group.reason}; {tried}may preempt from {time_text(group.next_attempt)} on"
 
 
 def _text(resource: Mapping[str, int]) -> str:

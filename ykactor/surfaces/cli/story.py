@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import trio
+from msgspec import UNSET
 
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.records.encoding import UnreadableRowError
@@ -88,7 +89,7 @@ async def _collect(key: str, daemon: Destination, since_ns: int = 0) -> list[str
         assert isinstance(snapshot, si.Snapshot), "it confirms a subscription from a snapshot"
         events = [line async for line in _events_about(key, told, since_ns)]
     found = list(chain.from_iterable(present(key, partition) for partition in snapshot.partitions))
-    shows_all = all("nodes" in partition for partition in snapshot.partitions)
+    shows_all = all(partition.nodes is not UNSET for partition in snapshot.partitions)
     return events + (found or [printable((_GONE if shows_all else _NOT_SHOWN).format(key))] * bool(events))
 
 

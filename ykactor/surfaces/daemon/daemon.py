@@ -31,7 +31,7 @@ from ykactor.actors.standing import Standing
 from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.snapshot import waiting_asks
+from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import RefuseConfig, Reset, Submission
 from ykactor.core.objects.registry import Registry

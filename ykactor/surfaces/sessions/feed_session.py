@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import trio
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, structs
 
 from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
@@ -17,6 +17,7 @@ from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.frames import PART_BYTES, Frames, FrameStore
@@ -257,7 +258,7 @@ class FeedSession:
             raise ProtocolError("UNAVAILABLE", str(error) if view is None else _NO_SNAPSHOT, "from") from None
         states = snapshot.partitions if view is None else await snapshot.seen_by(view)
         if not every_ask and snapshot.has_every_ask:
-            states = [{section: entries for section, entries in state.items() if section != "pendingAsks"} for state in states]
+            states = [structs.replace(state, pending_asks=UNSET) for state in states]
         partitions = [await _encoded(state, self.peer.encoding, is_shared=snapshot.is_shared) for state in states]
         term = str(self._gateway.terms.present)
         shown = si.Snapshot(sequence=snapshot.sequence, term=term, instance=term, partitions=partitions)
@@ -278,11 +279,11 @@ class FeedSession:
         return si.Bookmark(sequence=sequence, term=term, instance=term)
 
 
-async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool) -> dict[str, Any]:
+async def _encoded(state: PartitionStatus, encoding: Encoding, *, is_shared: bool) -> PartitionStatus:
     """A partition's state with encoded entries, a part at a time: encoding or freeing all of it at once takes long."""
     encode: Callable[[Any], bytes] = encoding.encode
-    shown, size = dict(state), 0
-    for section, entries in state.items():
+    shown, size = dict[str, Any](), 0
+    for section, entries in structs.asdict(state).items():
         if not isinstance(entries, dict):
             continue
         shown[section] = encoded = {}
@@ -293,7 +294,7 @@ async def _encoded(state: dict[str, Any], encoding: Encoding, *, is_shared: bool
             if size >= PART_BYTES:
                 await trio.lowlevel.checkpoint()
                 size = 0
-    return shown
+    return structs.replace(state, **shown)
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:

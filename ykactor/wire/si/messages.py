@@ -11,10 +11,11 @@ relies on it).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ykactor.core.inspection.partition_status import PartitionStatus as PartitionStatus
 from ykactor.core.messages.kinds import NodeAction as NodeAction
 from ykactor.core.messages.kinds import PreemptionKind as PreemptionKind
 from ykactor.core.messages.kinds import SchedulingState as SchedulingState
@@ -667,7 +668,7 @@ class Snapshot(_Message, frozen=True, kw_only=True):
     instance: str = ""
     reason: str = ""
     missing_queues: list[str] = []
-    partitions: list[dict[str, Any]]
+    partitions: list[PartitionStatus]
     cycles: Mapping[str, Mapping[str, int | float]] = {}
     resource_manager: RegisteredResourceManager | UnsetType | None = UNSET
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import click
+from msgspec import structs, to_builtins
 
 from ykactor.actors.clock import system_ns
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import apps, asks, ended
@@ -13,7 +15,6 @@ from ykactor.surfaces.cli.views.holds import held_by, held_queue, state_text
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
-from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 _FIELDS = (
@@ -78,16 +79,16 @@ def described(snapshot: si.Snapshot, application_id: str, partition: str | None,
     Raises:
         ClickException: there is none of this name, or in several partitions.
     """
-    state, application = find(snapshot, "applications", application_id, partition)
-    alone = {**state, "applications": {application_id: application}}
+    state, application = find(snapshot, "application", lambda state: state.applications, application_id, partition)
+    alone = structs.replace(state, applications={application_id: application})
     (found,) = apps.rows(alone, now_ns)
-    row = {"partition": state["name"], **found}
-    running = [{"allocationKey": key, "nodeID": node_id} for key, node_id in application.get("allocations", {}).items()]
+    row = {"partition": state.name, **found}
+    running = [{"allocationKey": key, "nodeID": node_id} for key, node_id in row.get("allocations", {}).items()]
     parts = (
         Part("Running", _RUNNING, running),
-        Part("Replacing a placeholder, when its release is confirmed", _REPLACING, application.get("replacing", [])),
+        Part("Replacing a placeholder, when its release is confirmed", _REPLACING, row.get("replacing", [])),
         Part("Pending", _PENDING, list(asks.rows(alone, now_ns))),
-        Part("Ended", _ENDED, [record | _ran(record) for record in application.get("records", [])]),
+        Part("Ended", _ENDED, [record | _ran(record) for record in row.get("records", [])]),
     )
     return Printout(row, [application_id], lines_of(_FIELDS, row | _held_with(row, state), parts))
 
@@ -99,7 +100,7 @@ def _ran(record: Row) -> Row:
     return {"ranNanoseconds": record["finishedTime"] - record["startTime"]}
 
 
-def _held_with(row: Row, state: State) -> Row:
+def _held_with(row: Row, state: PartitionStatus) -> Row:
     """The queue that is held, by whom, if that holds the application."""
-    path = held_queue(row["queueName"], state["queues"]) if row.get("isHeld") else ""
-    return {"heldQueue": f"{path}, by {held_by(state['queues'][path]['held'])}"} if path else {}
+    path = held_queue(row["queueName"], state.queues) if row.get("isHeld") else ""
+    return {"heldQueue": f"{path}, by {held_by(to_builtins(state.queues[path].held))}"} if path else {}

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import to_builtins
+
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.queue_status import effective_priority
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
@@ -12,9 +16,8 @@ from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import ended
 from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text, states_of
 from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.priority_steps import effective_priority
 from ykactor.surfaces.cli.views.queues import priority
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 COLOURS = {
     "Accepted": "yellow",
@@ -27,22 +30,19 @@ COLOURS = {
 }
 
 
-def rows(state: State, now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each application."""
-    for name, application in state["applications"].items():
-        yield {
-            "applicationID": name,
-            **application,
-            **(_of_live(application, state, now_ns) if "priority" in application else ended.durations(application)),
-        }
+    for name, application in state.applications.items():
+        row: Row = {"applicationID": name, **to_builtins(application)}
+        yield row | (_of_live(row, state, now_ns) if "priority" in row else ended.durations(row))
 
 
-def _of_live(application: dict[str, Any], state: State, now_ns: int) -> Row:
-    path, own = application["queueName"], application["priority"]
+def _of_live(row: Row, state: PartitionStatus, now_ns: int) -> Row:
+    path, own = row["queueName"], row["priority"]
     return {
-        "ageSeconds": seconds_since(application["submissionTime"], now_ns),
-        "effectivePriority": own if own == PRIORITY_MIN else effective_priority(own, path, state["queues"]),
-        "isHeld": "held" in application or bool(held_queue(path, state["queues"])),
+        "ageSeconds": seconds_since(row["submissionTime"], now_ns),
+        "effectivePriority": own if own == PRIORITY_MIN else effective_priority(own, path, state.queues),
+        "isHeld": "held" in row or bool(held_queue(path, state.queues)),
     }
 
 

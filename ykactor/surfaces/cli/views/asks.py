@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
+
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.queue_status import effective_priority
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.apps import seconds_since
 from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.priority_steps import effective_priority
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 
-def rows(state: State, now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each group of asks of an application that wait for the same reason, with the keys of the first of them."""
-    for name, application in state["applications"].items():
-        for group in application.get("pending", ()):
-            path = application["queueName"]
+    for name, application in state.applications.items():
+        for group in application.pending or ():
+            path = application.queue_name
             yield {
-                "allocationKey": group["allocationKeys"][0],
+                "allocationKey": group.allocation_keys[0],
                 "applicationID": name,
                 "queueName": path,
-                "user": application["user"],
-                "ageSeconds": seconds_since(min(group["creationTimes"]), now_ns),
-                "effectivePriority": effective_priority(group["priority"], path, state["queues"]),
-                **group,
+                "user": application.user,
+                "ageSeconds": seconds_since(min(group.creation_times), now_ns),
+                "effectivePriority": effective_priority(group.priority, path, state.queues),
+                **to_builtins(group),
             }
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import click
 from msgspec import Struct
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import NONE
 from ykactor.surfaces.cli.views.filters import absent
 from ykactor.surfaces.cli.views.listing import Column, Row, table
-from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 #: Before the lines of a table that belongs to an object.
 _INDENT = "  "
+
+T = TypeVar("T")
 
 
 class Part(Struct, frozen=True):
@@ -45,18 +47,19 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
     return lines
 
 
-def find(snapshot: si.Snapshot, section: str, name: str, partition: str | None) -> tuple[State, dict[str, Any]]:
-    """The state of the partition that has an object of this name in a section such as ``nodes``, and the object.
+def find(
+    snapshot: si.Snapshot, kind: str, section: Callable[[PartitionStatus], Mapping[str, T]], name: str, partition: str | None
+) -> tuple[PartitionStatus, T]:
+    """The state of the partition that has an object of this name in a section, and the object.
 
     Raises:
         ClickException: no partition has it, or several have.
     """
-    found = [state for state in snapshot.partitions if name in state.get(section, {}) and partition in (None, state["name"])]
-    kind = section.removesuffix("s")
+    found = [state for state in snapshot.partitions if name in section(state) and partition in (None, state.name)]
     if not found:
         raise click.ClickException(absent(kind, name, "the daemon" if partition is None else f"partition {partition}"))
     if len(found) > 1:
-        names = " and ".join(state["name"] for state in found)
+        names = " and ".join(state.name for state in found)
         raise click.ClickException(f"found {kind} {name} in the partitions {names}, expected --partition with one of them")
     (state,) = found
-    return state, state[section][name]
+    return state, section(state)[name]

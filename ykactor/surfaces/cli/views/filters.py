@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ykactor.access.model import is_below, normal_queue
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.surfaces.cli.views.holds import states_of
 from ykactor.surfaces.cli.views.listing import Row
 
-#: The state of a partition, as in a snapshot.
-_State = Mapping[str, Any]
 #: The states in which applications have ended.
 _ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED, *Outcome))
 #: The verb that lists what an option, or an argument, names.
@@ -37,33 +35,33 @@ class Filter(Struct, frozen=True):
 
     help: str
     spelled: Callable[[str], str]
-    known: Callable[[_State], Iterable[str]]
+    known: Callable[[PartitionStatus], Iterable[str]]
     keeps: Callable[[Row, Sequence[str]], bool]
 
 
-def _users(state: _State) -> set[str]:
+def _users(state: PartitionStatus) -> set[str]:
     """Those that have an application, and those whom a limit names."""
-    limited = (limit["whose"].removeprefix("user ") for limit in state["limits"] if limit["whose"].startswith("user "))
-    return {*limited, *(application["user"] for application in state["applications"].values() if "user" in application)}
+    limited = (limit.whose.removeprefix("user ") for limit in state.limits if limit.whose.startswith("user "))
+    return {*limited, *(application.user for application in state.applications.values() if application.user is not UNSET)}
 
 
 FILTERS: Mapping[str, Filter] = {
     "partition": Filter(
         "Only what is in this partition. Repeatable.",
         spelled=str.lower,
-        known=lambda state: [state["name"].lower()],
+        known=lambda state: [state.name.lower()],
         keeps=lambda row, names: row["partition"].lower() in names,
     ),
     "queue": Filter(
         "Only what is in this queue and in the queues below it. Repeatable.",
         spelled=normal_queue,
-        known=lambda state: state["queues"],
+        known=lambda state: state.queues,
         keeps=lambda row, names: is_below(row.get("queueName", ""), names),
     ),
     "app": Filter(
         "Only what is of this application. Repeatable.",
         spelled=str,
-        known=lambda state: state["applications"],
+        known=lambda state: state.applications,
         keeps=lambda row, names: row.get("applicationID") in names,
     ),
     "user": Filter(
@@ -107,7 +105,7 @@ class Choice(Struct, frozen=True):
             return False
         return all(FILTERS[option].keeps(row, names) for option, names in self.names.items())
 
-    def unknown(self, states: Sequence[_State]) -> Iterator[str]:
+    def unknown(self, states: Sequence[PartitionStatus]) -> Iterator[str]:
         """A sentence about each name that no partition has: it may be a typo."""
         for option, names in self.names.items():
             known = {name for state in states for name in FILTERS[option].known(state)}

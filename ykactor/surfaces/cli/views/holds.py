@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
+from msgspec import UNSET
+
+from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.listing import Row
 
@@ -11,9 +14,9 @@ from ykactor.surfaces.cli.views.listing import Row
 HELD = "Held"
 
 
-def held_queue(path: str, queues: dict[str, dict[str, Any]]) -> str:
+def held_queue(path: str, queues: Mapping[str, QueueStatus]) -> str:
     """The queue itself or the nearest one above it that is held, as far as these are in view; "" if none is."""
-    while path and "held" not in queues.get(path, ()):
+    while path and (path not in queues or queues[path].held is UNSET):
         path = path.rpartition(".")[0]
     return path
 

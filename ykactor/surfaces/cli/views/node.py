@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import click
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import nodes
 from ykactor.surfaces.cli.views.description import Part, find, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
-from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 _FIELDS = (
@@ -53,18 +53,17 @@ def described(snapshot: si.Snapshot, node_id: str, partition: str | None) -> Pri
     Raises:
         ClickException: there is none of this name, or in several partitions.
     """
-    state, node = find(snapshot, "nodes", node_id, partition)
+    state, node = find(snapshot, "node", lambda state: state.nodes or {}, node_id, partition)
     tasks = list(_tasks_on(node_id, state))
-    (found,) = nodes.rows({"nodes": {node_id: node}}, 0)
-    row = {"partition": state["name"], **found, "tasks": tasks}
-    foreign = Counter(node["allocations"]) - Counter(task["allocationKey"] for task in tasks)
+    row = {"partition": state.name, **nodes.row_of(node_id, node), "tasks": tasks}
+    foreign = Counter(node.allocations) - Counter(task["allocationKey"] for task in tasks)
     parts = (Part("Tasks", _TASKS, tasks), Part("Foreign", _FOREIGN, [{"allocationKey": key} for key in foreign]))
     return Printout(row, [node_id], lines_of(_FIELDS, row, parts))
 
 
-def _tasks_on(node_id: str, state: State) -> Iterator[Row]:
-    for application_id, application in state["applications"].items():
-        for key, place in application.get("allocations", {}).items():
+def _tasks_on(node_id: str, state: PartitionStatus) -> Iterator[Row]:
+    for application_id, application in state.applications.items():
+        for key, place in (application.allocations or {}).items():
             if place == node_id:
                 task = {"allocationKey": key, "applicationID": application_id}
-                yield task | {"queueName": application["queueName"], "user": application["user"]}
+                yield task | {"queueName": application.queue_name, "user": application.user}

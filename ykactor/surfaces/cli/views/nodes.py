@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
+from msgspec import UNSET, to_builtins
 
+from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 #: What a reader is told who is limited to queues (SE-84).
 NOT_SHOWN = "nodes are not shown to you: what you may see is limited to queues (ykactor rule SE-84)"
 _COLOURS = {"Schedulable": "green", "Draining": "yellow", "Drained": "red"}
 
 
-def rows(state: State, _now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
     """One for each node.
 
     Raises:
         ClickException: nodes are not shown.
     """
-    if "nodes" not in state:
+    if state.nodes is UNSET:
         raise click.ClickException(NOT_SHOWN)
-    for node_id, node in state["nodes"].items():
-        yield {"nodeID": node_id, "state": state_of(node), "dominantShare": dominant_share(node), **node}
+    for node_id, node in state.nodes.items():
+        yield row_of(node_id, node)
 
 
-def state_of(node: dict[str, Any]) -> str:
+def row_of(node_id: str, node: NodeStatus) -> Row:
+    """A node."""
+    return {"nodeID": node_id, "state": state_of(node), "dominantShare": dominant_share(node), **to_builtins(node)}
+
+
+def state_of(node: NodeStatus) -> str:
     """``Schedulable``; else ``Draining`` while tasks of applications run there, and ``Drained`` after them."""
-    if node["schedulable"]:
+    if node.schedulable:
         return "Schedulable"
-    return "Draining" if node["allocated"] else "Drained"
+    return "Draining" if node.allocated else "Drained"
 
 
 def colour(row: Row) -> str | None:
@@ -40,10 +47,9 @@ def colour(row: Row) -> str | None:
     return _COLOURS[row["state"]]
 
 
-def dominant_share(node: dict[str, Any]) -> float:
+def dominant_share(node: NodeStatus) -> float:
     """How much of the node is in use, foreign allocations included: of the type of which the largest part is."""
-    available = node["available"]
-    shares = (1 - available.get(name, 0) / total for name, total in node["capacity"].items() if total > 0)
+    shares = (1 - node.available.get(name, 0) / total for name, total in node.capacity.items() if total > 0)
     return round(max(shares, default=0.0), 4)
 
 

@@ -5,43 +5,42 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import resource_manager
-from ykactor.surfaces.cli.views.apps import pending_count
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.nodes import state_of
-from ykactor.surfaces.cli.views.view import PARTITION, State, View, command_of
+from ykactor.surfaces.cli.views.view import PARTITION, View, command_of
 
 
-def rows(state: State, _now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
     """One: numbers of what the partition has, by state where there is one; without those that are not shown."""
-    applications = state["applications"].values()
+    applications = state.applications.values()
     yield {
-        "queues": len(state["queues"]),
+        "queues": len(state.queues),
         **_of_nodes(state),
-        "applications": dict(sorted(Counter(application["state"] for application in applications).items())),
-        "allocations": sum(len(application.get("allocations", ())) for application in applications),
-        "pendingAsks": sum(pending_count(application.get("pending", [])) for application in applications),
+        "applications": dict(sorted(Counter(application.state for application in applications).items())),
+        "allocations": sum(len(application.allocations or ()) for application in applications),
+        "pendingAsks": sum(group.count for application in applications for group in application.pending or ()),
         **_of_root(state),
-        **({"resourceManager": state["resourceManager"]} if "resourceManager" in state else {}),
     }
 
 
-def _of_nodes(state: State) -> Row:
-    if "nodes" not in state:
+def _of_nodes(state: PartitionStatus) -> Row:
+    if state.nodes is UNSET:
         return {}
-    nodes = state["nodes"].values()
+    nodes = state.nodes.values()
     return {
         "nodes": dict(sorted(Counter(map(state_of, nodes)).items())),
-        "reservations": sum(len(node["reservations"]) for node in nodes),
+        "reservations": sum(len(node.reservations) for node in nodes),
     }
 
 
-def _of_root(state: State) -> Row:
-    if "root" not in state["queues"]:
-        return {}
-    root = state["queues"]["root"]
-    return {"capacity": root["max"], "allocated": root["allocated"], "pending": root["pending"]}
+def _of_root(state: PartitionStatus) -> Row:
+    root = state.queues.get("root")
+    return {} if root is None else {"capacity": root.max, "allocated": root.allocated, "pending": root.pending}
 
 
 def _nodes(nodes: dict[str, int]) -> str:
@@ -70,6 +69,7 @@ VIEW = View(
         resource_manager.column("RESOURCE MANAGER"),
     ),
     orders={"name": lambda row: row["partition"]},
+    of_all=resource_manager.row_of,
 )
 
 command = command_of(

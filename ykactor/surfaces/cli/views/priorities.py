@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import to_builtins
+
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.queue_status import priority_steps
 from ykactor.surfaces.cli.views import asks
 from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.priority_steps import priority_steps
 from ykactor.surfaces.cli.views.queues import priority
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 _COPIED = ("allocationKey", "applicationID", "queueName", "user", "count", "ageSeconds", "effectivePriority")
 
 
-def rows(state: State, now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each group of pending asks, as ``asks.rows``."""
     for ask in asks.rows(state, now_ns):
         yield {
             **{key: ask[key] for key in _COPIED},
             "request": ask["priority"],
-            "application": state["applications"][ask["applicationID"]]["priority"],
-            "queue": state["queues"][ask["queueName"]]["priority"],
-            "steps": [*priority_steps(ask["priority"], ask["queueName"], state["queues"])],
+            "application": state.applications[ask["applicationID"]].priority,
+            "queue": state.queues[ask["queueName"]].priority,
+            "steps": to_builtins([*priority_steps(ask["priority"], ask["queueName"], state.queues)]),
         }
 
 

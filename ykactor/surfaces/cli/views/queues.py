@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
+
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import QueueState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 _COLOURS = {"Draining": "yellow"}
 
 
-def rows(state: State, _now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
     """One for each queue."""
-    for path, queue in state["queues"].items():
-        yield {"queueName": path, **queue, "isHeld": bool(held_queue(path, state["queues"]))}
+    for path, queue in state.queues.items():
+        yield {"queueName": path, **to_builtins(queue), "isHeld": bool(held_queue(path, state.queues))}
 
 
 def priority(value: int) -> str:

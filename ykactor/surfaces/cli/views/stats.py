@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import click
+from msgspec import UNSET, to_builtins
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import partitions, resource_manager
 from ykactor.surfaces.cli.views.description import Part, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, shown
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
-from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 #: The most frequent reasons that are shown.
@@ -85,21 +86,21 @@ def described(snapshot: si.Snapshot) -> Printout:
     return Printout(document, [row["partition"] for row in rows], lines)
 
 
-def reasons(state: State) -> list[Row]:
+def reasons(state: PartitionStatus) -> list[Row]:
     """For what most of the pending asks wait."""
     waiting: Counter[str] = Counter()
-    for application in state["applications"].values():
-        for group in application.get("pending", ()):
-            waiting[group["reason"]] += group["count"]
+    for application in state.applications.values():
+        for group in application.pending or ():
+            waiting[group.reason] += group.count
     return [{"reason": reason, "asks": asks} for reason, asks in waiting.most_common(_REASONS_MAX)]
 
 
-def _row(state: State, cycles: Mapping[str, Mapping[str, float]]) -> Row:
+def _row(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]]) -> Row:
     """Without what is not shown."""
     (counts,) = partitions.rows(state, 0)
-    row = {"partition": state["name"], **counts, "reasons": reasons(state)}
-    if "preemption" in state:
-        row["preemption"] = state["preemption"]
-    if state["name"] in cycles:
-        row["cycles"] = cycles[state["name"]]
-    return row | {"predicates": state.get("predicates", {}).get("classes", [])}
+    row = {"partition": state.name, **counts, "reasons": reasons(state)}
+    if state.preemption is not UNSET:
+        row["preemption"] = to_builtins(state.preemption)
+    if state.name in cycles:
+        row["cycles"] = cycles[state.name]
+    return row | {"predicates": [] if state.predicates is UNSET else to_builtins(state.predicates.classes)}

@@ -9,15 +9,17 @@ import tty
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any
 
 import click
 import trio
+from msgspec import to_builtins
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.check_config import plural
@@ -26,7 +28,6 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views import partitions, queues, resource_manager, stats
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 from ykactor.surfaces.cli.views.showing import Take, answers, take_snapshot, taking
-from ykactor.surfaces.cli.views.view import State
 from ykactor.wire.si import messages as si
 
 _BAR_WIDTH = 24
@@ -119,7 +120,7 @@ def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     return [*notices, *parts][:height]
 
 
-def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:
+def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:
     (counts,) = partitions.rows(state, 0)
     room = max(2, height - _FIXED_LINES)
     rows = _queue_rows(state)
@@ -130,9 +131,9 @@ def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], heigh
         f"{plural(counts['allocations'], 'task')} running",
         f"{plural(counts['pendingAsks'], 'ask')} pending",
         *([plural(sum(counts["nodes"].values()), "node")] if "nodes" in counts else []),
-        *(f"last cycle {1e3 * times['lastSeconds']:.3g} ms" for name, times in cycles.items() if name == state["name"]),
+        *(f"last cycle {1e3 * times['lastSeconds']:.3g} ms" for name, times in cycles.items() if name == state.name),
     )
-    yield click.style(printable(f"{state['name']}: {', '.join(numbers)}"), bold=True)
+    yield click.style(printable(f"{state.name}: {', '.join(numbers)}"), bold=True)
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
     yield ""
     if reasons:
@@ -140,26 +141,26 @@ def _of_partition(state: State, cycles: Mapping[str, Mapping[str, float]], heigh
         yield ""
 
 
-def _queue_rows(state: State) -> list[Row]:
+def _queue_rows(state: PartitionStatus) -> list[Row]:
     """The queues, the busiest first: those in which most waits, then those that use most."""
     waiting: Counter[str] = Counter()
-    for application in state["applications"].values():
-        count, path = sum(group["count"] for group in application.get("pending", ())), application["queueName"]
+    for application in state.applications.values():
+        count, path = sum(group.count for group in application.pending or ()), application.queue_name
         while count and path:
             waiting[path] += count
             path = path.rpartition(".")[0]
-    cluster = state["queues"].get("root", {}).get("max") or {}
-    rows = [_queue_row(path, queue, cluster) | {"waiting": waiting[path]} for path, queue in state["queues"].items()]
+    cluster = state.queues["root"].max or {} if "root" in state.queues else {}
+    rows = [_queue_row(path, queue, cluster) | {"waiting": waiting[path]} for path, queue in state.queues.items()]
     return sorted(rows, key=lambda row: (-row["waiting"], -row["use"], row["queueName"].count(".")))
 
 
-def _queue_row(path: str, queue: dict[str, Any], cluster: dict[str, int]) -> Row:
-    limits = cluster | (queue["max"] or {})
-    parts = [(queue["allocated"].get(name, 0) / limit, name) for name, limit in limits.items() if limit > 0]
+def _queue_row(path: str, queue: QueueStatus, cluster: dict[str, int]) -> Row:
+    limits = cluster | (queue.max or {})
+    parts = [(queue.allocated.get(name, 0) / limit, name) for name, limit in limits.items() if limit > 0]
     use, name = max(parts, default=(0.0, ""))
-    guaranteed = (queue["guaranteed"] or {}).get(name)
+    guaranteed = (queue.guaranteed or {}).get(name)
     mark = None if guaranteed is None else guaranteed / limits[name]
-    return {"queueName": path, **queue, "use": use, "bar": bar(use, mark)}
+    return {"queueName": path, **to_builtins(queue), "use": use, "bar": bar(use, mark)}
 
 
 def bar(use: float, mark: float | None) -> str:

@@ -5,40 +5,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
+from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.queues import running
-from ykactor.surfaces.cli.views.view import State, View, command_of
+from ykactor.surfaces.cli.views.view import View, command_of
 
 
-def rows(state: State, _now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
     """One for each limit that somebody counts against, and for each leaf where no limit counts what a user has."""
-    limited = [_of_limit(limit) for limit in state["limits"]]
+    limited = [_of_limit(limit) for limit in state.limits]
     yield from limited
     yield from _unlimited(state, {(row["user"], row["queueName"]) for row in limited if "user" in row})
 
 
-def _of_limit(limit: Row) -> Row:
-    kind, _, name = limit["whose"].partition(" ")
+def _of_limit(limit: LimitStatus) -> Row:
+    kind, _, name = limit.whose.partition(" ")
     return {
         kind: name,
-        "whose": limit["whose"],
-        "queueName": limit["queue"],
-        "allocated": limit["allocated"],
-        "max": limit["max"],
-        "runningApplications": len(limit["applications"]),
-        "maxApplications": limit["maxApplications"],
+        "whose": limit.whose,
+        "queueName": limit.queue,
+        "allocated": limit.allocated,
+        "max": limit.max,
+        "runningApplications": len(limit.applications),
+        "maxApplications": limit.max_applications,
     }
 
 
-def _unlimited(state: State, counted: set[tuple[str, str]]) -> Iterator[Row]:
+def _unlimited(state: PartitionStatus, counted: set[tuple[str, str]]) -> Iterator[Row]:
     used: dict[tuple[str, str], Counter[str]] = {}
     running: Counter[tuple[str, str]] = Counter()
-    for application in state["applications"].values():
-        key = (application.get("user", ""), application["queueName"])
-        if "allocated" in application and key not in counted:  # it has not ended
-            used.setdefault(key, Counter()).update(application["allocated"])
-            running[key] += bool(application["allocated"])
+    for application in state.applications.values():
+        key = (application.user or "", application.queue_name)
+        if application.allocated is not UNSET and key not in counted:  # it has not ended
+            used.setdefault(key, Counter()).update(application.allocated)
+            running[key] += bool(application.allocated)
     for (user, path), amounts in used.items():
         yield {
             "user": user,

@@ -9,23 +9,16 @@ import click
 from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli.since import Since
-from ykactor.surfaces.cli.views import resource_manager
 from ykactor.surfaces.cli.views.filters import FILTERS, Choice
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
 from ykactor.wire.si import messages as si
 
-#: The state of a partition, as in a snapshot.
-State = dict[str, Any]
 #: Remarks about rows that are printed at most.
 REMARKS_MAX = 10
 PARTITION = Column("PARTITION", field("partition"))
-
-
-def states_of(snapshot: si.Snapshot) -> list[State]:
-    """The states of the partitions, each with the resource manager, which serves all of them, if it is shown."""
-    return [{**state, **resource_manager.row_of(snapshot)} for state in snapshot.partitions]
 
 
 class View(Struct, frozen=True):
@@ -39,21 +32,24 @@ class View(Struct, frozen=True):
         past: the columns in place of these if only what has ended is chosen; none if nothing ends.
         filters: some of ``FILTERS``; the field of the same name must be in the rows that it may keep.
         states: those that rows may have, by which they can be chosen.
+        of_all: what each row ends with, which all partitions share.
         remark: a sentence about a row for standard error; "" is none.
     """
 
-    rows: Callable[[State, int], Iterable[Row]]
+    rows: Callable[[PartitionStatus, int], Iterable[Row]]
     name: Callable[[Row], str]
     columns: tuple[Column, ...]
     orders: Mapping[str, Callable[[Row], Any]]
     filters: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     past: tuple[Column, ...] = ()
+    of_all: Callable[[si.Snapshot], Row] = lambda snapshot: {}
     remark: Callable[[Row], str] = lambda row: ""
 
     def of(self, snapshot: si.Snapshot, choice: Choice, order: str, now_ns: int) -> Printout:
         """The rows that are chosen, in an order; the partition is a column if there are several."""
-        found = [{"partition": state["name"], **row} for state in states_of(snapshot) for row in self.rows(state, now_ns)]
+        last = self.of_all(snapshot)
+        found = [{"partition": state.name, **row, **last} for state in snapshot.partitions for row in self.rows(state, now_ns)]
         rows = sorted(filter(choice.keeps, found), key=self.orders[order])
         is_missing = PARTITION not in self.columns
         columns = self.past if self.past and choice.is_past else self.columns

@@ -1,0 +1,166 @@
+"""What is shown of an application: while it lives, and as it is remembered when it has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, UnsetType, field
+
+from ykactor.core.accounting.account import told
+from ykactor.core.accounting.past import Past, total
+from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.shown import Held, Shown, held
+from ykactor.core.messages.task_record import TaskRecord
+from ykactor.core.queueing.priorities import PRIORITY_MIN
+from ykactor.core.values.resources import Resource, saturated_and_pruned
+
+if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
+    from ykactor.core.objects.registry import Registry
+    from ykactor.core.partition.timers import EndedApplication
+    from ykactor.core.queueing.pending import PendingApplication
+
+
+class ReplacementStatus(Shown, frozen=True, kw_only=True):
+    """A real ask that has left the pending ones and does not run yet: the release of its placeholder is not confirmed."""
+
+    allocation_key: str
+    placeholder: str
+    node_id: str = field(name="nodeID")
+
+
+class RecordStatus(Shown, frozen=True, kw_only=True):
+    """How a task has ended (AP-152); what is not known is left out."""
+
+    allocation_key: str
+    node_id: str | UnsetType = field(name="nodeID", default=UNSET)
+    state: str
+    exit_code: int | UnsetType = UNSET
+    signal: str | UnsetType = UNSET
+    start_time: int | UnsetType = UNSET
+    finished_time: int | UnsetType = UNSET
+    peak_memory: int | UnsetType = UNSET
+
+
+class ApplicationStatus(Shown, frozen=True, kw_only=True):
+    """An application; of one that has ended what is nothing or not known is left out.
+
+    Attributes:
+        queue_name: of a rejected one the queue that it asked for, which need not exist.
+        priority: of its most important pending ask; the lowest int32 when nothing is pending.
+        effective_priority: the same at root, or at the highest queue that is shown.
+        held: by whom the application itself is held.
+        allocations: by key, on which node each task runs.
+        start_time: when it ran for the first time.
+        used_seconds: the resource-seconds of all its tasks; an amount beyond 64 bits is a text.
+        lost_seconds: the part of those that were preempted.
+        records: how its tasks have ended, the oldest first; left out if nothing was said of them.
+    """
+
+    state: str
+    queue_name: str
+    user: str | UnsetType = UNSET
+    groups: list[str] | UnsetType = UNSET
+    submission_time: int | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    allocated: Resource | UnsetType = UNSET
+    pending: list[PendingStatus] | UnsetType = UNSET
+    held: Held | UnsetType = UNSET
+    allocations: dict[str, str] | UnsetType = UNSET
+    replacing: list[ReplacementStatus] | UnsetType = UNSET
+    start_time: int | UnsetType = UNSET
+    finished_time: int | UnsetType = UNSET
+    last_work_time: int | UnsetType = UNSET
+    outcome: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    used_seconds: dict[str, int | str] | UnsetType = UNSET
+    lost_seconds: dict[str, int | str] | UnsetType = UNSET
+    records: list[RecordStatus] | UnsetType = UNSET
+
+
+#: The fields that a limited reader sees as they are.
+OF_THE_APPLICATION = (
+    "state",
+    "queue_name",
+    "user",
+    "groups",
+    "priority",
+    "allocated",
+    "allocations",
+    "replacing",
+    "used_seconds",
+    "lost_seconds",
+)
+#: The times that a limited reader sees in whole milliseconds.
+TIMES = ("submission_time", "start_time", "finished_time")
+OF_THE_RECORD = ("allocation_key", "node_id", "state", "exit_code", "signal", "peak_memory")
+RECORD_TIMES = ("start_time", "finished_time")
+
+
+def live_status(registry: Registry, waiting: PendingApplication, pending: list[PendingStatus]) -> ApplicationStatus:
+    """The status of a live application, with the groups of its pending asks."""
+    highest = waiting.priorities.highest
+    return ApplicationStatus(
+        state=waiting.state.value,
+        queue_name=waiting.leaf.path,
+        user=waiting.who.user,
+        groups=list(waiting.who.groups),
+        submission_time=waiting.submission_ns,
+        priority=PRIORITY_MIN if highest is None else highest,
+        allocated=saturated_and_pruned(waiting.allocated),
+        pending=pending,
+        held=held(waiting.hold),
+        **_tasks(registry, waiting),
+    )
+
+
+def _tasks(registry: Registry, waiting: PendingApplication) -> dict[str, Any]:
+    application = registry.leaf(waiting.leaf.path).applications.get(waiting.application_id)
+    if application is None:
+        return {"allocations": {}}
+    replacing = [
+        ReplacementStatus(allocation_key=ask.spec.allocation_key, placeholder=placeholder, node_id=node_id)
+        for placeholder, (ask, node_id) in application.gang.replacing.items()
+    ]
+    return {
+        "allocations": {key: node_id for key, (_, node_id) in application.allocations.items()},
+        "replacing": replacing or UNSET,
+        "records": _records(application.past),
+    }
+
+
+def ended_status(ended: EndedApplication) -> ApplicationStatus:
+    """The status of an application that has ended or was refused."""
+    past = ended.past
+    outcome = past.outcome and past.outcome.value
+    return ApplicationStatus(
+        state=ended.state.value,
+        queue_name=ended.queue,
+        user=ended.user or UNSET,
+        groups=list(ended.groups) or UNSET,
+        submission_time=ended.submission_ns or UNSET,
+        start_time=past.first_start_ns() or UNSET,
+        finished_time=ended.finished_ns or UNSET,
+        last_work_time=past.last_work_ns() or UNSET,
+        outcome=outcome or UNSET,
+        reason=ended.reason or past.message or past.failure or UNSET,
+        used_seconds=told(total(past.used, past.preempted, past.placeholders)) or UNSET,
+        lost_seconds=told(total(past.preempted)) or UNSET,
+        records=_records(past),
+    )
+
+
+def _records(past: Past) -> list[RecordStatus] | UnsetType:
+    return [_record(record) for record in past.records.values()] or UNSET
+
+
+def _record(record: TaskRecord) -> RecordStatus:
+    return RecordStatus(
+        allocation_key=record.allocation_key,
+        node_id=record.node_id or UNSET,
+        state=record.state.value,
+        exit_code=UNSET if record.exit_code is None else record.exit_code,
+        signal=record.signal or UNSET,
+        start_time=record.started_ns or UNSET,
+        finished_time=record.finished_ns or UNSET,
+        peak_memory=UNSET if record.peak_memory is None else record.peak_memory,
+    )

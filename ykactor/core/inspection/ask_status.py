@@ -1,0 +1,46 @@
+"""What is shown of pending asks."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType, field
+
+from ykactor.core.inspection.shown import Shown
+from ykactor.core.messages.pending_causes import Place
+from ykactor.core.values.ids import NodeID
+from ykactor.core.values.resources import Resource
+
+
+class PendingStatus(Shown, frozen=True, kw_only=True):
+    """Asks of an application that are pending for the same reason (AP-150).
+
+    Attributes:
+        left_out: nodes where they could not start, and until when each is left out for them.
+        priority: the highest of their own.
+        resource: what each of them wants.
+        allocation_keys: of the first few, the next one first; ``creation_times`` are theirs.
+        last_attempt, next_attempt: to preempt, of the first ask, if it may; None if there was none.
+    """
+
+    reason: str
+    code: str
+    place: Place | UnsetType = UNSET
+    left_out: dict[NodeID, int] | UnsetType = UNSET
+    count: int
+    priority: int
+    resource: Resource
+    allocation_keys: list[str]
+    creation_times: list[int]
+    last_attempt: int | UnsetType | None = UNSET
+    next_attempt: int | UnsetType = UNSET
+
+
+#: The fields that a limited reader sees as they are.
+OF_THE_ASKS = ("code", "count", "priority", "resource", "allocation_keys")
+
+
+class AsksPart(Shown, frozen=True, kw_only=True):
+    """The keys of some pending asks of an application, and when each was created."""
+
+    application_id: str = field(name="applicationID")
+    allocation_keys: list[str]
+    creation_times: list[int]

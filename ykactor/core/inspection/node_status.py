@@ -1,0 +1,47 @@
+"""What is shown of a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ykactor.core.inspection.shown import Shown
+from ykactor.core.values.resources import Resource, saturated, saturated_and_pruned
+
+if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
+    from ykactor.core.nodes.reservations import Reservations
+    from ykactor.core.objects.node import NodeCore
+
+
+class NodeStatus(Shown, frozen=True, kw_only=True):
+    """A node.
+
+    Attributes:
+        allocations: the keys of what is on it, those of other schedulers included.
+        occupied: by other schedulers.
+        reservations: the keys of the asks for which it is reserved.
+    """
+
+    allocated: Resource
+    allocations: list[str]
+    schedulable: bool
+    occupied: Resource
+    capacity: Resource
+    available: Resource
+    reservations: list[str]
+
+
+#: The fields that the simulator writes of the final state.
+FINAL = ("allocated", "allocations", "schedulable", "occupied")
+
+
+def node_status(node: NodeCore, reservations: Reservations) -> NodeStatus:
+    """The status of a node."""
+    return NodeStatus(
+        allocated=saturated_and_pruned(node.allocated),
+        allocations=sorted([key for _, key in node.allocations] + list(node.foreign)),
+        schedulable=node.schedulable,
+        occupied=saturated_and_pruned(node.occupied),
+        capacity=node.capacity,
+        available=saturated(node.available),
+        reservations=[reservation.ask.spec.allocation_key for reservation in reservations.on(node.node_id)],
+    )

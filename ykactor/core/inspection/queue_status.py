@@ -1,0 +1,153 @@
+"""What is shown of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, UnsetType
+
+from ykactor.core.config.model import QueueProperties
+from ykactor.core.inspection.shown import Held, Shown, held
+from ykactor.core.queueing.priorities import PRIORITY_MIN, queue_priority
+from ykactor.core.quota.headroom import left_of
+from ykactor.core.values.resources import Resource, min_union, saturated, saturated_and_pruned
+
+if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
+    from ykactor.core.objects.registry import Registry
+    from ykactor.core.queueing.tree import QueueNode
+    from ykactor.core.state.above_max import AboveMax
+    from ykactor.core.state.state import SchedulerState
+
+
+class AboveMaxStatus(Shown, frozen=True, kw_only=True):
+    """How far a queue is above its max, and why it stays there."""
+
+    resource: Resource
+    reason: str
+
+
+class QueueStatus(Shown, frozen=True, kw_only=True):
+    """A queue.
+
+    Attributes:
+        allocated, pending: of everything below too.
+        priority: what the parent sees; the lowest int32 when nothing is pending.
+        max: None is no limit.
+        headroom: what the queue and those above it leave; None is no limit.
+        actual_guaranteed: the smallest guarantee of the queue and those above it.
+        share: the usage against the guarantee.
+        max_applications: 0 is no limit.
+        held: by whom the queue itself is held.
+        quota_preemption_start_time: when its victims are chosen.
+    """
+
+    allocated: Resource
+    pending: Resource
+    priority: int
+    state: str
+    is_managed: bool
+    max: Resource | None
+    headroom: Resource | None
+    guaranteed: Resource | None
+    actual_guaranteed: Resource | None
+    share: float | UnsetType = UNSET
+    max_applications: int
+    running_applications: int
+    is_leaf: bool
+    sort_policy: str
+    priority_policy: str
+    priority_offset: int
+    preemption_policy: str
+    held: Held | UnsetType = UNSET
+    above_max: AboveMaxStatus | UnsetType = UNSET
+    quota_preemption_start_time: int | UnsetType = UNSET
+
+
+class PriorityStep(Shown, frozen=True, kw_only=True):
+    """What a queue makes of a priority on its way to root: it adds its offset, or shows the offset alone as a fence."""
+
+    queue_name: str
+    offset: int
+    is_fence: bool
+    priority: int
+
+
+#: The fields that the simulator writes of the final state.
+FINAL = ("allocated", "pending", "priority", "state")
+#: The fields that a limited reader sees: they are of the queue alone. What also depends on the queues above is computed again.
+OF_THE_QUEUE = (
+    "allocated",
+    "pending",
+    "priority",
+    "state",
+    "is_managed",
+    "max",
+    "guaranteed",
+    "max_applications",
+    "running_applications",
+    "is_leaf",
+    "sort_policy",
+    "priority_policy",
+    "priority_offset",
+    "preemption_policy",
+    "quota_preemption_start_time",
+)
+
+
+def queue_status(
+    registry: Registry, state: SchedulerState, queue: QueueNode, parent: QueueStatus | None, excess: AboveMax | None
+) -> QueueStatus:
+    """The status of a queue; ``parent`` is that of the queue above it, None if that is not shown; ``excess`` is above its max."""
+    config, properties = queue.config, queue.config.properties
+    starts = state.clocks.starts if state.enforces_quotas() else {}
+    return QueueStatus(
+        allocated=saturated_and_pruned(queue.allocated),
+        pending=saturated_and_pruned(queue.pending),
+        priority=PRIORITY_MIN if queue.priority is None else queue.priority,
+        state=registry.queues[queue.path].state.value,
+        is_managed=config.managed,
+        max=None if queue.max is None else saturated(queue.max),
+        headroom=headroom(queue.max, queue.allocated, parent),
+        guaranteed=config.guaranteed,
+        actual_guaranteed=actual_guaranteed(config.guaranteed, parent),
+        share=queue.share,
+        max_applications=config.max_applications,
+        running_applications=len(queue.running),
+        is_leaf=queue.is_leaf,
+        sort_policy=properties.sort_policy,
+        priority_policy="fence" if properties.priority_fence else "default",
+        priority_offset=properties.priority_offset,
+        preemption_policy=properties.preemption_policy,
+        held=held(queue.hold),
+        above_max=UNSET if excess is None else AboveMaxStatus(resource=saturated(excess.amounts), reason=excess.reason),
+        quota_preemption_start_time=starts.get(queue, UNSET),
+    )
+
+
+def headroom(limit: Resource | None, allocated: Resource, parent: QueueStatus | None) -> Resource | None:
+    """What a queue and those above it leave; None is no limit (QU-36, QU-37)."""
+    left = min_union(left_of(limit, allocated), None if parent is None else parent.headroom)
+    return None if left is None else saturated(left)
+
+
+def actual_guaranteed(guaranteed: Resource | None, parent: QueueStatus | None) -> Resource | None:
+    """The smallest guarantee of a queue and those above it; None if no queue has one (QU-46)."""
+    return min_union(guaranteed, None if parent is None else parent.actual_guaranteed)
+
+
+def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -> Iterator[PriorityStep]:
+    """What each queue from ``path`` upwards makes of a priority, if nothing in it is more important (PR-11)."""
+    while path in queues:
+        offset, is_fence = queues[path].priority_offset, queues[path].priority_policy == "fence"
+        shown = queue_priority(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))
+        assert shown is not None, "of a number"
+        yield PriorityStep(queue_name=path, offset=offset, is_fence=is_fence, priority=shown)
+        request, path = shown, path.rpartition(".")[0]
+
+
+def effective_priority(request: int, path: str, queues: Mapping[str, QueueStatus]) -> int:
+    """The priority at root; for a limited reader at the highest queue in view."""
+    for step in priority_steps(request, path, queues):
+        request = step.priority
+    return request

@@ -1,0 +1,37 @@
+"""What all structs of the read model are: a part of the state as followers are sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Struct
+
+from ykactor.core.messages.holds import Hold
+
+
+class Shown(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """An object of a snapshot, with the names of the message; fields that are ``UNSET`` are left out.
+
+    Quantities are base units, times Unix nanoseconds. What was added later may be ``UNSET``: an older daemon does not send it.
+    """
+
+
+ShownT = TypeVar("ShownT", bound=Shown)
+
+
+class Held(Shown, frozen=True, kw_only=True):
+    """Who holds an application or a queue itself, and since when."""
+
+    by: str
+    since: int
+
+
+def held(hold: Hold | None) -> Any:
+    """The hold as it is shown; UNSET if there is none."""
+    return UNSET if hold is None else Held(by=hold.by, since=hold.since_ns)
+
+
+def only(shown: ShownT, fields: Iterable[str], **others: Any) -> ShownT:
+    """The same object with these fields and with other values for ``others``; every further field is left out."""
+    return type(shown)(**{name: getattr(shown, name) for name in fields}, **others)
