@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cluster import TREE, Cluster, running_cluster
 from daemon import RunningDaemon, real_daemon, state_of
 from fakehttp import Body, Request
 
+from ykactor.actors.clock import system_ns
 from ykactor.kubernetes.adapter import Adapter
 
 
@@ -172,6 +174,31 @@ def configure(cluster: Cluster, text: str) -> None:
 def notes_about(cluster: Cluster, name: str) -> list[str]:
     events = cluster.server.store.all("events", "")
     return [each["note"] for each in events if each["regarding"]["name"] == name]
+
+
+async def test_a_replica_takes_over_whose_watch_is_behind() -> None:
+    """What the leader before has bound last is listed, so that nothing else is placed in its room."""
+
+    async def hold(request: Request) -> None:
+        if "watch" in request.query and request.resource == "pods":
+            await trio.sleep_forever()
+
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
+        cluster.node("n1", cpu="1")
+        cluster.pod("p1")
+        cluster.pod("p2")
+        until = datetime.fromtimestamp(system_ns() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": "two", "leaseDurationSeconds": 600, "renewTime": until}
+        lease = cluster.create("leases", {"metadata": {"name": "ykactor"}, "spec": spec}, "ykactor")
+        async with cluster.adapter(lease=True) as adapter:
+            await cluster.until(lambda: len(adapter.state.book.pods) == 2)
+            cluster.server.faults = hold
+            cluster.server.cut_watches()
+            cluster.server.store.bind("team", "p1", {"metadata": {"name": "p1"}, "target": {"name": "n1"}})
+            cluster.server.store.remove("leases", lease)
+            await cluster.quiet()
+        assert cluster.bound() == {"p1": "n1"}
+        assert adapter.counts.conflicts == 0
 
 
 async def test_the_lease_is_deleted(tmp_path: Path) -> None:

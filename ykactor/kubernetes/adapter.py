@@ -96,6 +96,7 @@ class Adapter:
         self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
         self.reflectors = [Reflector(api, source, self._arrive, settings.warn, rng) for source in sources(settings.namespace)]
+        (self._pods,) = (each for each in self.reflectors if each.kind is Kind.PODS)
         #: Of the kinds that have one; "" for one that the server does not have.
         self._versions = {kind: "" for kind, *_ in VERSIONED}
         self.effects: Effects | None = None
@@ -146,6 +147,7 @@ class Adapter:
 
     async def _serve(self, epoch: int) -> None:
         await self._is_listed.wait()  # the registration brings the configuration
+        await self._pods.refresh()  # what the leader before has bound last, so that nothing is placed in its room
         settings = self._settings
         effects = Effects(
             self._api,

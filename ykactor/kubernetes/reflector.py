@@ -76,31 +76,47 @@ class Reflector:
         self.alive_s: float | None = None
         self.lists = 0
         self._attempts = 0
+        #: Cancelled when the kind is to be listed again.
+        self._round = trio.CancelScope()
+        self._was_listed = trio.Event()
 
     async def run(self) -> None:
         """List and watch until cancelled, or until the server does not have this kind."""
-        while True:
-            began_s, least_s = trio.current_time(), 0.0
-            try:
-                if not self._version:
-                    await self._list()
-                await self._watch()
-            except _Missed:
+        is_there = True
+        while is_there:
+            with trio.CancelScope() as self._round:
+                is_there = await self._list_and_watch()
+
+    async def refresh(self) -> None:
+        """List again, and return when that is told: a watch may be behind, but a list has all that is there when it begins."""
+        self._version, self._was_listed = "", trio.Event()
+        self._round.cancel()
+        await self._was_listed.wait()
+
+    async def _list_and_watch(self) -> bool:
+        """List if that is necessary, watch until something is wrong, and pause; False if the server does not have this kind."""
+        began_s, least_s = trio.current_time(), 0.0
+        try:
+            if not self._version:
+                await self._list()
+            await self._watch()
+        except _Missed:
+            self._version = ""
+        except ReadError as error:
+            self._version = ""
+            self._warn(f"{self.kind}: an answer cannot be read: {error}")
+        except ApiError as error:
+            if error.status == 404 and self._source.may_go:
+                return False
+            if error.status == _GONE:
                 self._version = ""
-            except ReadError as error:
-                self._version = ""
-                self._warn(f"{self.kind}: an answer cannot be read: {error}")
-            except ApiError as error:
-                if error.status == 404 and self._source.may_go:
-                    return
-                if error.status == _GONE:
-                    self._version = ""
-                self._outage.failed(error)
-                least_s = max(error.retry_after_s, BACKOFF_FIRST_S / 2)
-            is_steady = trio.current_time() - began_s >= STEADY_S
-            await trio.sleep(least_s if is_steady else max(least_s, self._pause_s()))
-            if is_steady:
-                self._attempts = 0
+            self._outage.failed(error)
+            least_s = max(error.retry_after_s, BACKOFF_FIRST_S / 2)
+        is_steady = trio.current_time() - began_s >= STEADY_S
+        await trio.sleep(least_s if is_steady else max(least_s, self._pause_s()))
+        if is_steady:
+            self._attempts = 0
+        return True
 
     def _pause_s(self) -> float:
         """Longer after each attempt since a watch has lasted."""
@@ -131,6 +147,7 @@ class Reflector:
         self._tell(Listed(self._source.kind, objects, [each.ref for each in unreadable]))
         for each in unreadable:
             self._skip(each)
+        self._was_listed.set()
 
     def _skip(self, unreadable: Unreadable) -> None:
         """An object cannot be read: told by an Event about it, if it has a name."""
