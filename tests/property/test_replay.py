@@ -37,7 +37,7 @@ from ykactor.core.values.times import NEVER
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
-from ykactor.surfaces.cli import journal_story
+from ykactor.surfaces.cli import story
 from ykactor.surfaces.cli.replay import Outcome, replayed
 from ykactor.surfaces.files.history import events_of
 from ykactor.surfaces.files.recovery import recover
@@ -250,7 +250,7 @@ def test_the_index_misses_nothing(tmp_path: Path) -> None:
         names = mentioned(events)
         assert len(names) > 30
         for name in names:
-            lines = list(journal_story.past(name, reader, 0))
+            lines = list(story.past_lines(name, reader, 0))
             assert [int(click.unstyle(line).split()[1]) for line in lines] == [
                 event.sequence for event in events if name in mentioned([event])
             ]

@@ -6,8 +6,7 @@ from test_attempts import starving, wants
 from world import World, app, ask, configure, make_world, node, queue, release, remove, tree
 
 from ykactor.surfaces.cli.views.listing import Row
-from ykactor.surfaces.cli.views.preemption_rows import KINDS, PreemptionRows
-from ykactor.surfaces.cli.views.preemptions import listing
+from ykactor.surfaces.cli.views.preemptions import KINDS, PreemptionRows, listing
 from ykactor.wire.si.events import events
 
 

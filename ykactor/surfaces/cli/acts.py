@@ -16,9 +16,8 @@ from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.jobs.asking import job_of, present_key
-from ykactor.surfaces.cli.journal_status import print_journal_status
 from ykactor.surfaces.cli.ranges import WholeNumber
-from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 

@@ -14,10 +14,8 @@ from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.json_text import on_one_line
 from ykactor.surfaces.cli.since import Since
-from ykactor.surfaces.cli.state_dir_option import state_dir_option
-from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.terminal import on_one_line, say
 from ykactor.surfaces.files.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
 from ykactor.wire.si.events import audit_text
@@ -25,7 +23,13 @@ from ykactor.wire.si.mentions import AUDIT
 
 
 @click.command()
-@state_dir_option
+@click.option(
+    "--state-dir",
+    "directory",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The state directory of the daemon, which may run meanwhile.",
+)
 @click.option(
     "--since",
     "since_ns",

@@ -4,9 +4,8 @@ import click
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
-from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.cli.terminal import indented, say, say_lines
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.schema import json_schema
 

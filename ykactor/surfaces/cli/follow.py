@@ -12,8 +12,7 @@ from ykactor.client.follower import OnConnection, silently
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli.check_config import plural
-from ykactor.surfaces.cli.json_text import on_one_line
-from ykactor.surfaces.cli.terminal import say, write
+from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
 from ykactor.wire.si import messages as si
 

@@ -9,8 +9,7 @@ import click
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import unknown_after
-from ykactor.surfaces.cli.json_text import indented
-from ykactor.surfaces.cli.terminal import JsonFile, say, say_lines
+from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
 
 
 class _JournalGroup(click.Group):

@@ -18,9 +18,8 @@ from ykactor.journal.reading import Reader
 from ykactor.sim.replay import Difference, Replay, reproduce
 from ykactor.surfaces.cli.causes import in_words
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.ranges import WholeNumber
-from ykactor.surfaces.cli.terminal import say_lines
+from ykactor.surfaces.cli.terminal import indented, say_lines
 from ykactor.surfaces.files.history import readable
 from ykactor.wire.causes import UnreadableCauseError, decode_cause
 from ykactor.wire.history import RecordedTurn, decode_turn

@@ -4,8 +4,7 @@ import click
 import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect, operate
-from ykactor.surfaces.cli.journal_status import print_journal_status
-from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 

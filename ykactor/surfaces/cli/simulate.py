@@ -19,8 +19,7 @@ from ykactor.core.values.printable import printable
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report, wide_console
 from ykactor.surfaces.cli.environment import reserves_nodes
-from ykactor.surfaces.cli.json_text import indented
-from ykactor.surfaces.cli.terminal import JsonFile, say, say_lines
+from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config

@@ -6,6 +6,7 @@ what has caused them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import chain
@@ -16,19 +17,30 @@ import trio
 from msgspec import UNSET
 
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
+from ykactor.core.turn.causes import CycleDue
+from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.surfaces.cli import journal_story, past
+from ykactor.journal.rows import LogRow
+from ykactor.surfaces.cli import past
+from ykactor.surfaces.cli.causes import cause_of
+from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.follow import as_text
 from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
+from ykactor.surfaces.files.history import events_of, readable
+from ykactor.surfaces.files.recovery import recover_partitions
+from ykactor.wire.causes import decode_cause
+from ykactor.wire.history import RecordedTurn
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.mentions import AUDIT, mentioned
+from ykactor.wire.si.messages import EventRecord
 
 _GONE = "now: the daemon has nothing of {} any more"
 #: To a reader that is limited to queues (SE-84): whether it is there is not known.
@@ -68,10 +80,10 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
     try:
         with Reader.open(directory) as reader:
             has_past = False
-            for line in journal_story.past(key, reader, since_ns):
+            for line in past_lines(key, reader, since_ns):
                 has_past = True
                 yield line
-            yield from list(journal_story.now(key, reader)) or [printable(_GONE.format(key))] * has_past
+            yield from list(present_lines(key, reader)) or [printable(_GONE.format(key))] * has_past
     except (JournalError, UnreadableRowError, DamagedStateError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -100,3 +112,48 @@ async def _events_about(key: str, told: past.Past, since_ns: int) -> AsyncIterat
             yield f"events {message.from_} to {message.to} are no longer in memory"
         elif message.timestamp_nano >= since_ns and key in mentioned([message]):
             yield as_text(message)
+
+
+def past_lines(key: str, reader: Reader, since_ns: int) -> Iterator[str]:
+    """A line for each event since a Unix time that is about ``key``, as far as the history reaches back.
+
+    Cost: reads the index of the transactions, and those that are about ``key``.
+
+    Raises:
+        JournalError: the journal is damaged, or of another version.
+    """
+    for number in reader.mentions(key, reader.number_at(since_ns)):
+        row = reader.row(number)
+        if row is not None:  # else it has become too old meanwhile
+            with readable(reader, number):
+                yield from _lines(key, row, since_ns)
+
+
+def present_lines(key: str, reader: Reader) -> Iterator[str]:
+    """Lines about ``key`` from the state after the newest transaction.
+
+    Raises:
+        JournalError, UnreadableRowError, DamagedStateError: the journal is damaged, or of a later version.
+    """
+    for restored in recover_partitions(reader, reserves=reserves_nodes(os.environ)).values():
+        yield from present(key, finished(partition_state(restored.core, restored.scheduler.state)))
+
+
+def _lines(key: str, row: LogRow, since_ns: int) -> Iterator[str]:
+    for event, turn in events_of(row):
+        if event.timestamp_nano >= since_ns and key in mentioned([event]):
+            yield f"{as_text(event)}  {_why(event, turn)}"
+
+
+def _why(event: EventRecord, turn: RecordedTurn) -> str:
+    cause = None if turn.number is None else decode_cause(turn.cause)
+    if isinstance(cause, CycleDue):
+        return f"in the scheduling cycle of turn {turn.number}"
+    return printable(f"because of {_of_no_turn(event) if cause is None else cause_of(event, cause)}")
+
+
+def _of_no_turn(event: EventRecord) -> str:
+    if event.type == AUDIT:
+        return event.reference_id or "somebody who is not known"
+    is_failure = event.event_change_detail.startswith("PARTITION_")
+    return "an error in the partition" if is_failure else "a request for a partition that does not exist"

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 import click
+import msgspec
 
 from ykactor.core.values.printable import printable, printable_json, printable_lines
+from ykactor.wire.si import messages as si
 
 #: A colour, as ``click.style`` has it, and its end.
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
@@ -60,3 +62,19 @@ class _PrintableJson:
     def write(self, data: bytes) -> int:
         """Write JSON that says the same, without what commands the terminal."""
         return self._stream.write(printable_json(data.decode()).encode())
+
+
+def indented(document: Any) -> str:
+    """The document on several lines, without the last line end."""
+    return printable_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def on_one_line(document: Any) -> str:
+    """The document as a line of JSON Lines, without its end."""
+    return printable_json(msgspec.json.encode(document).decode())
+
+
+def print_journal_status(status: si.JournalStatus) -> None:
+    """On standard error: nothing is acknowledged while the daemon cannot write its journal."""
+    text = "the daemon writes its journal again" if status.writable else f"waiting for the journal of the daemon: {status.reason}"
+    say(text, err=True)

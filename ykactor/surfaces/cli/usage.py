@@ -26,9 +26,8 @@ from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.summary import wide_console
 from ykactor.surfaces.cli.cells import hour_of
-from ykactor.surfaces.cli.json_text import indented
 from ykactor.surfaces.cli.since import Since
-from ykactor.surfaces.cli.terminal import say, say_lines, write
+from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.showing import NOTHING, taking
 from ykactor.surfaces.files.recovery import recover_partitions

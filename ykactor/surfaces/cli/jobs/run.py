@@ -18,7 +18,7 @@ from ykactor.local import control
 from ykactor.local.model import Job
 from ykactor.surfaces.cli.acts import PRIORITY
 from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
-from ykactor.surfaces.cli.jobs.output import Output, copy_until
+from ykactor.surfaces.cli.jobs.logs import Output, copy_until
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN
-from ykactor.surfaces.cli.json_text import indented
+from ykactor.surfaces.cli.terminal import indented
 
 #: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
 Row = dict[str, Any]
