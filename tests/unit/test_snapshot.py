@@ -4,7 +4,8 @@ import json
 
 from gangs import gang, real, room, three
 from msgspec import to_builtins
-from world import S_NS, app, ask, foreign, make_world, node, queue, release, remove, terminate, tree
+from test_view import view
+from world import S_NS, app, ask, foreign, make_world, node, queue, release, remove, seen, terminate, tree
 
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import partition_state
@@ -86,6 +87,7 @@ def test_what_a_follower_sees() -> None:
             "resource": {"vcore": 2},
             "allocationKeys": ["w0", "w1", "w2"],
             "creationTimes": [3, 4, 5],
+            "effectivePriority": 0,
         }
     ]
     json.dumps(state)
@@ -109,8 +111,10 @@ def test_who_owns_an_application() -> None:
         "priority": 3,
         "allocated": {"vcore": 2},
         "allocations": {"t1": "n1"},
+        "effectivePriority": 3,
     }
-    assert world.state()["applications"]["app-2"]["priority"] == PRIORITY_MIN
+    nothing = world.state()["applications"]["app-2"]
+    assert (nothing["priority"], nothing["effectivePriority"]) == (PRIORITY_MIN, PRIORITY_MIN)
 
 
 def test_what_decides_the_priority_of_an_ask() -> None:
@@ -123,6 +127,23 @@ def test_what_decides_the_priority_of_an_ask() -> None:
     of_queue = world.queue("root.a")
     assert (of_queue["priorityOffset"], of_queue["priorityPolicy"], of_queue["preemptionPolicy"]) == (-7, "fence", "disabled")
     assert world.queue("root")["priorityPolicy"] == "default"
+
+
+def test_the_effective_priority_is_told() -> None:
+    """PR-11: each queue adds its offset, and a fence shows its own; for limited readers in their queues."""
+    text = tree(queue("p", queue("a", p={"priority.offset": -7}), p={"priority.policy": "fence", "priority.offset": 50}))
+    world = make_world(text)
+    world.given(app("app-1", "root.p.a"), ask("t1", "app-1", priority=9, vcore=2))
+    for state, expected in ((world.state(), 50), (seen(view("root.p.a"), world.state()), 2)):
+        application = state["applications"]["app-1"]
+        assert [application["effectivePriority"], application["pending"][0]["effectivePriority"]] == [expected] * 2
+
+
+def test_the_dominant_share_of_a_node() -> None:
+    """The share in use of the scarcest resource, with what other schedulers use; types without capacity do not count."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4, memory=8, gpu=0), node("n2")])
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), foreign("f1", "n1", vcore=1, memory=5))
+    assert [found["dominantShare"] for found in world.state()["nodes"].values()] == [0.625, 0.0]
 
 
 def test_a_replacement_under_way() -> None:

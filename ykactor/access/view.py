@@ -17,7 +17,7 @@ from ykactor.core.inspection import application_status
 from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
 from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
-from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus, actual_guaranteed, headroom
+from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus, actual_guaranteed, effective_priority, headroom
 from ykactor.core.inspection.shown import Held, Shown, only
 from ykactor.core.messages.pending_causes import PendingCause, PendingCode, Place
 from ykactor.core.messages.reasons import AN_OPERATOR, without_others
@@ -53,7 +53,7 @@ def cut(state: PartitionStatus, shows_queue: ShowsQueue) -> Pausing[PartitionSta
     applications: dict[str, ApplicationStatus] = {}
     for name, application in state.applications.items():
         if application.state != _REJECTED and shows_queue(application.queue_name):
-            applications[name] = _of_application(application, shows_queue)
+            applications[name] = _of_application(application, queues, shows_queue)
         if pace.is_due(_APPLICATION_ITEMS + _GROUP_ITEMS * len(application.pending or ()) + len(application.records or ())):
             yield ()
     limits: list[LimitStatus] = []
@@ -89,7 +89,10 @@ def _of_queue(queue: QueueStatus, parent: QueueStatus | None) -> QueueStatus:
     )
 
 
-def _of_application(application: ApplicationStatus, shows_queue: ShowsQueue) -> ApplicationStatus:
+def _of_application(
+    application: ApplicationStatus, queues: Mapping[str, QueueStatus], shows_queue: ShowsQueue
+) -> ApplicationStatus:
+    path, own = application.queue_name, application.priority
     return only(
         application,
         application_status.OF_THE_APPLICATION,
@@ -97,7 +100,10 @@ def _of_application(application: ApplicationStatus, shows_queue: ShowsQueue) -> 
         held=_of_hold(application.held),
         reason=application.reason if application.reason in STATE_CAUSES else UNSET,
         records=UNSET if application.records is UNSET else [*map(_of_record, application.records)],
-        pending=UNSET if application.pending is UNSET else [_of_pending(group, shows_queue) for group in application.pending],
+        pending=UNSET
+        if application.pending is UNSET
+        else [_of_pending(group, path, queues, shows_queue) for group in application.pending],
+        effective_priority=UNSET if own is UNSET else effective_priority(own, path, queues),
     )
 
 
@@ -114,7 +120,7 @@ def _of_hold(hold: Held | UnsetType) -> Held | UnsetType:
     return UNSET if hold is UNSET else Held(by=AN_OPERATOR, since=hold.since - hold.since % _MS_NS)
 
 
-def _of_pending(group: PendingStatus, shows_queue: ShowsQueue) -> PendingStatus:
+def _of_pending(group: PendingStatus, path: str, queues: Mapping[str, QueueStatus], shows_queue: ShowsQueue) -> PendingStatus:
     place = None if group.place is UNSET else place_in_view(group.place, shows_queue)
     left_out: dict[NodeID, int] = {node_id: _rough(until_ns) for node_id, until_ns in (group.left_out or {}).items()}
     return only(
@@ -126,6 +132,7 @@ def _of_pending(group: PendingStatus, shows_queue: ShowsQueue) -> PendingStatus:
         creation_times=[*map(_rough, group.creation_times)],
         last_attempt=_rough(group.last_attempt),
         next_attempt=_rough(group.next_attempt),
+        effective_priority=effective_priority(group.priority, path, queues),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType, field
@@ -9,6 +10,7 @@ from msgspec import UNSET, UnsetType, field
 from ykactor.core.accounting.account import told
 from ykactor.core.accounting.past import Past, total
 from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
 from ykactor.core.inspection.shown import Held, Shown, held
 from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -75,6 +77,7 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
     used_seconds: dict[str, int | str] | UnsetType = UNSET
     lost_seconds: dict[str, int | str] | UnsetType = UNSET
     records: list[RecordStatus] | UnsetType = UNSET
+    effective_priority: int | UnsetType = UNSET
 
 
 #: The fields that a limited reader sees as they are.
@@ -96,19 +99,23 @@ OF_THE_RECORD = ("allocation_key", "node_id", "state", "exit_code", "signal", "p
 RECORD_TIMES = ("start_time", "finished_time")
 
 
-def live_status(registry: Registry, waiting: PendingApplication, pending: list[PendingStatus]) -> ApplicationStatus:
+def live_status(
+    registry: Registry, waiting: PendingApplication, pending: list[PendingStatus], queues: Mapping[str, QueueStatus]
+) -> ApplicationStatus:
     """The status of a live application, with the groups of its pending asks."""
     highest = waiting.priorities.highest
+    priority = PRIORITY_MIN if highest is None else highest
     return ApplicationStatus(
         state=waiting.state.value,
         queue_name=waiting.leaf.path,
         user=waiting.who.user,
         groups=list(waiting.who.groups),
         submission_time=waiting.submission_ns,
-        priority=PRIORITY_MIN if highest is None else highest,
+        priority=priority,
         allocated=saturated_and_pruned(waiting.allocated),
         pending=pending,
         held=held(waiting.hold),
+        effective_priority=effective_priority(priority, waiting.leaf.path, queues),
         **_tasks(registry, waiting),
     )
 

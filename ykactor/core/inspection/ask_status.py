@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType, field
 
 from ykactor.core.inspection.shown import Shown
 from ykactor.core.messages.pending_causes import Place
+from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
 
@@ -15,7 +16,8 @@ class PendingStatus(Shown, frozen=True, kw_only=True):
 
     Attributes:
         left_out: nodes where they could not start, and until when each is left out for them.
-        priority: the highest of their own.
+        priority: the highest of their own; ``effective_priority`` is what becomes of it at root, or at the highest queue that is
+            shown (PR-11).
         resource: what each of them wants.
         allocation_keys: of the first few, the next one first; ``creation_times`` are theirs.
         last_attempt, next_attempt: to preempt, of the first ask, if it may; None if there was none.
@@ -32,6 +34,7 @@ class PendingStatus(Shown, frozen=True, kw_only=True):
     creation_times: list[int]
     last_attempt: int | UnsetType | None = UNSET
     next_attempt: int | UnsetType = UNSET
+    effective_priority: int = PRIORITY_MIN
 
 
 #: The fields that a limited reader sees as they are.

@@ -19,6 +19,7 @@ class NodeStatus(Shown, frozen=True, kw_only=True):
         allocations: the keys of what is on it, those of other schedulers included.
         occupied: by other schedulers.
         reservations: the keys of the asks for which it is reserved.
+        dominant_share: the share in use of its scarcest resource, that of other schedulers included.
     """
 
     allocated: Resource
@@ -28,6 +29,7 @@ class NodeStatus(Shown, frozen=True, kw_only=True):
     capacity: Resource
     available: Resource
     reservations: list[str]
+    dominant_share: float = 0.0
 
 
 #: The fields that the simulator writes of the final state.
@@ -44,4 +46,11 @@ def node_status(node: NodeCore, reservations: Reservations) -> NodeStatus:
         capacity=node.capacity,
         available=saturated(node.available),
         reservations=[reservation.ask.spec.allocation_key for reservation in reservations.on(node.node_id)],
+        dominant_share=_dominant_share(node),
     )
+
+
+def _dominant_share(node: NodeCore) -> float:
+    available = saturated(node.available)
+    shares = (1 - available.get(name, 0) / total for name, total in node.capacity.items() if total > 0)
+    return round(max(shares, default=0.0), 4)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from ykactor.core.inspection.ask_status import AsksPart, PendingStatus
+from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.messages.reasons import NAMES_MAX
@@ -22,7 +23,9 @@ from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts
 
 
-def pending_groups(state: SchedulerState, waiting: PendingApplication, causes: PendingCauses) -> list[PendingStatus]:
+def pending_groups(
+    state: SchedulerState, waiting: PendingApplication, causes: PendingCauses, queues: Mapping[str, QueueStatus]
+) -> list[PendingStatus]:
     """The pending asks of an application, one entry for all that are pending for the same reason."""
     pending = [
         _group(
@@ -42,7 +45,9 @@ def pending_groups(state: SchedulerState, waiting: PendingApplication, causes: P
         _same_cause(causes.of_reserved(reservation), [reservation.ask], **_attempts(state, reservation.ask))
         for reservation in _reservations(state, waiting)
     ]
-    return pending + held + reserved
+    path = waiting.leaf.path
+    found = pending + held + reserved
+    return [structs.replace(group, effective_priority=effective_priority(group.priority, path, queues)) for group in found]
 
 
 def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> PendingStatus:

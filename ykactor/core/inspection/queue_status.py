@@ -147,7 +147,9 @@ def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -
 
 
 def effective_priority(request: int, path: str, queues: Mapping[str, QueueStatus]) -> int:
-    """The priority at root; for a limited reader at the highest queue in view."""
+    """The priority at root, or at the highest of these queues; the lowest int32 stays: nothing is pending."""
+    if request == PRIORITY_MIN:
+        return request
     for step in priority_steps(request, path, queues):
         request = step.priority
     return request

@@ -62,10 +62,11 @@ def partition_state(partition: PartitionCore, state: SchedulerState, *, every_as
     Args:
         every_ask: whether ``pending_asks`` names all that are pending.
     """
+    queues = yield from _queues(partition, state)
     return PartitionStatus(
         name=partition.name,
-        queues=(yield from _queues(partition, state)),
-        applications=(yield from _applications(partition, state)),
+        queues=queues,
+        applications=(yield from _applications(partition, state, queues)),
         nodes=(yield from _nodes(partition, state)),
         pending_asks=(yield from pending_asks(state)) if every_ask else UNSET,
         limits=[_limit(tracker) for _, tracker in sorted(state.trackers.in_use.items())],
@@ -85,7 +86,9 @@ def _queues(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str
     return queues
 
 
-def _applications(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, ApplicationStatus]]:
+def _applications(
+    partition: PartitionCore, state: SchedulerState, queues: dict[str, QueueStatus]
+) -> Pausing[dict[str, ApplicationStatus]]:
     """By id; of several that have ended with one id the last one."""
     found: dict[str, ApplicationStatus] = {}
     pace = Pace()
@@ -95,7 +98,7 @@ def _applications(partition: PartitionCore, state: SchedulerState) -> Pausing[di
             yield ()
     causes = PendingCauses(state)
     for waiting in state.applications.values():
-        shown = live_status(partition.registry, waiting, pending_groups(state, waiting, causes))
+        shown = live_status(partition.registry, waiting, pending_groups(state, waiting, causes, queues), queues)
         found[waiting.application_id] = shown
         tasks = len(shown.allocations or ()) + len(shown.records or ())
         if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + tasks):

@@ -32,13 +32,6 @@ export function amounts(found, none = "0") {
     return shown.map((type) => `${type} ${amount(type, found[type])}`).join(", ") || "0";
 }
 
-/** The largest used part of a capacity, over all types; 0 without capacity. */
-export function dominantShare(used, capacity) {
-    let share = 0;
-    for (const [type, whole] of Object.entries(capacity ?? {})) if (whole > 0) share = Math.max(share, of(used, type) / whole);
-    return share;
-}
-
 /** A duration: `45s`, `12m`, `7h5m`, `3d4h`. */
 export function age(seconds) {
     const whole = Math.max(0, Math.floor(seconds));

@@ -4,7 +4,6 @@ import { ageSince, amounts, priority } from "./amounts.js";
 import { drawLong } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
-import { effectivePriority } from "./queueing.js";
 
 export class Asks {
     #drawn = "";
@@ -52,8 +51,7 @@ function groupsOf(partition) {
             const text = words.join(" ").toLowerCase();
             const since = (group.creationTimes ?? []).reduce((oldest, time) => Math.min(oldest, time), Infinity);
             const key = `${application}/${group.allocationKeys[0]}`;
-            const priority = effectivePriority(group.priority, entry.queueName, partition.queues);
-            const shown = { priority, since: since === Infinity ? 0 : since };
+            const shown = { priority: group.effectivePriority, since: since === Infinity ? 0 : since };
             found.push({ key, application, queue: entry.queueName, group, text, ...shown });
         }
     return found;

@@ -74,7 +74,7 @@ function onNodeUse(partition, event) {
 
 function onNodeAdded(partition, event) {
     const capacity = event.resource ?? {};
-    const empty = { allocated: {}, occupied: {}, allocations: [], reservations: [], schedulable: true };
+    const empty = { allocated: {}, occupied: {}, allocations: [], reservations: [], schedulable: true, dominantShare: 0 };
     partition.nodes.set(event.objectID, { ...empty, capacity: { ...capacity }, available: { ...capacity } });
     return "nodes";
 }

@@ -1,9 +1,8 @@
 // What is told of a queue, an application, a node or an event: facts with names, and lines below them.
 
 import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
-import { usedShare } from "./nodes.js";
 import { parentOf } from "./paths.js";
-import { effectivePriority, heldQueue, heldWith } from "./queueing.js";
+import { heldQueue, heldWith } from "./queueing.js";
 
 /** Lines of a list, and keys of asks in one of them. */
 const [LINES_MAX, KEYS_MAX] = [100, 10];
@@ -75,7 +74,7 @@ function ofApplication(application, name, partition) {
         ["Ended", application.finishedTime ? `${ageSince(application.finishedTime)} ago` : ""],
         ["Why", application.reason],
         ["Uses", amounts(application.allocated)],
-        ["Priority", priority(effectivePriority(application.priority, application.queueName, partition.queues))],
+        ["Priority", priority(application.effectivePriority)],
     ];
     const tasks = listed(Object.entries(application.allocations ?? {}), ([key, node]) => `${key} runs on ${node || "a node"}`);
     const replacing = listed(
@@ -104,7 +103,7 @@ function ends(record) {
 function ofNode(node) {
     const facts = [
         ["State", node.schedulable ? "schedulable" : "draining"],
-        ["Used", `${Math.round(100 * usedShare(node))} %: ${amounts(node.allocated)}`],
+        ["Used", `${Math.round(100 * node.dominantShare)} %: ${amounts(node.allocated)}`],
         ["Used by others", Object.keys(node.occupied ?? {}).length ? amounts(node.occupied) : ""],
         ["Free", amounts(node.available)],
         ["Capacity", amounts(node.capacity)],

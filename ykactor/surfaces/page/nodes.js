@@ -1,6 +1,5 @@
 // The nodes as a heat map: a cell for each, coloured by its most used resource.
 
-import { dominantShare, of } from "./amounts.js";
 import { announce, byId, setAttribute, setText } from "./dom.js";
 import { onNextFrame } from "./frame.js";
 
@@ -84,7 +83,7 @@ export class HeatMap {
             const node = this.app.partition.nodes.get(name);
             if (node === undefined) return;
             const [x, y] = [(index % this.#columns) * this.#cell, Math.floor(index / this.#columns) * this.#cell];
-            const share = usedShare(node);
+            const share = node.dominantShare;
             sum += share;
             context.fillStyle = colours[Math.min(LEVELS - 1, Math.floor(share * LEVELS))];
             context.fillRect(x, y, size, size);
@@ -142,7 +141,7 @@ export class HeatMap {
         const name = this.#names[index];
         const node = this.app.partition.nodes.get(name);
         if (node === undefined) return "";
-        return `${name}: ${Math.round(100 * usedShare(node))} % used${node.schedulable ? "" : ", draining"}`;
+        return `${name}: ${Math.round(100 * node.dominantShare)} % used${node.schedulable ? "" : ", draining"}`;
     }
 
     #open(index) {
@@ -170,14 +169,6 @@ export class HeatMap {
         const bottom = top + this.#cell - this.box.clientHeight;
         if (bottom > this.box.scrollTop) this.box.scrollTop = bottom;
     }
-}
-
-/** The largest used part of a node, over all types, with what other schedulers use. */
-export function usedShare(node) {
-    if (Object.keys(node.occupied ?? {}).length === 0) return dominantShare(node.allocated, node.capacity);
-    const used = {};
-    for (const type of Object.keys(node.capacity ?? {})) used[type] = of(node.allocated, type) + of(node.occupied, type);
-    return dominantShare(used, node.capacity);
 }
 
 function line(context, x, y, toX, toY) {

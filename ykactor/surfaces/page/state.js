@@ -1,7 +1,8 @@
 // The state of the cluster: that of the last snapshot, and what events have changed since.
 //
-// Events carry amounts, states and what comes and goes. What they do not carry (priorities, headroom, shares, and the reasons why
-// asks wait) is that of the last snapshot. All is kept in maps: names are chosen by clients, and may be those of methods.
+// Events carry amounts, states and what comes and goes. What they do not carry (priorities, headroom, shares of queues and nodes,
+// and the reasons why asks wait) is that of the last snapshot. All is kept in maps: names are chosen by clients, and may be those
+// of methods.
 
 import { change } from "./changes.js";
 import { pathsOf } from "./paths.js";

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import to_builtins
 
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.inspection.queue_status import effective_priority
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
@@ -34,15 +33,15 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each application."""
     for name, application in state.applications.items():
         row: Row = {"applicationID": name, **to_builtins(application)}
-        yield row | (_of_live(row, state, now_ns) if "priority" in row else ended.durations(row))
+        more = _of_live(row, state, now_ns) if "priority" in row else ended.durations(row)
+        yield row | more
 
 
 def _of_live(row: Row, state: PartitionStatus, now_ns: int) -> Row:
-    path, own = row["queueName"], row["priority"]
     return {
         "ageSeconds": seconds_since(row["submissionTime"], now_ns),
-        "effectivePriority": own if own == PRIORITY_MIN else effective_priority(own, path, state.queues),
-        "isHeld": "held" in row or bool(held_queue(path, state.queues)),
+        "effectivePriority": row.pop("effectivePriority", PRIORITY_MIN),
+        "isHeld": "held" in row or bool(held_queue(row["queueName"], state.queues)),
     }
 
 

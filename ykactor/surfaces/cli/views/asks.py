@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from msgspec import to_builtins
 
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.inspection.queue_status import effective_priority
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.apps import seconds_since
@@ -19,14 +18,13 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each group of asks of an application that wait for the same reason, with the keys of the first of them."""
     for name, application in state.applications.items():
         for group in application.pending or ():
-            path = application.queue_name
             yield {
                 "allocationKey": group.allocation_keys[0],
                 "applicationID": name,
-                "queueName": path,
+                "queueName": application.queue_name,
                 "user": application.user,
                 "ageSeconds": seconds_since(min(group.creation_times), now_ns),
-                "effectivePriority": effective_priority(group.priority, path, state.queues),
+                "effectivePriority": group.effective_priority,
                 **to_builtins(group),
             }
 

@@ -32,7 +32,7 @@ def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
 
 def row_of(node_id: str, node: NodeStatus) -> Row:
     """A node."""
-    return {"nodeID": node_id, "state": state_of(node), "dominantShare": dominant_share(node), **to_builtins(node)}
+    return {"nodeID": node_id, "state": state_of(node), "dominantShare": node.dominant_share, **to_builtins(node)}
 
 
 def state_of(node: NodeStatus) -> str:
@@ -45,12 +45,6 @@ def state_of(node: NodeStatus) -> str:
 def colour(row: Row) -> str | None:
     """The colour of a node's state."""
     return _COLOURS[row["state"]]
-
-
-def dominant_share(node: NodeStatus) -> float:
-    """How much of the node is in use, foreign allocations included: of the type of which the largest part is."""
-    shares = (1 - node.available.get(name, 0) / total for name, total in node.capacity.items() if total > 0)
-    return round(max(shares, default=0.0), 4)
 
 
 VIEW = View(
