@@ -129,6 +129,7 @@ def test_gates_that_a_bind_finds_release_the_ask_until_they_go() -> None:
     dialogue.place(waiting, "n1")
     assert dialogue.bound(waiting, BindOutcome.GATED) == ["release w STOPPED_BY_RM"]
     assert dialogue.see(changed(waiting, schedulingGates=[{"name": "g"}])) == []
+    assert dialogue.confirm() == []
     assert dialogue.see(changed(waiting)) == ["ask w"]
 
 

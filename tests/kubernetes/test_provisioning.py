@@ -227,9 +227,9 @@ def test_a_rival_that_binds_the_claim_elsewhere_is_right() -> None:
     dialogue, waiting = placed()
     assert dialogue.see(claim("data", bound="pv"), volume("pv", "data", zones=["z2"])) == [
         "release w STOPPED_BY_RM",
-        "ask w",
         "nominate nothing for w",
     ]
+    assert dialogue.confirm() == ["ask w"]
     assert allowed(dialogue, waiting) == {"n2", "n3"}
     assert dialogue.place(waiting, "n3") == ["bind w to n3"]
 
@@ -237,7 +237,8 @@ def test_a_rival_that_binds_the_claim_elsewhere_is_right() -> None:
 def test_a_rival_that_has_the_volume_made_elsewhere_is_right() -> None:
     dialogue, waiting = placed()
     dialogue.see(claim("data", selected="n1"))
-    assert dialogue.see(claim("data", selected="n3"))[:2] == ["release w STOPPED_BY_RM", "ask w"]
+    assert dialogue.see(claim("data", selected="n3"))[0] == "release w STOPPED_BY_RM"
+    assert dialogue.confirm() == ["ask w"]
     assert allowed(dialogue, waiting) == {"n3"}
 
 
@@ -251,7 +252,16 @@ def test_a_claim_that_is_deleted_while_its_pod_waits_for_it() -> None:
         "event about w FailedScheduling",
         "nominate nothing for w",
     ]
+    assert dialogue.confirm() == []
     assert dialogue.see(claim("data")) == ["ask w"]
+
+
+def test_a_preemption_of_a_pod_that_was_taken_off_meanwhile_is_late() -> None:
+    """The pod is about to be another ask, and is not deleted."""
+    dialogue, waiting = placed()
+    dialogue.see(claim("data", bound="pv"), volume("pv", "data", zones=["z2"]))
+    assert dialogue.release(waiting, "PREEMPTED_BY_SCHEDULER") == ["release w PREEMPTED_BY_SCHEDULER"]
+    assert dialogue.confirm() == ["ask w"]
 
 
 def test_a_pod_that_is_deleted_while_it_waits_for_its_volume() -> None:
@@ -366,7 +376,8 @@ def test_two_pods_of_one_claim_that_are_decided_in_one_turn_are_not_both_bound()
     dialogue = registered(storage_class(), claim("data", one_pod=True, bound="pv"), volume("pv", "data"), first, second)
     keys = [dialogue.state.book.keys["team", name] for name in ("w1", "w2")]
     new = [si.Allocation(allocation_key=key, application_id="a", node_id=at) for key, at in zip(keys, ("n0", "n2"), strict=True)]
-    assert dialogue.hear(si.AllocationResponse(new=new)) == ["release w2 STOPPED_BY_RM", "ask w2", "bind w1 to n0"]
+    assert dialogue.hear(si.AllocationResponse(new=new)) == ["release w2 STOPPED_BY_RM", "bind w1 to n0"]
+    assert dialogue.confirm() == ["ask w2"]
     assert allowed(dialogue, second) == set()
 
 
@@ -388,11 +399,11 @@ def test_pods_that_share_a_new_claim_run_where_its_volume_is_made(selected: str)
     new = [si.Allocation(allocation_key=key, application_id="a", node_id=at) for key, at in zip(keys, ("n0", "n2"), strict=True)]
     assert dialogue.hear(si.AllocationResponse(new=new)) == [
         "release w2 STOPPED_BY_RM",
-        "ask w2",
         "select n0 for data",
         "event about w1 WaitingForVolumes",
         "nominate n0 for w1",
     ]
+    assert dialogue.confirm() == ["ask w2"]
     assert allowed(dialogue, second) == {"n0"}
     dialogue.see(claim("data", selected="n0", bound="pv"), volume("pv", "data", zones=["z1"]))
     assert allowed(dialogue, second) == {"n0", "n1"}

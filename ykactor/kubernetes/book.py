@@ -174,8 +174,7 @@ class Book:
         """Tell the daemon that it has a pod no longer."""
         if record.told is None:
             return
-        if not record.told.node_id:
-            self.leaving.add(Thing.ASK, record.key)
+        self.leaving.add(Thing.ASK, record.key)
         self._release(record, record.termination or "STOPPED_BY_RM")
         record.told, record.termination, record.why = None, "", None
 
