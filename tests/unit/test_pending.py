@@ -159,7 +159,7 @@ def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorit
 
 
 def test_application_knows_its_highest_priority() -> None:
-    """10 and 20: 20; the 20 is placed: 10; the 10 too: n/a; put back: 10 again (PR-3, PR-4)."""
+    """10 and 20: 20; the 20 is placed: 10; the 10 too: n/a; handed back: 10 again (PR-3, PR-4)."""
     pending_application = application()
     ten, twenty = waiting("t10", 1, 10), waiting("t20", 2, 20)
     assert pending_application.priorities.highest is None
@@ -173,7 +173,8 @@ def test_application_knows_its_highest_priority() -> None:
     pending_application.begin(ten)
     assert pending_application.priorities.highest is None
     assert pending_application.allocated == {"vcore": 2}
-    pending_application.put_back(ten)
+    pending_application.end(ten)
+    pending_application.add(ten)
     assert pending_application.priorities.highest == 10
     assert pending_application.allocated == {"vcore": 1}
 
