@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct, inspect, structs
 
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.core.records.base import encode_base
 from ykactor.core.values.parts import finished
 from ykactor.core.values.quotas import MAX_TAG

@@ -25,8 +25,8 @@ from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import History
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Administration, Submission
-from ykactor.core.planner.plan import Budget
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER
 from ykactor.journal.batch import Batch

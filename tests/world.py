@@ -24,6 +24,7 @@ from ykactor.core.inspection.snapshot import final_state, partition_state
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import Outcome
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -49,7 +50,6 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import finished

@@ -14,8 +14,8 @@ from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Input
 from ykactor.core.values.parts import PART_MAX
 

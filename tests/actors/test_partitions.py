@@ -18,7 +18,7 @@ from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import ConfigurationChanged, NodeRemoved, QueueRemoved
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
 

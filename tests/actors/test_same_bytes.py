@@ -14,7 +14,7 @@ from msgspec import structs
 from seeds import seeds
 
 from ykactor.actors.partition import CYCLE_BUDGET
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario
 from ykactor.wire.decision_log import decision_log

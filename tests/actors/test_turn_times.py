@@ -5,7 +5,7 @@ from samplefacts import ALLOCATED, ASK, S
 from ykactor.actors import turn_times
 from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.messages import facts
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.core.turn.phases import MakePlan, Observe, Settle
 
 PREEMPTED = facts.Preempted(S, ASK, "root.a", "n1", "", (), {}, {}, (), {})

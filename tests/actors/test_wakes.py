@@ -12,7 +12,7 @@ from seeds import seeds
 from test_same_bytes import ORDERS, assert_same_bytes
 
 from ykactor.core.messages.facts import Allocated, Released, ReleaseStarted, Reserved
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.sim.script import to_ns
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import scenario

@@ -27,8 +27,8 @@ from volumecontroller import (
 from world import S_NS
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSchedulingStates
-from ykactor.core.planner.plan import Budget
 from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.constraints import constraints_of, refusal, required_node
 from ykactor.kubernetes.messages import (

@@ -12,12 +12,11 @@ from reference import Reference
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
-from ykactor.core.messages.planned import Cancellation, Planned, Replacement
+from ykactor.core.messages.planned import Budget, Cancellation, Planned, Replacement
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.state import wakeups
 from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
 from ykactor.core.turn.turn import Cycle

@@ -23,6 +23,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -36,7 +37,6 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.lifecycle import Timer
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
 from ykactor.sim.direct import DirectPartition

@@ -6,8 +6,8 @@ from histories import draw_history
 from seeds import seeds
 
 from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.reasons import FITS
-from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
 from ykactor.core.queueing.pending import PendingApplication

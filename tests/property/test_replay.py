@@ -27,9 +27,9 @@ from world import PLENTY, app, ask, node, remove
 from ykactor.actors import renewal
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, Submission, SubmitAllocation, WantSchedulingStates
 from ykactor.core.partition import partition as partition_module
-from ykactor.core.planner.plan import Budget
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import everything
 from ykactor.core.values.ids import PartitionName

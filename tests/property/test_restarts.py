@@ -13,8 +13,8 @@ from seeds import seeds
 from test_administered_histories import Administered, draw_operation
 
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.planner.plan import Budget
 from ykactor.core.records.base import renewed
 from ykactor.core.values.parts import finished
 

@@ -16,6 +16,7 @@ from ykactor.core.config.model import AccessList, PartitionConfig, QueueConfig, 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -31,7 +32,6 @@ from ykactor.core.nodes import index as node_index
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.turn.turn import Cycle

@@ -15,8 +15,8 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import ApplicationRejected, Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished

@@ -8,9 +8,9 @@ from world import app, ask, make_world, node, queue, tree
 
 from ykactor.core.config.model import NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, SetPredicateService
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.records.base import base_of, decode_base, differing_row, encode_base, partition_from
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.turn.causes import CycleDue, Input

@@ -11,6 +11,7 @@ from test_history import sample
 from world import app, ask, move, release, terminate
 
 from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import (
     Administration,
     ApplyConfig,
@@ -19,7 +20,6 @@ from ykactor.core.messages.submissions import (
     Reset,
     Submission,
 )
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.surfaces.cli.causes import cause_of, in_words
 from ykactor.wire import queuefile

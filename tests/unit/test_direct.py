@@ -7,9 +7,9 @@ from world import S_NS, app, ask, configure, load, make_world, node, queue, rele
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.sim.direct import DirectPartition, carry_out
 

@@ -4,7 +4,7 @@ import sys
 
 from gangs import gang, holder, real, room
 
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.core.values.sorted_list import SortedList
 from ykactor.sim.direct import carry_out
 

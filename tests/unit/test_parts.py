@@ -10,10 +10,11 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import SubmitAllocation
 from ykactor.core.objects.commands import SubmitBatch
 from ykactor.core.planner import plan
-from ykactor.core.planner.plan import TRY_WORK, Budget
+from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts, selector

@@ -8,11 +8,11 @@ from world import World, app, ask, foreign, limit, make_world, node, queue, rele
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, AskCondition
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.unsent import InvariantViolation
-from ykactor.core.planner.plan import Budget
 from ykactor.core.state.observer import PAUSE_EVERY
 from ykactor.core.turn import turn
 from ykactor.core.turn.causes import CycleDue, Input

@@ -12,9 +12,10 @@ from world import World, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
 from ykactor.core.nodes import index
-from ykactor.core.planner.plan import TRY_WORK, Budget
+from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.turn.phases import MakePlan
 from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 

@@ -15,7 +15,7 @@ from kept_rows import all_rows
 from trio.testing import MockClock
 from world import load, queue, tree
 
-from ykactor.core.planner.plan import Budget
+from ykactor.core.messages.planned import Budget
 from ykactor.journal.batch import Batch
 from ykactor.sim.direct import DirectPartition
 from ykactor.surfaces.files.daemon_rows import CONFIG

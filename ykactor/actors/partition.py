@@ -45,10 +45,10 @@ from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, Submission
 from ykactor.core.partition.reload import objection
-from ykactor.core.planner.plan import Budget
 from ykactor.core.records.base import Restored, new, renewed
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes

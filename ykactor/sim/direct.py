@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
 from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
-from ykactor.core.planner.plan import Budget
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish

@@ -23,10 +23,10 @@ from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import RefuseConfig, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.planner.plan import Budget
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, PartitionName, QueuePath
 from ykactor.core.values.parts import finished

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Administration, RefuseEntry, Rejected, Submission
-from ykactor.core.planner.plan import Budget
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.wire.history import Named, NamedDecoder, UnknownClassError
 

@@ -1,4 +1,4 @@
-"""What a plan decides about asks and allocations, for their leaf."""
+"""What a plan decides about asks and allocations, for their leaf; and within which bounds."""
 
 from msgspec import Struct
 
@@ -29,5 +29,13 @@ class Eviction(Struct, frozen=True, gc=False):
     message: str
 
 
-#: What a plan decides for one leaf; the node has committed a placement already.
+#: What a plan decides for one leaf.
 Planned = Allocated | Replacement | Cancellation | Eviction
+
+
+class Budget(Struct, frozen=True, forbid_unknown_fields=True):
+    """The bounds of one plan, in units of work, never in time: the same input gives the same plan on every machine."""
+
+    placements_max: int
+    #: ``planner.plan.TRY_WORK`` for each candidate tried, 1 for each node looked at.
+    work_max: int

@@ -126,7 +126,7 @@ def _replace(
     node: IndexedNode | None = None,
 ) -> None:
     replacement = Replacement(ask, placed[0].spec.allocation_key, placed[1] if node is None else node.node_id)
-    plan.decide(ReplacementOrder(replacement, leaf, application, placed, node))
+    plan.decide(ReplacementOrder(replacement, leaf, application, node))
 
 
 def _too_small(placed: Ask, ask: Ask) -> str:

@@ -6,32 +6,31 @@ the order had already been carried out.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import final
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask
 from ykactor.core.messages.facts import Allocated, Fact
-from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
+from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
 
 
-class Placement(Struct, gc=False):
-    """Run an ask on ``node``.
+@final
+class Placement:
+    """Run an ask on ``node``; ``planned`` is sent to the leaf when the plan is settled."""
 
-    Attributes:
-        planned: sent to the leaf when the plan is settled.
-    """
+    __slots__ = ("application", "leaf", "node", "planned")
 
-    planned: Allocated
-    leaf: QueueNode
-    application: PendingApplication
-    node: IndexedNode
+    def __init__(self, planned: Allocated, leaf: QueueNode, application: PendingApplication, node: IndexedNode) -> None:
+        self.planned = planned
+        self.leaf = leaf
+        self.application = application
+        self.node = node
 
     def apply(self, state: SchedulerState) -> None:
         """Charge node, queues and limits, and update the application (AP-130).
@@ -93,20 +92,24 @@ def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask
     return Placement(allocated, leaf, application, node)
 
 
-class ReplacementOrder(Struct, gc=False):
+@final
+class ReplacementOrder:
     """Replace a placeholder by a real ask.
 
     Attributes:
-        placed: the placeholder and its node.
         node: the node of the real ask if it is not the placeholder's; charged at once. None: the real ask takes the place of
             the placeholder.
     """
 
-    planned: Replacement
-    leaf: QueueNode
-    application: PendingApplication
-    placed: PlacedPlaceholder
-    node: IndexedNode | None = None
+    __slots__ = ("application", "leaf", "node", "planned")
+
+    def __init__(
+        self, planned: Replacement, leaf: QueueNode, application: PendingApplication, node: IndexedNode | None = None
+    ) -> None:
+        self.planned = planned
+        self.leaf = leaf
+        self.application = application
+        self.node = node
 
     def apply(self, state: SchedulerState) -> None:
         """The placeholder is no longer available, and the real ask is no longer pending."""
@@ -122,13 +125,17 @@ class ReplacementOrder(Struct, gc=False):
         state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
 
 
-class CancellationOrder(Struct, gc=False):
+@final
+class CancellationOrder:
     """Release a placeholder that is too small for a real ask of its task group."""
 
-    planned: Cancellation
-    leaf: QueueNode
-    application: PendingApplication
-    node: None = None
+    __slots__ = ("application", "leaf", "node", "planned")
+
+    def __init__(self, planned: Cancellation, leaf: QueueNode, application: PendingApplication) -> None:
+        self.planned = planned
+        self.leaf = leaf
+        self.application = application
+        self.node = None
 
     def apply(self, _: SchedulerState) -> None:
         """The placeholder is no longer available."""
@@ -136,13 +143,17 @@ class CancellationOrder(Struct, gc=False):
         self.application.gang.withdraw(self.planned.placeholder)
 
 
-class EvictionOrder(Struct, gc=False):
+@final
+class EvictionOrder:
     """Release a running task: a victim of ``preemptor``, or of quota preemption (None)."""
 
-    planned: Eviction
-    leaf: QueueUsage
-    preemptor: Ask | None
-    node: None = None
+    __slots__ = ("leaf", "node", "planned", "preemptor")
+
+    def __init__(self, planned: Eviction, leaf: QueueUsage, preemptor: Ask | None) -> None:
+        self.planned = planned
+        self.leaf = leaf
+        self.preemptor = preemptor
+        self.node = None
 
     def apply(self, state: SchedulerState) -> None:
         """Count the task as being preempted."""
@@ -157,14 +168,6 @@ TRY_WORK = 50
 #: Work between two pauses of a plan: that of 96 candidates, of 15 to 100 us each. More pauses cost
 #: throughput: each lets tasks run that have little to do yet.
 PAUSE_WORK = 96 * TRY_WORK
-
-
-class Budget(Struct, frozen=True, forbid_unknown_fields=True):
-    """The bounds of one plan, in units of work, never in time: the same input gives the same plan on every machine."""
-
-    placements_max: int
-    #: ``TRY_WORK`` for each candidate tried, 1 for each node looked at.
-    work_max: int
 
 
 class PlanEnds(Exception):

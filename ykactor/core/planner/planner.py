@@ -13,12 +13,13 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ykactor.core.messages.asks import Shape
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.placeholder_step import PlaceholderStep
-from ykactor.core.planner.plan import TRY_WORK, Budget, Plan, PlanEnds, placement
+from ykactor.core.planner.plan import TRY_WORK, Plan, PlanEnds, placement
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep

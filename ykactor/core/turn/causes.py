@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Administration, Submission
-from ykactor.core.planner.plan import Budget
 
 
 class Input(Struct, frozen=True):

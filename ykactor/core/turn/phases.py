@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.planner.plan import Budget, Plan
+from ykactor.core.planner.plan import Plan
 
 R = TypeVar("R")
 

@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.objects.unsent import UNSENT_MAX
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
-from ykactor.core.planner.plan import Budget, Plan
+from ykactor.core.planner.plan import Plan
 from ykactor.core.state import moving
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish, Settle, Turn
