@@ -9,9 +9,10 @@ import trio.testing
 from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, make_world, node, queue, release, spoken, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, RunCycles, TakeSnapshot
+from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, Read, RunCycles, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
+from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
@@ -290,6 +291,47 @@ async def test_manual_mode_decides_only_when_told(seed, autojump_clock):
         assert len(s.placed()) == 4
         await s.steps(10**15)  # at rest there is nothing to step through
         assert len(s.placed()) == 4
+
+
+# ---- bursts
+
+
+async def test_a_reader_in_the_middle_of_a_burst_finds_every_placement(seed, autojump_clock):
+    """Nodes are sent a burst together, but whoever reads the partition between two plans finds them as the scheduler does."""
+    unsent, found, running = [], [], []
+
+    def read(core, state, _):
+        placed = sum(len(each.allocations) for each in core.registry.nodes.values())
+        found.append((placed, violations(core, running[0].scheduler_core)))
+        return
+        yield
+
+    def look(_, __, cycle):
+        for actor in running:
+            unsent.append(actor.core.registry.unsent.count)
+            actor.inbox.put_nowait(Read(read, lambda _: None))
+
+    async with stage(budget=Budget(2, PLENTY), on_cycle=look) as s:
+        await s.send(node("n1", vcore=4000), node("n2", vcore=4000), app("app-1"))
+        running.append(s.actor)
+        await s.command(lambda done: Intake(asks(6), done))
+        await trio.sleep(1)
+        assert unsent == [2, 2, 2, 0]
+        assert [placed for placed, _ in found][-4:] == [2, 4, 6, 6]
+        assert all(wrong == [] for _, wrong in found)
+
+
+async def test_a_burst_without_readers_is_sent_at_its_end(seed, autojump_clock):
+    """In one message for each node; also a snapshot, and the steps of the manual mode, find nothing missing."""
+    batches = []
+
+    async with stage(budget=Budget(2, PLENTY)) as s:
+        await s.send(node("n1", vcore=9000), app("app-1"))
+        core = s.actor.core.registry.nodes["n1"]
+        place = core.on_place_batch
+        core.on_place_batch = lambda command: (batches.append(len(command.asks)), place(command))[1]
+        await s.send(*asks(7))
+        assert batches == [7]
 
 
 # ---- snapshots

@@ -1,8 +1,7 @@
 """The ledger: how much each queue uses and has pending. Amounts only, with one writer: the scheduler.
 
 Usage is changed along a whole path at once. If each queue kept its own usage and passed changes upwards, an ancestor would lag
-behind and a walk could exceed its ``max``. ``charge`` is the only way to raise usage after a check (``headroom``). What is
-charged and not yet settled is *unconfirmed*; between two cycles nothing is unconfirmed.
+behind and a walk could exceed its ``max``. ``charge`` is the only way to raise usage after a check (``headroom``).
 """
 
 from __future__ import annotations
