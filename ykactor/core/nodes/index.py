@@ -173,12 +173,13 @@ class NodeIndex:
         available = node.available
         for name, quantity in resource.items():
             available[name] = available.get(name, 0) - quantity
-        if node.offered:
-            self._take_out(node)
+        if not node.offered:
+            self._score(node)
+        else:
+            if not self._unsorted or self._unsorted.pop(node.node_id, None) is None:
+                self._sorted.remove(node.place)
             self._score(node)
             self._sorted.add(node.place, node)
-        else:
-            self._score(node)
         self._touch(node)
 
     def is_ready(self, shape: Shape) -> bool:
@@ -202,7 +203,7 @@ class NodeIndex:
         labelled = self._labels.meeting(selector) if selector else None
         if labelled is not None and sum(map(len, labelled)) <= SCAN_MAX:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
-        for node in islice(self._order(), SCAN_MAX):
+        for node in islice(self._order() if self._unsorted else self._sorted, SCAN_MAX):
             if node.fits(items, selector) and (not predicate or self.predicates.admits(predicate, node.node_id)):
                 self._effort.spent += 1
                 return node

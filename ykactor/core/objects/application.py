@@ -44,7 +44,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.parts import Pace, Pausing, finished
 
 #: Looking up the member of an enum is slow in Python 3.11.
-_NEW, _COMPLETING = ApplicationState.NEW, ApplicationState.COMPLETING
+_NEW, _RUNNING, _COMPLETING = ApplicationState.NEW, ApplicationState.RUNNING, ApplicationState.COMPLETING
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (AP-131).
 _ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
 
@@ -201,6 +201,8 @@ class Application(ApplicationRecord):
             facts = placeholders.allocated(self, now_ns, ask)
         else:
             self.real_count += 1
+            if self.state is _RUNNING:  # as nearly always: nothing follows
+                return []
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, spec)
 

@@ -13,7 +13,7 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.lifecycle import Lifecycle
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
-from ykactor.core.values.resources import Resource, add_to, subtract_from
+from ykactor.core.values.resources import Resource, subtract_from
 from ykactor.core.values.times import S_NS
 
 #: Names in accounts are cut after so many characters.
@@ -88,7 +88,9 @@ class CountedApplication(Lifecycle):
 
     def count_begin(self, resource: Resource) -> None:
         """An allocation of this size has begun."""
-        add_to(self.used, resource)
+        used = self.used
+        for name, quantity in resource.items():
+            used[name] = used.get(name, 0) + quantity
         self.has_grown = True
 
     def count_placed(self, now_ns: int, ask: Ask) -> None:

@@ -13,7 +13,7 @@ from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.planned import Cancellation, Eviction, Planned, Replacement
+from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
@@ -219,7 +219,10 @@ class LeafCore:
         reply = []
         for position, decision in command.decisions:
             application = self.applications[decision.ask.spec.application_id]
-            changes = _settle(application, command.now_ns, decision)
+            if isinstance(decision, Allocated):  # by far the most frequent
+                changes = application.settle(command.now_ns, decision.ask, decision.node_id)
+            else:
+                changes = _settle(application, command.now_ns, decision)
             if changes:
                 reply.append((position, changes))
             if application.armed:
@@ -273,10 +276,8 @@ def _quotas(config: QueueConfig) -> Resource:
     return {} if config.managed else (config.max or {}) | (config.guaranteed or {})
 
 
-def _settle(application: Application, now_ns: int, decision: Planned) -> list[Fact]:
+def _settle(application: Application, now_ns: int, decision: Replacement | Cancellation | Eviction) -> list[Fact]:
     match decision:
-        case Allocated():
-            return application.settle(now_ns, decision.ask, decision.node_id)
         case Replacement():
             return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():

@@ -26,8 +26,8 @@ class Placement:
 
     __slots__ = ("application", "leaf", "node", "planned")
 
-    def __init__(self, planned: Allocated, leaf: QueueNode, application: PendingApplication, node: IndexedNode) -> None:
-        self.planned = planned
+    def __init__(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
+        self.planned = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
         self.leaf = leaf
         self.application = application
         self.node = node
@@ -84,12 +84,6 @@ class Placement:
 def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
     """A placement counts as soon as it is decided (SC-160)."""
     state.nodes.predicates.place(ask.spec.tags.get(PREDICATE_TAG, ""), node_id)
-
-
-def placement(now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> Placement:
-    """The order to run ``ask`` on ``node``."""
-    allocated = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
-    return Placement(allocated, leaf, application, node)
 
 
 @final

@@ -19,7 +19,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.placeholder_step import PlaceholderStep
-from ykactor.core.planner.plan import TRY_WORK, Plan, PlanEnds, placement
+from ykactor.core.planner.plan import TRY_WORK, Placement, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
@@ -197,7 +197,7 @@ class Planner:
         ask = queue.first()
         if application.held or queue.notified is not None:
             plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))
-        plan.decide(placement(plan.now_ns, leaf, application, ask, node))
+        plan.decide(Placement(plan.now_ns, leaf, application, ask, node))
 
     def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
         """Start the back-off of the application if too many of its asks fit nowhere; returns whether it started (SC-38)."""

@@ -53,7 +53,7 @@ def _in_plan_order(plan: Plan, changes: dict[int, list[Fact]]) -> Exchange[list[
             facts += with_state_changes(caused, order.planned)
         else:
             facts.append(order.planned)
-        if pace.is_due():
+        if (position + 1) % PART_MAX == 0:
             yield []
     while fact is not None:
         facts.append(fact)

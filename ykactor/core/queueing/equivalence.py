@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, Shape, look_work
@@ -29,11 +30,13 @@ C = TypeVar("C", bound=Candidate)
 class SchedulingQueue(Generic[C]):
     """Candidates in the order of their keys, some of them parked."""
 
-    __slots__ = ("_parked", "_ready")
+    __slots__ = ("_parked", "_ready", "first")
 
     def __init__(self) -> None:
         self._ready: SortedList[C] = SortedList()
         self._parked: dict[C, None] = {}
+        #: The best candidate that is not parked; None if all are.
+        self.first: Callable[[], C | None] = self._ready.peek
 
     def put(self, candidate: C, key: SortKey | None) -> None:
         """Give ``candidate`` the position ``key``; None takes it out. A parked candidate stays parked."""
@@ -55,10 +58,6 @@ class SchedulingQueue(Generic[C]):
         elif ready.first() is not candidate or not ready.first_moves_to(key):
             ready.remove(old)
             ready.add(key, candidate)
-
-    def first(self) -> C | None:
-        """The best candidate that is not parked; None if all are."""
-        return self._ready.peek()
 
     def park(self, candidate: C, *, is_woken_alone: bool = False) -> None:
         """Do not offer ``candidate`` until it is woken; it must be in the order and not be parked.
