@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -106,6 +108,23 @@ class Playing:
         """The Events about a pod with their counts."""
         events = [each for each in self.server.store.all("events", "") if each["regarding"]["name"] == name]
         return sorted((each["note"], each.get("series", {"count": 1})["count"]) for each in events)
+
+
+class Taking:
+    """A server that takes its time.
+
+    Attributes:
+        times: when each request has begun and ended, by verb and resource.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.times = defaultdict[str, list[tuple[float, float]]](list)
+
+    async def __call__(self, request: Request) -> None:
+        began_s = trio.current_time()
+        await trio.sleep(self._seconds)
+        self.times[f"{request.method} {request.subresource or request.resource}"].append((began_s, trio.current_time()))
 
 
 @pytest.fixture
@@ -296,6 +315,37 @@ async def test_binds_never_wait_for_conditions(play: Playing, autojump_clock: Cl
     assert 90 <= len(written) <= 110
     assert play.now("last")["status"]["conditions"][0]["message"] == "no"
     assert "conditions" not in play.now("p400")["status"]
+
+
+async def test_conditions_take_a_quarter_of_the_time_beside_binds(play: Playing, autojump_clock: Clock) -> None:
+    """One at a time while binds come: a process with much to do gets its share of a busy machine late. Then several at a time."""
+    play.server.faults = taking = Taking(0.005)
+    for number in range(1000):
+        meta = play.pod(f"p{number}")["metadata"]
+        play.effects.put(SetCondition(Ref("team", meta["name"]), meta["uid"], meta["resourceVersion"], "Unschedulable", "no"))
+    for number in range(100):
+        play.bind(play.pod(f"b{number}"))
+        await trio.sleep(0.03)
+    assert len(taking.times["POST binding"]) == 100
+    beside = [times for times in taking.times["PATCH status"] if times[0] > play.began_s + 0.03]
+    assert 50 <= len(beside) <= 3 * 0.25 / 0.005  # of three seconds
+    assert all(began_s >= ended_s for (_, ended_s), (began_s, _) in pairwise(beside))
+    await trio.sleep(2)
+    later = [times for times in taking.times["PATCH status"] if times[0] > play.began_s + 4.1]
+    assert len(later) >= 150
+    assert any(began_s < ended_s for (_, ended_s), (began_s, _) in pairwise(later))
+
+
+async def test_conditions_are_written_however_many_binds_there_are(play: Playing, autojump_clock: Clock) -> None:
+    """A server that is slow, so that binds are open all the time: some conditions are written each second."""
+    play.server.faults = taking = Taking(0.5)
+    for number in range(100):
+        meta = play.pod(f"p{number}")["metadata"]
+        play.effects.put(SetCondition(Ref("team", meta["name"]), meta["uid"], meta["resourceVersion"], "Unschedulable", "no"))
+        play.bind(play.pod(f"b{number}"))
+    await trio.sleep(3)
+    assert 80 <= len(taking.times["POST binding"]) < 100  # 16 at a time
+    assert len(taking.times["PATCH status"]) >= 10
 
 
 async def test_the_number_of_requests_may_change(play: Playing, autojump_clock: Clock) -> None:

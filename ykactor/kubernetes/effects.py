@@ -187,16 +187,19 @@ class Effects:
     # ---- not urgent: the same
 
     async def _set_condition(self, wanted: SetCondition | SetGroupCondition, attempts: int) -> float | None:
-        await self._pace.wait()
+        async with self._pace.spare():
+            error = await _error_of(self._patch_condition(wanted))
+        return self._some_times_s(error, attempts)
+
+    async def _patch_condition(self, wanted: SetCondition | SetGroupCondition) -> None:
         if isinstance(wanted, SetCondition):
             condition = self._condition("PodScheduled", "False", wanted.reason, wanted.message)
-            request: Awaitable[object] = self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]}, wanted.version)
+            await self._patch_status(wanted.ref, wanted.uid, {"conditions": [condition]}, wanted.version)
         else:
             says = ("False", "Unschedulable") if wanted.message else ("True", "Scheduled")
             condition = self._condition("PodGroupScheduled", *says, wanted.message)
             path = f"{self._groups()}/namespaces/{wanted.ref.namespace}/podgroups/{wanted.ref.name}/status"
-            request = self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
-        return self._some_times_s(await _error_of(request), attempts)
+            await self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
 
     def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, str]:
         at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

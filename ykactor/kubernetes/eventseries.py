@@ -69,12 +69,12 @@ class EventWriter:
         written = self._written.get(key)
         if written is not None and event.reason == _CHANGES and trio.current_time() < written.at_s + SERIES_S:
             return written.at_s + SERIES_S - trio.current_time()
-        await self._pace.wait()
-        now_s = trio.current_time()
-        if written is not None and written.note == event.note:
-            await self._count(event, written)
-        else:
-            written = await self._post(event)
+        async with self._pace.spare():
+            now_s = trio.current_time()
+            if written is not None and written.note == event.note:
+                await self._count(event, written)
+            else:
+                written = await self._post(event)
         written.at_s = now_s
         self._written[key] = written
         self._written.move_to_end(key)

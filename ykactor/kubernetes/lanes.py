@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Generic, TypeVar
 
 import trio
@@ -13,21 +13,27 @@ import trio
 #: The shortest pause: rounding may leave a little less than a token at the end of a longer one.
 _SLEEP_S = 0.001
 #: Other work goes on after this time, however much urgent work there is.
-_YIELD_S = 0.05
+_PATIENCE_S = 0.2
+#: So long after urgent work there may be more of it, and other work takes a quarter of the time: it rests three times as long.
+_BUSY_S, _REST = 1.0, 3.0
 #: Reading what has come over a socket takes fewer passes of the event loop.
 _PASSES = 5
 W = TypeVar("W")
 
 
 class Pace:
-    """A token bucket of requests per second. Urgent work takes without waiting and may owe; other work waits for what is left."""
+    """A token bucket of requests per second. Urgent work takes without waiting and may owe; other work waits for what is left.
+
+    A process with much to do gets its share of a busy machine late, so other work makes urgent work wait beside it and after it.
+    """
 
     def __init__(self, per_second: float) -> None:
         self.per_second = per_second
         self._tokens = per_second
         self._filled_s = trio.current_time()
-        #: How many urgent requests have no answer yet. On a busy machine it is other work in this process that makes them slow.
-        self._urgent = 0
+        #: How many urgent requests, and how many others, have no answer yet.
+        self._urgent = self._others = 0
+        self._busy_until_s = self._rests_until_s = self._filled_s
         self._lull = trio.lowlevel.ParkingLot()
         self._inputs = 0
         self._turn = trio.Lock()
@@ -42,34 +48,54 @@ class Pace:
             yield
         finally:
             self._urgent -= 1
-            if not self._urgent:
-                self._lull.unpark_all()
+            self._busy_until_s = trio.current_time() + _BUSY_S
+            self._lull.unpark_all()
 
     def note_input(self) -> None:
         """Something has arrived that may lead to urgent requests."""
         self._inputs += 1
 
-    async def wait(self) -> None:
-        """Wait for a lull, but not for long, and for a token."""
+    @asynccontextmanager
+    async def spare(self) -> AsyncIterator[None]:
+        """Another request: waits for a lull, but not for long, and for a token. Beside urgent work there is one at a time."""
         async with self._turn:  # what one begins is done, but for the answer, before the next one finds a lull
-            with trio.move_on_after(_YIELD_S):
+            with trio.move_on_after(_PATIENCE_S):
                 await self._wait_for_lull()
+            await self._take()
+        began_s = trio.current_time()
+        self._others += 1
+        try:
+            yield
+        finally:
+            self._others -= 1
+            if self._is_busy():
+                self._rests_until_s = trio.current_time() + _REST * (trio.current_time() - began_s)
+            self._lull.unpark_all()
+
+    async def _wait_for_lull(self) -> None:
+        """Wait until nothing is open that counts, it has rested, and some passes of the event loop have brought no input."""
+        passes = 0
+        while passes < _PASSES:
+            before = self._inputs
+            if self._is_lull():
+                await trio.sleep_until(self._rests_until_s)
+            else:
+                await self._lull.park()
+            passes = passes + 1 if before == self._inputs and self._is_lull() else 0
+
+    def _is_lull(self) -> bool:
+        return not self._urgent and not (self._others and self._is_busy())
+
+    def _is_busy(self) -> bool:
+        """True if there is urgent work, or was a short time ago."""
+        return self._urgent > 0 or trio.current_time() < self._busy_until_s
+
+    async def _take(self) -> None:
         self._fill()
         while self._tokens < 1:
             await trio.sleep(max(_SLEEP_S, (1 - self._tokens) / self.per_second))
             self._fill()
         self._tokens -= 1
-
-    async def _wait_for_lull(self) -> None:
-        """Wait until no urgent request is open, and some passes of the event loop have brought no input."""
-        passes = 0
-        while passes < _PASSES:
-            before = self._inputs
-            if self._urgent:
-                await self._lull.park()
-            else:
-                await trio.lowlevel.checkpoint()
-            passes = passes + 1 if before == self._inputs and not self._urgent else 0
 
     def _fill(self) -> None:
         now_s = trio.current_time()
