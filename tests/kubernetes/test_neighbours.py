@@ -174,6 +174,33 @@ def test_zones_that_come_and_go_change_what_spreading_allows_elsewhere() -> None
     assert "n0" in allowed(dialogue, pods[1])
 
 
+@pytest.mark.parametrize(
+    ("policies", "is_balanced"),
+    [
+        ({}, {"tainted": False, "unselected": True}),
+        ({"nodeTaintsPolicy": "Honor"}, {"tainted": True, "unselected": True}),
+        ({"nodeTaintsPolicy": "Ignore"}, {"tainted": False, "unselected": True}),
+        ({"nodeAffinityPolicy": "Honor"}, {"tainted": False, "unselected": True}),
+        ({"nodeAffinityPolicy": "Ignore"}, {"tainted": False, "unselected": False}),
+        ({"nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}, {"tainted": True, "unselected": False}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["tainted", "unselected"])
+def test_policies_say_which_nodes_count_for_spreading(policies: dict[str, str], is_balanced: dict[str, bool], kind: str) -> None:
+    """An empty zone holds others back if its nodes count, though the pod cannot run there. By default taints do not matter."""
+    constraint = [{**spread(ZONE, app="a")[0], **policies}]
+    pods = [
+        pod(f"w{number}", labels={"app": "a"}, topologySpreadConstraints=constraint, nodeSelector={"disk": "fast"})
+        for number in range(2)
+    ]
+    here = node("here", labels={ZONE: "z0", "disk": "fast"})
+    taints = [{"key": "a", "effect": "NoSchedule"}] if kind == "tainted" else []
+    there = node("there", labels={ZONE: "z1", "disk": "fast" if kind == "tainted" else "slow"}, taints=taints)
+    dialogue = Dialogue(here, there, changed(pods[0], node="here"), pods[1])
+    dialogue.register()
+    assert allowed(dialogue, pods[1]) == ({"here"} if is_balanced[kind] else set())
+
+
 def test_pods_of_other_schedulers_want_their_distance_too() -> None:
     waiting = pod("w", labels={"app": "b"})
     foreign = pod("f", node="n0", schedulerName="other", affinity=avoiding(term(HOST, app="b")))
