@@ -165,23 +165,7 @@ class Adapter:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(effects.run)
                 try:
-                    async with keep_registered(
-                        settings.url,
-                        rm_id=settings.rm_id,
-                        answers_predicates=True,
-                        wants_scheduling_states=True,
-                        epoch=epoch,
-                        config=self.state.book.configuration.begin_registration,
-                        rng=self._rng,
-                        on_connection=settings.say,
-                        **settings.login,
-                    ) as session:
-                        self._session, self.effects = session, effects
-                        async for message in session:
-                            complaint = complaint_about(message)
-                            if complaint:
-                                settings.warn(complaint)
-                            self._arrive(Heard(message))
+                    await self._hear(epoch, effects)
                 except (SessionReplaced, RequestRefused) as error:
                     failure = error  # raised below, outside the group of the nursery
                 nursery.cancel_scope.cancel()
@@ -191,6 +175,27 @@ class Adapter:
             self.state.stop()
         if failure is not None:
             raise failure
+
+    async def _hear(self, epoch: int, effects: Effects) -> None:
+        """Stay registered with the daemon, and take its messages, until cancelled."""
+        settings = self._settings
+        async with keep_registered(
+            settings.url,
+            rm_id=settings.rm_id,
+            answers_predicates=True,
+            wants_scheduling_states=True,
+            epoch=epoch,
+            config=self.state.book.configuration.begin_registration,
+            rng=self._rng,
+            on_connection=settings.say,
+            **settings.login,
+        ) as session:
+            self._session, self.effects = session, effects
+            async for message in session:
+                complaint = complaint_about(message)
+                if complaint:
+                    settings.warn(complaint)
+                self._arrive(Heard(message))
 
     # ---- input and output of the state
 

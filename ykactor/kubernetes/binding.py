@@ -43,12 +43,14 @@ class _Pods(Struct):
 
 
 class Binder:
-    """Args:
-    pace: binds take from it without waiting.
-    tell: called with the results.
-    is_wanted: True if a pod is to be bound still; the server would bind one that has ended.
-    pause_s: the pause after a number of attempts.
-    counts: is added to.
+    """Binds pods, and knows of each open bind how often it was refused.
+
+    Args:
+        pace: binds take from it without waiting.
+        tell: called with the results.
+        is_wanted: True if a pod is to be bound still; the server would bind one that has ended.
+        pause_s: the pause after a number of attempts.
+        counts: is added to.
     """
 
     def __init__(

@@ -167,7 +167,7 @@ class Book:
     def tell_application(self, application: ApplicationRecord, first: PodRecord, *, is_forced: bool) -> si.AddApplicationRequest:
         """An application as the daemon is told of it now; arguments as of ``translation.new_application``."""
         quotas = self.policies.quotas(application.namespace)
-        application.is_told, application.state, application.quotas = True, "", quotas.tags
+        application.is_told, application.quotas = True, quotas.tags
         return translation.new_application(application, first, quotas, is_forced=is_forced)
 
     def release(self, record: PodRecord) -> None:
@@ -221,7 +221,7 @@ class Book:
             record.why = record.said = None
         self.rooms.clear()
         for application in self.applications.values():
-            application.is_told, application.state = False, ""
+            application.is_told = False
             application.rooms.clear()
         self.dirty_nodes = dict.fromkeys(self.nodes)
         self.dirty_pods = dict.fromkeys(self.pods)

@@ -42,11 +42,13 @@ def key_of(event: Event) -> Hashable:
 
 
 class EventWriter:
-    """Args:
-    pace: Events wait for it.
-    identity: of this process.
-    now: the time of Events.
-    groups_version: the version of PodGroups.
+    """Writes Events, and remembers the newest of them, so that what is said again is counted.
+
+    Args:
+        pace: Events wait for it.
+        identity: of this process.
+        now: the time of Events.
+        groups_version: the version of PodGroups.
     """
 
     def __init__(

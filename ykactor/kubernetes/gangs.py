@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.model import Pod
-from ykactor.kubernetes.pods import ALLOW_PREEMPTION, APP_LABEL, NOBODY_INFO, QUEUE_LABEL, USER_ANNOTATION, Amounts
+from ykactor.kubernetes.pods import ALLOW_PREEMPTION, APP_LABEL, NOBODY_INFO, QUEUE_LABEL, USER_ANNOTATION, Amounts, queue_of
 
 GROUPS, GROUP_NAME = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 PARAMETERS, PLACEHOLDER = "yunikorn.apache.org/schedulingPolicyParameters", "yunikorn.apache.org/placeholder"
@@ -176,25 +176,13 @@ def placeholder_names(first: Pod, application_id: str, gang: Gang) -> Iterator[t
 
 
 def placeholder_pod(
-    first: Pod, application_id: str, queue: str, gang: Gang, group: TaskGroup, name: str, settings: PlaceholderSettings
+    first: Pod, application_id: str, gang: Gang, group: TaskGroup, name: str, settings: PlaceholderSettings
 ) -> dict[str, Any]:
-    """A pod that holds the room of one member of a group; it belongs to the first pod of the application, and goes with it.
-
-    Args:
-        queue: the queue that the application names; may be empty.
-    """
-    meta = first.metadata
+    """A pod that holds the room of one member of a group; it belongs to the first pod of the application, and goes with it."""
+    meta, queue = first.metadata, queue_of(first).name
     # Admission policies trust the adapter, so a user is always named, or the group could name one.
-    asked = {name: meta.annotations[name] for name in (USER_ANNOTATION, ALLOW_PREEMPTION) if name in meta.annotations}
+    asked = {each: meta.annotations[each] for each in (USER_ANNOTATION, ALLOW_PREEMPTION) if each in meta.annotations}
     asked.setdefault(USER_ANNOTATION, NOBODY_INFO)
-    where = {
-        "nodeSelector": group.node_selector,
-        "tolerations": group.tolerations,
-        "affinity": group.affinity,
-        "topologySpreadConstraints": group.topology_spread_constraints,
-        "priorityClassName": first.spec.priority_class_name or UNSET,
-        "imagePullSecrets": [{"name": each.name} for each in first.spec.image_pull_secrets] or UNSET,
-    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -213,21 +201,33 @@ def placeholder_pod(
             },
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": False}],
         },
-        "spec": {
-            "schedulerName": first.spec.scheduler_name,
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": settings.run_as_user,
-                "runAsGroup": settings.run_as_group,
-                "fsGroup": settings.fs_group,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [_container(group, settings)],
-            **{name: value for name, value in where.items() if value is not UNSET},
+        "spec": _spec(first, group, settings),
+    }
+
+
+def _spec(first: Pod, group: TaskGroup, settings: PlaceholderSettings) -> dict[str, Any]:
+    where = {
+        "nodeSelector": group.node_selector,
+        "tolerations": group.tolerations,
+        "affinity": group.affinity,
+        "topologySpreadConstraints": group.topology_spread_constraints,
+        "priorityClassName": first.spec.priority_class_name or UNSET,
+        "imagePullSecrets": [{"name": each.name} for each in first.spec.image_pull_secrets] or UNSET,
+    }
+    return {
+        "schedulerName": first.spec.scheduler_name,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.run_as_user,
+            "runAsGroup": settings.run_as_group,
+            "fsGroup": settings.fs_group,
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "containers": [_container(group, settings)],
+        **{name: value for name, value in where.items() if value is not UNSET},
     }
 
 

@@ -189,7 +189,6 @@ def _told_application(book: Book, name: str) -> ApplicationRecord | None:
 
 
 def _updated(book: Book, application: ApplicationRecord, updated: si.UpdatedApplication) -> None:
-    application.state = updated.state
     if updated.state in _STARTED and not application.is_started:
         podgroups.start(book, application)
     if updated.state not in _ENDED:

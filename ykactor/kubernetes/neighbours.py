@@ -13,9 +13,6 @@ from msgspec import Struct
 from ykactor.kubernetes.constraints import satisfies
 from ykactor.kubernetes.model import LabelSelector, Pod, PodAffinityTerm, Requirement, TopologySpreadConstraint
 
-#: Matches nothing: a selector that is absent, unlike one that is empty.
-_NOTHING = (Requirement("", "Nothing", ()),)
-
 
 class Term(Struct, frozen=True, order=True):
     """Pods that a constraint is about, and the label of nodes whose values are the domains.
@@ -152,9 +149,9 @@ _Requirement = tuple[str, str, tuple[str, ...]]
 
 
 def _requirements(selector: LabelSelector | None) -> set[_Requirement]:
-    """The requirements of a selector; an absent one selects nothing."""
+    """The requirements of a selector; an absent one selects nothing, unlike an empty one."""
     if selector is None:
-        return {(each.key, each.operator, ()) for each in _NOTHING}
+        return {("", "Nothing", ())}
     labels = {(key, "In", (value,)) for key, value in selector.match_labels.items()}
     return labels | {(each.key, each.operator, tuple(sorted(each.values))) for each in selector.match_expressions}
 

@@ -103,7 +103,7 @@ def forget(book: Book, application: ApplicationRecord) -> None:
     for key in application.rooms:
         del book.rooms[key]
     application.rooms.clear()
-    application.is_told, application.state = False, ""
+    application.is_told = False
 
 
 def _members(book: Book, application: ApplicationRecord) -> list[PodRecord]:

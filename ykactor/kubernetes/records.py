@@ -164,7 +164,6 @@ class ApplicationRecord:
     Attributes:
         keys: its pods, in the order of their arrival.
         is_told: True if the daemon knows it.
-        state: as the daemon says it; "" before.
         queue: the leaf where it was placed; "" before.
         gang: of the first pod; None if it is no gang.
         group: the PodGroup that it is; None if it is none.
@@ -190,7 +189,6 @@ class ApplicationRecord:
         "queue",
         "quotas",
         "rooms",
-        "state",
     )
 
     def __init__(self, name: str, first: PodRecord) -> None:
@@ -199,7 +197,7 @@ class ApplicationRecord:
         self.namespace = first.pod.metadata.namespace
         self.keys: dict[str, None] = {}
         self.is_told = self.is_started = self.placeholders_made = self.lacks_room = False
-        self.state = self.queue = self.hindrance = ""
+        self.queue = self.hindrance = ""
         self.quotas: Mapping[str, str] = {}
         self.gang: Gang | None = None
         self.group: Ref | None = None

@@ -33,14 +33,12 @@ class Source(Struct, frozen=True):
     Attributes:
         path: of the list, such as ``/api/v1/pods``.
         type: what is read of each object.
-        query: further parameters, such as a selector.
         may_go: the server may have this kind no longer (404), which ends its reflector.
     """
 
     kind: Kind
     path: str
     type: type[Object]
-    query: dict[str, str] = {}
     may_go: bool = False
 
 
@@ -128,7 +126,7 @@ class Reflector:
     async def _list(self) -> None:
         objects, unreadable, continues = list[Object](), list[Unreadable](), ""
         while True:
-            query = {**self._source.query, "limit": str(PAGE_SIZE), **({"continue": continues} if continues else {})}
+            query = {"limit": str(PAGE_SIZE), **({"continue": continues} if continues else {})}
             try:
                 body = await self._api.request("GET", f"{self._source.path}?{urlencode(query)}")
             except ApiError as error:
@@ -165,9 +163,8 @@ class Reflector:
             ApiError, ReadError, _Missed
         """
         seconds = round(WATCH_S * self._rng.uniform(0.8, 1.2))
-        query = {**self._source.query, "watch": "1", "resourceVersion": self._version, "allowWatchBookmarks": "true"}
-        path = f"{self._source.path}?{urlencode({**query, 'timeoutSeconds': str(seconds)})}"
-        async with self._api.watch(path, seconds + SILENCE_S) as lines:
+        query = {"watch": "1", "resourceVersion": self._version, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        async with self._api.watch(f"{self._source.path}?{urlencode(query)}", seconds + SILENCE_S) as lines:
             self._show_life()
             async for line in lines:
                 self._take(line)

@@ -25,9 +25,6 @@ from ykactor.kubernetes.messages import (
 from ykactor.kubernetes.pods import has_ended
 from ykactor.wire.si import messages as si
 
-#: Kinds that are listed before anything is told: the daemon would place asks on nodes whose pods are not known.
-_NEEDED = frozenset(Kind)
-
 
 class State:
     """Takes what the API server and the daemon say, and decides what both are told.
@@ -44,8 +41,8 @@ class State:
 
     @property
     def is_listed(self) -> bool:
-        """True if all objects were listed once, so that the daemon can be told."""
-        return self._listed >= _NEEDED
+        """True if all kinds were listed once: before, the daemon would place asks on nodes whose pods are not known."""
+        return len(self._listed) == len(Kind)
 
     def handle(self, stimuli: Iterable[Stimulus], now_s: float) -> list[Effect]:
         """Take what has happened, in order, and return what is to be done, in order.
