@@ -15,7 +15,7 @@ from ykactor.actors.commands import Intake, Quiesce
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
-from ykactor.surfaces.http.serving import serve_rest
+from ykactor.surfaces.http.server import serve_rest
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door
 from ykactor.surfaces.net.systemd import Notifier

@@ -19,8 +19,7 @@ from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.route import Route
-from ykactor.surfaces.http.routes import routes
-from ykactor.surfaces.http.services import Services
+from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.net import transports
 from ykactor.wire.si import messages as si

@@ -19,7 +19,6 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.admission import pace, slots
 from ykactor.surfaces.http import (
-    allowance,
     app,
     configuration,
     connections,
@@ -28,9 +27,8 @@ from ykactor.surfaces.http import (
     pages,
     published,
 )
-from ykactor.surfaces.http.allowance import Allowance
 from ykactor.surfaces.http.history import count
-from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.http.published import Allowance, Published
 from ykactor.surfaces.http.readings import applications, nodes, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import pieces
@@ -207,13 +205,13 @@ async def test_readers_take_a_small_part(autojump_clock: trio.testing.MockClock)
         for _ in range(10):
             async with of_all.turn():
                 await trio.sleep(0.5)
-                of_all.charge(0.5, allowance.READ_SHARE)
+                of_all.charge(0.5, published.READ_SHARE)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read_much)
         nursery.start_soon(read_much)
     taken_s = trio.current_time() - since_s
-    assert 10 - allowance.BURST_S - 0.5 <= taken_s * allowance.READ_SHARE <= 10
+    assert 10 - published.BURST_S - 0.5 <= taken_s * published.READ_SHARE <= 10
     assert not of_all.may_renew(0, "reader")
 
 
@@ -275,7 +273,7 @@ async def test_an_older_page_is_shown_while_readers_may_not_take_more(monkeypatc
         await trio.sleep(1)
         shown = await rest.ask("/ws/v1/partition/default/nodes")
         assert (len(shown.content), int(shown.headers["age"]) >= 1) == (1, True)
-        monkeypatch.setattr(allowance, "STALE_S", 0)
+        monkeypatch.setattr(published, "STALE_S", 0)
         with trio.fail_after(30):
             while len((await rest.ask("/ws/v1/partition/default/nodes")).content) == 1:
                 pass
@@ -304,7 +302,7 @@ async def test_nobody_waits_for_pages_that_were_made_before(
             waits_s.append(trio.current_time() - since_s)
             ages_s.append(page.age_s)
         await trio.sleep_until(second)
-    assert 20 < max(ages_s) <= allowance.STALE_MAX_S
+    assert 20 < max(ages_s) <= published.STALE_MAX_S
     assert max(waits_s[200:]) < 1
 
 
@@ -340,7 +338,7 @@ async def test_identities_take_turns(autojump_clock: trio.testing.MockClock) -> 
                 ages_s.append((await of_daemon.page(request_of("reader"), "default", ("users",), count)).age_s)
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    assert max(ages_s) <= allowance.STALE_MAX_S
+    assert max(ages_s) <= published.STALE_MAX_S
     assert set(refused) == {503}
 
 

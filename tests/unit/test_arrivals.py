@@ -7,8 +7,9 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.http import arrivals, load
-from ykactor.surfaces.http.arrivals import Arrivals
+from ykactor.surfaces.http import load
+from ykactor.surfaces.http import server as arrivals
+from ykactor.surfaces.http.server import Arrivals
 
 
 @pytest.fixture

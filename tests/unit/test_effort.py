@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator
 
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.http.effort import Effort
+from ykactor.surfaces.http.load import Effort
 
 
 def work() -> Generator[tuple[()], None, str]:

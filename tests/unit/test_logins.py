@@ -5,7 +5,7 @@ from msgspec import structs
 
 from ykactor.access.credentials import Credentials, NotAuthenticatedError, PageRequest
 from ykactor.core.values.times import NEVER, S_NS
-from ykactor.surfaces.admission.logins import LIFE_S, LOGINS_MAX, Logins
+from ykactor.surfaces.admission.access_control import LIFE_S, LOGINS_MAX, Logins
 
 PAGE = "https://host:9080"
 

@@ -6,8 +6,7 @@ from seeds import seeds
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from ykactor.surfaces.http.route import Route
-from ykactor.surfaces.http.route_tree import RouteTree
+from ykactor.surfaces.http.route import Route, RouteTree
 from ykactor.surfaces.http.routes import routes
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.http import effort, sending
+from ykactor.surfaces.http import load, sending
 from ykactor.surfaces.http.sending import BUSY_SHARE, FREE_BYTES, IDLE_SHARE, Sending
 
 MIB = 2**20
@@ -31,7 +31,7 @@ class Processor:
 @pytest.fixture
 def processor(monkeypatch: pytest.MonkeyPatch) -> Processor:
     found = Processor()
-    monkeypatch.setattr(effort, "worked_s", lambda: found.seconds)
+    monkeypatch.setattr(load, "worked_s", lambda: found.seconds)
     return found
 
 

@@ -298,7 +298,7 @@ class Daemon:
         return Admission(self.audit, control.admit, self._settings.host_names, control.limits)
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
-        from ykactor.surfaces.http.serving import serve_rest  # needs libraries that take 0.2 s to load
+        from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
 
         sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)
         serve = partial(serve_rest, doors, self, admission, sources, stopping=stopping)

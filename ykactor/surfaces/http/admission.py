@@ -1,4 +1,4 @@
-"""Who may send the requests of a connection: asked for each, before anything else of it is looked at."""
+"""Who may send the requests of a connection, and what it may see: asked for each, before anything else of it is looked at."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from ykactor.access.credentials import Credentials, PageRequest
 from ykactor.access.model import Role
+from ykactor.access.view import View, view_of
 from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import Arrival
@@ -121,3 +122,30 @@ class RequestAdmission:
         """Tell the log and the audit that a caller was refused what it has asked for."""
         self._log.log(peer=caller.origin, status=error.status.value, reason=error.reason)
         self._admission.refused(caller, request.scope["path"], error.reason)
+
+
+# ---- who asks, and what of the state it may see (SE-88)
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sends a request that was let in."""
+    caller: Caller = request.scope["caller"]
+    return caller
+
+
+def view_for(request: Request) -> View | None:
+    """What is shown to who asks; None: everything."""
+    return view_of(caller_of(request).identity)
+
+
+def check_sees_all(request: Request) -> None:
+    """Refuse a reader that is limited to partitions or queues: the answer is about all of them (SE-88)."""
+    if view_for(request) is not None:
+        raise RefusedError(403, "only readers that are limited neither to partitions nor to queues may read this")
+
+
+def check_sees_nodes(request: Request) -> None:
+    """Refuse a reader that is limited to queues: the answer is in no queue (SE-88)."""
+    view = view_for(request)
+    if view is not None and view.queues is not None:
+        raise RefusedError(403, "readers that are limited to queues may not read this")

@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.surfaces.http.admission import check_sees_nodes, view_for
 from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
 from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading
 from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, pending, queues, records, users
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.http.views import check_sees_nodes, view_for
 from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode

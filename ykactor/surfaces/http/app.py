@@ -13,11 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
+from ykactor.surfaces.http.admission import caller_of
 from ykactor.surfaces.http.connections import Application
 from ykactor.surfaces.http.replies import cors, error_page, reply, with_query
-from ykactor.surfaces.http.route import Endpoint, Route
-from ykactor.surfaces.http.route_tree import RouteTree
-from ykactor.surfaces.http.views import caller_of
+from ykactor.surfaces.http.route import Endpoint, Route, RouteTree
 from ykactor.surfaces.net.refusals import RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.files.config_loader import load_config
+from ykactor.surfaces.http.admission import check_sees_all, view_for
 from ykactor.surfaces.http.config_writer import written_config
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, reply
-from ykactor.surfaces.http.views import check_sees_all, view_for
 from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import checks

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ykactor.core.values.parts import Pace
+from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.history import History
@@ -20,7 +21,6 @@ from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.published import Published, Reading
 from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
 from ykactor.surfaces.http.replies import JSON, TEXT, Streamed, Write, allowed_methods, cors, pieces, reply, with_query
-from ykactor.surfaces.http.views import check_sees_all
 from ykactor.wire.rest.codec import encode
 
 

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ykactor.actors.health import Check, HealthChecks
+from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.http.views import check_sees_all
 from ykactor.wire.rest import checks as shapes
 from ykactor.wire.rest.codec import encode
 

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.core.values.parts import Pace, Pausing
+from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.http.views import check_sees_all
 from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.rest import usage
 from ykactor.wire.rest.codec import encode

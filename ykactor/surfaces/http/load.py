@@ -1,10 +1,15 @@
-"""How busy the event loop is."""
+"""The load of the event loop: how busy it is, and how long work takes."""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Coroutine, Generator
+from typing import Any, TypeVar
+
 import trio
 
-from ykactor.actors.clock import worked_and_waited_s
+from ykactor.actors.clock import worked_and_waited_s, worked_s
+from ykactor.core.values.parts import Pausing
 
 #: Over which time at least, in seconds.
 _WINDOW_S = 0.05
@@ -42,3 +47,50 @@ class Load:
         self._is_busy = worked_s - self._worked_s + waited > _BUSY_SHARE * took_s
         self._own = min(1.0, max(_OWN_MIN, 1 - waited / took_s))
         self._since_s, self._worked_s, self._waited_s = now_s, worked_s, waited_s
+
+
+# ---- the time that work takes which pauses
+
+R = TypeVar("R")
+
+
+class Effort:
+    """Adds up what work takes of the event loop: without its pauses, and without what other programs take of the machine.
+
+    Attributes:
+        seconds: of all work so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def measured(self, work: Pausing[R]) -> Pausing[R]:
+        """The same work."""
+        while True:
+            since_s = worked_s()
+            try:
+                next(work)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            finally:
+                self.seconds += worked_s() - since_s
+            yield ()
+
+    @types.coroutine
+    def awaited(self, work: Coroutine[Any, Any, R]) -> Generator[Any, Any, R]:
+        """Await a coroutine of trio; what it waits for is not counted."""
+        answer = None
+        try:
+            while True:
+                since_s = worked_s()
+                try:
+                    wanted = work.send(answer)
+                except StopIteration as stop:
+                    result: R = stop.value
+                    return result
+                finally:
+                    self.seconds += worked_s() - since_s
+                answer = yield wanted
+        finally:
+            work.close()

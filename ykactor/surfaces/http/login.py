@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from ykactor.surfaces.admission.caller import Cookie
 from ykactor.surfaces.admission.request_headers import own_page
+from ykactor.surfaces.http.admission import caller_of
 from ykactor.surfaces.http.headers import value_of
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.http.views import caller_of
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.wire.rest.codec import encode
 

@@ -16,8 +16,8 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.http.effort import Effort
 from ykactor.surfaces.http.headers import accepts_gzip, encoded
+from ykactor.surfaces.http.load import Effort
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE

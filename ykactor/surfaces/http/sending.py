@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ykactor.surfaces.admission.pace import Turns
-from ykactor.surfaces.http.effort import Effort
-from ykactor.surfaces.http.load import Load
+from ykactor.surfaces.http.load import Effort, Load
 
 #: What all readers together may take of the time for it while the loop is busy, and else; of that for which it has a processor.
 BUSY_SHARE, IDLE_SHARE = 0.02, 0.1

@@ -1,26 +1,36 @@
-"""Serves HTTP on the doors of the daemon."""
+"""The HTTP server of the REST API: connections, their requests, and what has to run for them."""
 
 from __future__ import annotations
 
 import logging
+import select
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
+from starlette.routing import BaseRoute, Mount
 from starlette.types import Scope
+from trio.lowlevel import Abort, RaiseCancelT, Task
 
+from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.listener import REFUSED_LINES, Arrival, Listener
 from ykactor.surfaces.admission.slots import Slot
 from ykactor.surfaces.http.admission import RequestAdmission
-from ykactor.surfaces.http.arrivals import Arrivals
+from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
+from ykactor.surfaces.http.load import Load
+from ykactor.surfaces.http.page import WebRoot, page_routes
+from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.sending import Sending
+from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
-from ykactor.surfaces.net.doors import Door, DoorKind
+from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind
 
 logger = logging.getLogger(__name__)
 
@@ -138,3 +148,88 @@ def _notice_its_end(connected: trio.socket.SocketType) -> None:
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S // 6)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6)
+
+
+# ---- connections that go on together
+
+#: How often connections go on while the loop is busy, how many at once, and how much later the next ones.
+TOGETHER_S = 0.2
+GROUP_MAX, GROUP_S = 10, 0.005
+
+
+class Arrivals:
+    """While the loop is busy, connections on which something has arrived go on together.
+
+    One alone finds nothing of what it needs in the processor's caches: it takes three times as long, and the scheduler
+    afterwards finds less of its own. And trio would wake each for itself only to let it wait for the others, so all their
+    sockets are in one ``epoll`` here, which a single task waits for.
+    """
+
+    def __init__(self) -> None:
+        self._load = Load()
+        self._sockets = select.epoll()
+        #: By the number of the descriptor.
+        self._waiting: dict[int, Task] = {}
+
+    async def wait(self, socket: trio.socket.SocketType) -> None:
+        """Until the socket seems to have something to read, and ``run`` lets it go on. One task may wait for a socket."""
+        descriptor = socket.fileno()
+        self._sockets.register(descriptor, select.EPOLLIN)
+        self._waiting[descriptor] = trio.lowlevel.current_task()
+
+        def give_up(_: RaiseCancelT) -> Abort:
+            self._forget(descriptor)
+            return Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def _forget(self, descriptor: int) -> Task:
+        self._sockets.unregister(descriptor)
+        return self._waiting.pop(descriptor)
+
+    async def run(self) -> None:
+        """Let connections go on, until cancelled."""
+        while True:
+            await trio.lowlevel.wait_readable(self._sockets)
+            is_busy = self._load.is_busy()
+            if is_busy:
+                await trio.sleep_until((trio.current_time() // TOGETHER_S + 1) * TOGETHER_S)
+            arrived = [descriptor for descriptor, _ in self._sockets.poll(0)]
+            for start in range(0, len(arrived), GROUP_MAX):
+                for descriptor in arrived[start : start + GROUP_MAX]:
+                    if descriptor in self._waiting:  # or it has given up meanwhile
+                        trio.lowlevel.reschedule(self._forget(descriptor))
+                await trio.sleep(GROUP_S if is_busy else 0)
+
+
+# ---- the REST API: its routes, and what has to run for them
+
+
+async def serve_rest(
+    doors: Sequence[Door],
+    gateway: Gateway,
+    admission: Admission,
+    sources: Sources,
+    *,
+    stopping: trio.Event,
+    web_root: Path | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until ``stopping`` is set.
+
+    Args:
+        doors: all of the daemon; those of the REST API are served.
+        sources: of metrics.
+        web_root: a directory with the files of a web UI for ``/``, where our page is otherwise.
+    """
+    websockets = Websockets([door.url for door in doors if door.service == WS])
+    services = Services(gateway, sources, stopping, websockets)
+    files: Sequence[BaseRoute] = page_routes(websockets, "/", "/ui", "/ui/")
+    if web_root is not None:  # the UI there shares the login of our page (SE-98)
+        files = [*page_routes(websockets, "/ui", "/ui/"), Mount("/", WebRoot(web_root, websockets))]
+    app, http = application(routes(services), files), [door for door in doors if door.service == HTTP]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(services.history.run, name="history")
+        nursery.start_soon(sources.instruments.loop.run, name="loop holds")
+        await serve_http(http, app, admission, stopping=stopping, task_status=task_status)
+        nursery.cancel_scope.cancel()

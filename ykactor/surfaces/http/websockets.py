@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.surfaces.admission.request_headers import host_of
+from ykactor.surfaces.http.admission import caller_of
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.http.views import caller_of
 from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.addresses import UNIX
 from ykactor.wire.rest import types

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from ykactor.core.accounting.past import NO_TYPE, History, Past, total
 from ykactor.core.messages.states import ApplicationState, Outcome
@@ -13,11 +14,10 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import Resource, add_to, most
-from ykactor.core.values.times import MS_NS
+from ykactor.core.values.times import MS_NS, S_NS
 from ykactor.surfaces.http.readings.look import Look, limit, used
 from ykactor.surfaces.http.readings.pending import was_tried
 from ykactor.surfaces.http.readings.tasks import allocation, request
-from ykactor.surfaces.http.times import rfc3339
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import Item, encode_part, encode_with
 
@@ -212,3 +212,13 @@ def _by_type(look: Look, history: History) -> dict[str, Resource]:
     if look.view is None:
         return {instance_type: used(resource) for instance_type, resource in history.items()}
     return {NO_TYPE: used(total(history))} if history else {}
+
+
+# ---- times as texts
+
+
+def rfc3339(at_ns: int) -> str:
+    """Such as ``2026-01-01T00:00:00.5Z``."""
+    seconds, rest = divmod(at_ns, S_NS)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
