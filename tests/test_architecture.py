@@ -1,6 +1,7 @@
 """Who may import whom, who may ask for the time, and who may wait: the properties on which consistency rests."""
 
 import ast
+import re
 import sys
 from collections import Counter
 from functools import cache
@@ -54,6 +55,12 @@ STRANGERS = [
 #: Whoever imports one of these at all reads a clock, or could make a run differ from the one before.
 CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
+#: Folders whose docstrings begin with a noun or a verb, and the words with which clauses begin.
+DOCUMENTED = ("client", "wire", "local", "journal", "access", "sim", "surfaces/cli")
+CLAUSES = re.compile(
+    r"(Around|As|At|By|Everybody|Everything|For|From|How|If|In|Its?|No|Nobody|None|Of|On|Since|That|There|Those|To|Until|What|When|"
+    r"Where|Whether|Which|Who|Whose|With|Without)\b"
+)
 #: A catalogue of messages may be longer.
 LINES_MAX = 600
 CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
@@ -198,6 +205,18 @@ def test_a_file_has_one_idea() -> None:
     for source in SOURCES:
         lines = (PACKAGE / source).read_text().count("\n")
         assert lines <= LINES_MAX or source in CATALOGUES, source
+
+
+@pytest.mark.parametrize("folder", DOCUMENTED)
+def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
+    """Its first line begins with a noun or a verb, not with a clause; a predicate is "True if ..."."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    sources = [source for source in SOURCES if source.startswith(f"{folder}/")]
+    nodes = [(source, node) for source in sources for node in ast.walk(syntax(source)) if isinstance(node, documented)]
+    firsts = [(source, (ast.get_docstring(node) or "").partition("\n")[0]) for source, node in nodes]
+    assert len(sources) > 5
+    assert len(firsts) > 50
+    assert [first for first in firsts if CLAUSES.match(first[1])] == []
 
 
 def test_the_page_is_no_part_of_the_program() -> None:

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and what it may do and see (SE-1 to SE-48, SE-80 to SE-87).
+"""Authentication and authorization: the identity of a connection, its permissions and its view (SE-1 to SE-48, SE-80 to SE-87).
 
     the access file -> file.py -> Access;  Credentials -> authenticate.py -> Identity;  Identity and a message -> permissions.py
     Identity -> view.py -> View;  View and an event or a state -> event_rules.py

@@ -1,4 +1,4 @@
-"""What an access file says: all identities, and what is needed to find the one of a connection."""
+"""The content of an access file: all identities, and the settings that find the one of a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.access.tokens import Tokens
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """What an access file says, with the files that it names.
+    """The content of an access file, with the files that it names.
 
     Attributes:
         tokens_file: as it is written in the access file; ``jwks_file`` too, empty without a key ``jwt``.

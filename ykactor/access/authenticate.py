@@ -1,4 +1,4 @@
-"""Whose connection this is (SE-1, SE-2, SE-3): what is shown at the handshake gives one identity, or none."""
+"""The identity of a connection (SE-1, SE-2, SE-3): the credentials of the handshake give one identity, or none."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def authenticate(access: Access, credentials: Credentials, now_ns: int) -> Authe
 
 
 def _within(login: Login | None, proved: Authenticated, now_ns: int) -> Authenticated:
-    """What is proved, for as long as the login lasts that it comes from."""
+    """An identity, for as long as the login lasts that proves it."""
     if login is None:
         return proved
     if login.is_over or now_ns >= login.expires_ns:
@@ -58,14 +58,14 @@ def _within(login: Login | None, proved: Authenticated, now_ns: int) -> Authenti
 
 
 def _unknown(credentials: Credentials) -> str:
-    """What is shown and proves nothing, in words."""
+    """The credentials that prove nothing, in words."""
     certificate = f"a certificate of {', '.join(map(shown, credentials.certificate))}" if credentials.certificate else ""
     user = "" if credentials.uid is None else f"the user {credentials.uid}"
     return " and ".join(filter(None, (certificate, user))) or "nothing is shown"
 
 
 def _by_bearer(access: Access, credentials: Credentials, now_ns: int) -> list[Authenticated]:
-    """What the bearer proves; a bearer that proves nothing is an error, whatever else is shown (SE-2)."""
+    """The identity that the bearer proves; a bearer that proves nothing is an error, whatever else is shown (SE-2)."""
     if credentials.bearer is None:
         return []
     if not credentials.bearer:

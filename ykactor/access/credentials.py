@@ -1,4 +1,4 @@
-"""What is shown of a connection. Needs none of the libraries that verify proofs, as ``model``."""
+"""The credentials of a connection. Needs none of the libraries that verify proofs, like ``model``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ykactor.core.values.times import NEVER, S_NS
 
 
 class NotAuthenticatedError(Exception):
-    """Nobody is let in. The message is the reason for the log: it holds no secret, and is not for the client."""
+    """The credentials prove no identity. The message is the reason for the log: it holds no secret, and is not for the client."""
 
 
 class Login(Struct, eq=False, kw_only=True):
@@ -37,7 +37,7 @@ class Login(Struct, eq=False, kw_only=True):
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """What a request shows by a cookie, and what its browser says of the page that has sent it (SE-99).
+    """The cookie of a request, and what its browser says of the page that has sent it (SE-99).
 
     Attributes:
         cookies: the header ``Cookie``.
@@ -63,7 +63,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
-    """What is shown of a connection.
+    """The credentials of a connection.
 
     Attributes:
         bearer: a token or a JWT; None: there is none, which is not the same as an empty one.
@@ -84,7 +84,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
     certificate_expires_ns: int = NEVER
 
     def __repr__(self) -> str:
-        """Without the bearer: this may get into a log or a traceback."""
+        """The fields without the bearer: they may get into a log or a traceback."""
         bearer = None if self.bearer is None else "..."
         return f"Credentials(bearer={bearer}, uid={self.uid}, certificate={self.certificate})"
 

@@ -1,4 +1,4 @@
-"""Which events a limited reader gets, and what of them (SE-81 to SE-83).
+"""The events that a limited reader gets, and their visible fields (SE-81 to SE-83).
 
 Each kind of event has an entry, and without one it is hidden. An event with less in it is made of fields that name nothing but
 the objects of its own queue. A text that names more is replaced by one that is made of such fields; it is never cut, because
@@ -18,10 +18,10 @@ from ykactor.wire.si.messages import EventRecord, Preemption
 
 
 class Shown(Protocol):
-    """What else is in view."""
+    """The rest of the view."""
 
     def shows_queue(self, queue: str) -> bool:
-        """Whether the queue of the event's partition is shown."""
+        """True if the queue of the event's partition is shown."""
 
 
 #: The event, one with less in it, or None.
@@ -79,7 +79,7 @@ def _of_queue_type(view: Shown, event: EventRecord) -> EventRecord:
 
 
 def _of_application_in_queue(view: Shown, event: EventRecord) -> EventRecord:
-    """It was added or left, or it moved, perhaps from or to a queue that is hidden."""
+    """The application was added or left, or it moved, perhaps from or to a queue that is hidden."""
     for beginning, hidden in _MOVES.items():
         if event.message.startswith(beginning):
             other = event.message.removeprefix(beginning)

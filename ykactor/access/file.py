@@ -37,7 +37,7 @@ TOKENS_FILE = "tokens.json"
 
 
 class Surroundings(Struct, frozen=True):
-    """What the file refers to.
+    """The files and users that the access file refers to.
 
     Attributes:
         read: the content of a file that the access file names; a relative name is beside it. OSError if it cannot be read.
@@ -49,7 +49,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def load(text: str, source: str, surroundings: Surroundings) -> Access:
-    """What the access file says.
+    """The content of the access file.
 
     Args:
         source: the name of the file, for messages.
@@ -172,7 +172,7 @@ class _Builder:
         return None
 
     def tokens(self, name: str) -> Tokens:
-        """Those of the tokens file; none before the first one is made."""
+        """The tokens of the tokens file; none before the first one is made."""
         try:
             return tokens.parse(self.surroundings.read(name))
         except FileNotFoundError:
@@ -185,7 +185,7 @@ class _Builder:
 
 
 def _numbers(limits: dict[str, str]) -> dict[str, int]:
-    """Without those that are mistakes."""
+    """The numbers, without those that are mistakes."""
     return {name: found for name, text in limits.items() if (found := number(name, text)) is not None}
 
 

@@ -27,7 +27,7 @@ _PRIVATE = ("d", "p", "q", "dp", "dq", "qi", "oth", "k")
 
 
 class _Kind(NamedTuple):
-    """Of keys: the members that they must have, the algorithms by curve (``""`` without one), and what reads them."""
+    """A kind of key: the members that it must have, the algorithms by curve (``""`` without one), and its reader."""
 
     members: tuple[str, ...]
     algorithms: dict[str, tuple[str, ...]]
@@ -107,7 +107,7 @@ def _read(data: Any, path: str, mistakes: list[str]) -> Key | None:
 
 
 def _mistake(data: dict[str, Any]) -> str | None:
-    """What is wrong with a key, but for its numbers; only names and algorithms are shown, never another value."""
+    """The mistake in a key, but for its numbers; only names and algorithms are shown, never another value."""
     kind = _KINDS.get(data["kty"]) if isinstance(data.get("kty"), str) else None
     if kind is None:
         return f".kty: found {_word(data, 'kty')}, expected RSA, EC or OKP: a key that only verifies signatures"

@@ -39,7 +39,7 @@ class JwtError(ValueError):
 
 
 class JwtSettings(Struct, frozen=True):
-    """Whose tokens are accepted, and for how long a token may be valid."""
+    """The issuer whose tokens are accepted, and the longest time for which a token may be valid."""
 
     issuer: str
     audience: str
@@ -48,7 +48,7 @@ class JwtSettings(Struct, frozen=True):
 
 
 def is_jwt(text: str) -> bool:
-    """Whether ``text`` has the form of a JWT: three parts."""
+    """True if ``text`` has the form of a JWT: three parts."""
     return text.count(".") == 2
 
 

@@ -1,4 +1,4 @@
-"""How much one identity, and all together, may ask of the daemon (SE-48)."""
+"""The limits of one identity, and of all together (SE-48)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RESERVED_MAX = 64
 
 
 class IdentityLimits(Struct, frozen=True, rename="camel"):
-    """Of each identity. The access file has defaults for all, and may have others for one.
+    """The limits of each identity. The access file has defaults for all, and may have others for one.
 
     Attributes:
         sessions: open at the same time, of all kinds.
@@ -44,12 +44,12 @@ class IdentityLimits(Struct, frozen=True, rename="camel"):
     tags: int = ITEMS_MAX
 
     def held(self, identity: str) -> HeldLimits:
-        """What the identity with this name may hold in a partition."""
+        """The limits on what the identity with this name may hold in a partition."""
         return HeldLimits(identity, self.applications, self.asks, self.nodes, self.queues, self.resource_types)
 
 
 class Limits(Struct, frozen=True, rename="camel"):
-    """Of the whole daemon, and of an identity that has none of its own.
+    """The limits of the whole daemon, and of an identity that has none of its own.
 
     Attributes:
         total_sessions: open at the same time, of all identities.
@@ -64,7 +64,7 @@ class Limits(Struct, frozen=True, rename="camel"):
 
     @property
     def reserved_sessions(self) -> int:
-        """Of all sessions so many are for resource managers, and as many for operators."""
+        """The number of sessions that are kept for resource managers, and as many for operators."""
         return min(_RESERVED_MAX, self.total_sessions // 4)
 
     def with_numbers(self, numbers: Mapping[str, int]) -> Limits:

@@ -21,7 +21,7 @@ OVERFLOW_UID = 65534
 
 
 class Role(StrEnum):
-    """What a connection is for; each has its own door."""
+    """The purpose of a connection; each has its own path."""
 
     RM = "rm"
     OPERATOR = "operator"
@@ -61,7 +61,7 @@ Proof = UserProof | CertificateProof | JwtProof
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who somebody is and what it may do.
+    """An identity and its rights.
 
     Attributes:
         rm_ids: the resource managers that it may register as.
@@ -88,11 +88,11 @@ class Identity(Struct, frozen=True, kw_only=True):
         return Role.RM in self.roles and rm_id in self.rm_ids
 
     def may_act_in(self, partition: str) -> bool:
-        """Whether it may act in the partition and read of it, by role; the empty name is ``default`` (SE-22)."""
+        """True if it may act in the partition and read of it, by role; the empty name is ``default`` (SE-22)."""
         return (partition.lower() or "default") in self.partitions
 
     def may_claim(self, user: str, groups: Iterable[str]) -> bool:
-        """Whether its applications may belong to the user with these groups (SE-23).
+        """True if its applications may belong to the user with these groups (SE-23).
 
         Args:
             groups: as they are resolved, not as they were sent: a user without groups gets one with the user's name. So whoever
@@ -108,15 +108,15 @@ class Identity(Struct, frozen=True, kw_only=True):
         return is_user and all(group in self.groups or group in allowed for group in groups)
 
     def may_act_on(self, queue: str) -> bool:
-        """Whether it may operate applications in the queue, a path in lower case (SE-26)."""
+        """True if it may operate applications in the queue, a path in lower case (SE-26)."""
         return Role.OPERATOR in self.roles and self._reaches(queue)
 
     def sees(self, queue: str) -> bool:
-        """Whether it may read of the queue, a path in lower case (SE-26)."""
+        """True if it may read of the queue, a path in lower case (SE-26)."""
         return Role.READER in self.roles and self._reaches(queue)
 
     def includes(self, other: Identity) -> bool:
-        """Whether it may do all that the other one may. Limits are no rights."""
+        """True if it may do all that the other one may. Limits are no rights."""
         return (
             other.roles <= self.roles
             and self.rm_ids.includes(other.rm_ids)
@@ -142,7 +142,7 @@ def normal_queue(path: str) -> str:
 
 
 def is_below(queue: str, queues: Collection[str]) -> bool:
-    """Whether the queue is one of ``queues`` or below one of them."""
+    """True if the queue is one of ``queues`` or below one of them."""
     while queue and queue not in queues:
         queue = queue.rpartition(".")[0]
     return bool(queue)

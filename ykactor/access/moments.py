@@ -48,5 +48,5 @@ def unix_ns(moment: Moment) -> int:
 
 
 def shown(moment: Moment) -> str:
-    """As ``parse`` takes it, in whole seconds."""
+    """The text that ``parse`` takes, in whole seconds."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,4 +1,4 @@
-"""What an identity needs for each message, in one table (SE-20).
+"""The table of permissions: the rights that each message needs (SE-20).
 
 A message without an entry for the role of its door is refused, and so is every message of a role that the identity does not have.
 The table stands here because both it and the messages are plain data: sessions ask it when a message arrives. Right before its
@@ -41,7 +41,7 @@ Need = Callable[[Identity, Any], Refusal | None]
 
 
 class Asked(Struct, frozen=True):
-    """What is asked of a message, or of a part of one, by field.
+    """The rights that a message, or a part of one, needs, by field.
 
     Attributes:
         free: fields of which nothing is asked. A field is here or in ``needs``, so that nobody forgets a new one.
@@ -78,7 +78,7 @@ def _at(index: int, refusal: Refusal) -> Refusal:
 
 
 class EachPartition(Struct, frozen=True):
-    """As ``Each``, for long lists of items of which only the partition is asked. These are few, so each is asked once."""
+    """Asks each partition in a long list once, like ``Each``: items of which only the partition matters name few of them."""
 
     asked: Asked
     partition: Callable[[Any], str] = attrgetter("partition_name")
@@ -143,7 +143,7 @@ def messages_of(identity: Identity, role: Role) -> list[str]:
 
 
 def _may_pass(identity: Identity, need: Need) -> bool:
-    """Whether no gate refuses the identity."""
+    """True if no gate refuses the identity."""
     match need:
         case Gate():
             return not need.why(identity)

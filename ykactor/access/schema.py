@@ -22,7 +22,7 @@ class ProofText(Text):
 
 
 class IdentityText(Text, rename={"rm_ids": "rmIDs", "may_force": "mayForce"}):
-    """Who somebody is and what it may do."""
+    """An identity and its rights."""
 
     labelled: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class IdentityText(Text, rename={"rm_ids": "rmIDs", "may_force": "mayForce"}):
 
 
 class JwtText(Text):
-    """Where JWTs come from."""
+    """The source of JWTs."""
 
     jwks: str = ""
     issuer: str = ""

@@ -37,7 +37,7 @@ class TokensError(ValueError):
 
 
 class Token(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is kept of one token.
+    """The record of one token.
 
     Attributes:
         id: the first digits of ``sha256``, by which people name the token.
@@ -97,7 +97,7 @@ def make() -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether ``text`` has the form of a token."""
+    """True if ``text`` has the form of a token."""
     return _TOKEN.fullmatch(text) is not None
 
 

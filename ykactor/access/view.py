@@ -79,7 +79,7 @@ def _of_asks(parts: Mapping[str, AsksPart], applications: Container[str]) -> Pau
 
 
 def _of_queue(queue: QueueStatus, parent: QueueStatus | None) -> QueueStatus:
-    """What depends on the queues above, as if the highest queue that is shown were the root; ``parent`` as it is shown."""
+    """The fields that depend on the queues above, as if the highest shown queue were the root; ``parent`` as it is shown."""
     return only(
         queue,
         OF_THE_QUEUE,
@@ -116,7 +116,7 @@ def _times(shown: Shown, fields: Iterable[str]) -> dict[str, int | UnsetType]:
 
 
 def _of_hold(hold: Held | UnsetType) -> Held | UnsetType:
-    """Since when it is held; the audit tells by whom."""
+    """The hold with its time only; the audit tells by whom."""
     return UNSET if hold is UNSET else Held(by=AN_OPERATOR, since=hold.since - hold.since % _MS_NS)
 
 
@@ -137,12 +137,12 @@ def _of_pending(group: PendingStatus, path: str, queues: Mapping[str, QueueStatu
 
 
 def place_in_view(place: Place, shows_queue: ShowsQueue) -> Place:
-    """Where an ask is kept back: its path is known from its own queue, numbers of a queue that is hidden are those of others."""
+    """The place where an ask is kept back: its path is known from its own queue, numbers of a hidden queue are of others."""
     return place if shows_queue(place.queue_name) else structs.replace(place, used=None, max=None)
 
 
 def _rough(time_ns: Any) -> Any:
-    """In whole milliseconds: what arrives together has one nanosecond after another, which would tell how much there was."""
+    """The time in whole milliseconds: arrivals of one moment differ by one nanosecond each, which would tell their number."""
     return time_ns - time_ns % _MS_NS if time_ns else time_ns
 
 
@@ -151,7 +151,7 @@ _PLACES_MAX = 10_000
 
 
 class View(Struct, frozen=True, dict=True):
-    """What is shown of events and states. Equal views show the same.
+    """The visible part of events and states. Equal views show the same.
 
     Attributes:
         partitions: in lower case.
@@ -171,7 +171,7 @@ class View(Struct, frozen=True, dict=True):
         return None if rule is None else rule(self, event)
 
     def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
-        """What is shown of the state of a partition, which has to be one that is shown; ``state`` stays as it is."""
+        """The visible part of the state of a partition, which has to be one that is shown; ``state`` stays as it is."""
         if self.queues is None:
             return state
         return (yield from cut(state, self.shows_queue))
@@ -182,11 +182,11 @@ class View(Struct, frozen=True, dict=True):
         return without_others(cause.code, place, wanted, cause.left_out)
 
     def shows_partition(self, partition: str) -> bool:
-        """Whether anything of the partition is shown."""
+        """True if anything of the partition is shown."""
         return partition.lower() in self.partitions
 
     def shows_queue(self, queue: str) -> bool:
-        """Whether the queue is shown, a path in lower case, where its partition is; "" stands for what is in no queue."""
+        """True if the queue, a path in lower case, is shown where its partition is; "" stands for what is in no queue."""
         return self.queues is None or is_below(queue, self.queues)
 
     def _remember(self, partition: str, queue: str) -> Rules:
@@ -204,12 +204,12 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def _rules(self) -> dict[tuple[str, str], Rules]:
-        """By partition and queue."""
+        """The rules by partition and queue."""
         return {}
 
 
 def view_of(identity: Identity) -> View | None:
-    """What the identity sees as a reader; None: everything."""
+    """The view of the identity as a reader; None: everything."""
     if identity.queues is None and identity.partitions.is_any:
         return None
     return View(identity.partitions, identity.queues)

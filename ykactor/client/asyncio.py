@@ -81,7 +81,7 @@ class Messages(Generic[T]):
 
 @mirrors(client.ResourceManager)
 class ResourceManager(Messages[si.Response], Numbers):
-    """As `ykactor.client.ResourceManager`."""
+    """The face of `ykactor.client.ResourceManager`."""
 
     def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
         super().__init__(bridge, session.__anext__)
@@ -107,7 +107,7 @@ class ResourceManager(Messages[si.Response], Numbers):
 
 @mirrors(client.KeptSession)
 class KeptSession(Messages[si.Response | client.Refusal], Posting):
-    """As `ykactor.client.KeptSession`."""
+    """The face of `ykactor.client.KeptSession`."""
 
     def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
         super().__init__(bridge, session.__anext__)
@@ -116,7 +116,7 @@ class KeptSession(Messages[si.Response | client.Refusal], Posting):
 
 @mirrors(client.Follower)
 class Follower(Messages[client.FollowedMessage]):
-    """As `ykactor.client.Follower`."""
+    """The face of `ykactor.client.Follower`."""
 
     def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
         super().__init__(bridge, session.__anext__)
@@ -129,7 +129,7 @@ class Follower(Messages[client.FollowedMessage]):
 
 @mirrors(client.Operator)
 class Operator:
-    """As `ykactor.client.Operator`."""
+    """The face of `ykactor.client.Operator`."""
 
     def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
         self._bridge = bridge

@@ -58,7 +58,7 @@ class Bridge(Generic[S]):
         return future
 
     def ended(self) -> Disconnected:
-        """What calls raise when the thread has ended."""
+        """The error of calls when the thread has ended."""
         error = _closed()
         if self.closed.done():
             error.__cause__ = self.closed.exception()
@@ -136,7 +136,7 @@ async def _carry_out(function: Callable[[], Awaitable[T]], future: "Future[T]", 
 
 
 def _fail(future: "Future[T]", error: BaseException) -> None:
-    """Without effect if the future is done."""
+    """Set the error of a future, without effect if it is done."""
     with suppress(InvalidStateError):
         future.set_exception(error)
 

@@ -159,7 +159,7 @@ class _Opening(trio.abc.ReceiveStream):
 
 
 def is_refused(failure: Disconnected) -> bool:
-    """Whether nothing listens on the address (yet)."""
+    """True if nothing listens on the address (yet)."""
     return failure.__cause__ is not None and _is_refusal(failure.__cause__)
 
 

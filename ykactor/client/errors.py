@@ -1,4 +1,4 @@
-"""What can go wrong between a client and the daemon."""
+"""Errors between a client and the daemon."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ Rejected = si.RejectedNode | si.RejectedApplication | si.RejectedAllocation
 
 
 class Disconnected(Exception):
-    """There is no connection to the daemon: it could not be opened, or was lost or closed. The message has the reason."""
+    """The connection to the daemon could not be opened, or was lost or closed. The message has the reason."""
 
 
 class SessionReplaced(Disconnected):

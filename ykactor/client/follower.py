@@ -29,7 +29,7 @@ def silently(sentence: str) -> None:
 
 
 class Connecting(NamedTuple):
-    """How a `Follower` connects.
+    """The settings by which a `Follower` connects.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Connecting(NamedTuple):
 
 
 class Follower:
-    """What `follow` yields; iterate over it."""
+    """A subscription to the event feed, opened by `follow`. Iterate over it."""
 
     def __init__(self, connecting: Connecting, subscribe: si.Subscribe) -> None:
         self._connecting = connecting
@@ -175,7 +175,7 @@ class Follower:
 
 
 def _description(subscribe: si.Subscribe) -> str:
-    """Which events are followed, for people."""
+    """A description of the events that are followed, for people."""
     filters = {
         "partition": subscribe.partitions,
         "queue": subscribe.queues,

@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 
 
 class _Interrupted(Exception):
-    """It is not known what the daemon has of a request, so it has to be told everything."""
+    """The outcome of a request is unknown: a full resync is needed."""
 
 
 class Sender(ABC):
@@ -54,7 +54,7 @@ class Sender(ABC):
 
 
 class KeptSession(Sender):
-    """What `keep_registered` yields. Iterate over it in one task; any task may send.
+    """A registration that outlives connections, opened by `keep_registered`. Iterate over it in one task; any task may send.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class KeptSession(Sender):
                 await self._handle(message)
 
     async def _send_all(self, rm: ResourceManager) -> None:
-        """Until the connection ends, which the task that reads finds too."""
+        """Send requests until the connection ends, which the task that reads finds too."""
         try:
             while True:
                 while self._unsent:
@@ -221,7 +221,7 @@ class KeptSession(Sender):
         self._sequence = message.sequence or self._sequence
 
     def _forget(self, request_id: str) -> None:
-        """It is answered; one that this connection has not sent yet need not be sent."""
+        """Remove an answered request, also if this connection has not sent it yet."""
         self._unanswered.pop(request_id, None)
         self._unsent.pop(request_id, None)
 

@@ -1,4 +1,4 @@
-"""What shows the daemon who a client is, and the client that it is the daemon."""
+"""The proofs of identity between client and daemon: token, certificate, TLS settings."""
 
 import re
 import ssl
@@ -39,12 +39,12 @@ class Login(Struct, frozen=True):
             raise ValueError("found something that is no token, expected up to 8192 characters of ASCII without spaces")
 
     def __repr__(self) -> str:
-        """Without the token: this may get into a log or a traceback."""
+        """The fields without the token: they may get into a log or a traceback."""
         return f"Login(token={'...' if self.token else ''!r}, tls={self.tls}, insecure={self.insecure})"
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Of the handshake."""
+        """The headers of the handshake."""
         return [(b"Authorization", f"Bearer {self.token}".encode())] if self.token else []
 
 

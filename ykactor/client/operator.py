@@ -106,7 +106,7 @@ async def read_configuration(url: str, **login: Unpack[LoginOptions]) -> si.Conf
 
 
 async def check_health(url: str, **login: Unpack[LoginOptions]) -> si.Health:
-    """Whether the daemon is well, from checks of the last 30 s. Parameters and errors are as of `read_configuration`."""
+    """The health of the daemon, from checks of the last 30 s. Parameters and errors are as of `read_configuration`."""
     answer = await _answer(url, si.CheckHealth(), login)
     assert isinstance(answer, si.Health), "it is the only answer"
     return answer
@@ -121,7 +121,7 @@ async def read_usage(
     partitions: Sequence[str] = (),
     **login: Unpack[LoginOptions],
 ) -> list[si.UsageRow]:
-    """What tasks have used, asks have waited for and preemption has lost, in base units times seconds, in no order.
+    """Use by tasks, waiting of asks and losses by preemption, in base units times seconds, in no order.
 
     Parameters
     ----------

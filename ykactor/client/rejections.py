@@ -1,4 +1,4 @@
-"""Which request a rejection belongs to.
+"""Matching of rejections to requests.
 
 A rejection names its entry, not its request. It comes before the `si.Ack` of its request, and of two requests with the same entry
 the daemon decides the older one first: so it belongs to the oldest request without an answer that has this entry and is not known
@@ -31,7 +31,7 @@ class SentRequest:
         self._rejections: list[Rejected] = []
 
     def outcome(self) -> si.Ack | Refused:
-        """What the answer says, with the rejections before it."""
+        """The content of the answer, with the rejections before it."""
         if isinstance(self.answer, si.ErrorResponse):
             return RequestRefused(self.answer.code, self.answer.message, self.answer.path)
         assert self.answer is not None, "who asks has waited for the answer"

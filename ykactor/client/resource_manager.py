@@ -223,7 +223,7 @@ class ResourceManager:
 
 
 class Answers(Generic[R]):
-    """What `ResourceManager.send_all` returns: sends the requests, and iterates over their answers."""
+    """Sends the requests of `ResourceManager.send_all`, and iterates over their answers."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class Answers(Generic[R]):
 def predicate_answers(
     asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], uses: int | None
 ) -> si.PredicatesResponse:
-    """What `ResourceManager.answer` sends."""
+    """The request that `ResourceManager.answer` sends."""
     answers = [
         si.PredicateAnswer(
             predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check), uses=uses
@@ -268,7 +268,7 @@ def predicate_answers(
 
 
 def handed_back(allocation: si.Allocation) -> si.AllocationRequest:
-    """What `ResourceManager.hand_back` sends."""
+    """The request that `ResourceManager.hand_back` sends."""
     release = si.AllocationRelease(
         application_id=allocation.application_id,
         allocation_key=allocation.allocation_key,

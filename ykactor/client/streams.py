@@ -36,12 +36,12 @@ def _parts(url: str) -> SplitResult:
 
 
 def host_of(url: str) -> str:
-    """What the header ``Host`` says."""
+    """The value of the header ``Host``."""
     return "localhost" if url.startswith(UNIX) else urlsplit(url).netloc.rpartition("@")[2]
 
 
 def listening_on(url: str) -> str:
-    """What ``serve --ws`` takes for this URL."""
+    """The value of ``serve --ws`` for this URL."""
     return url if url.startswith(UNIX) else host_of(url)
 
 

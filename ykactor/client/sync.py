@@ -117,7 +117,7 @@ class Received(Messages[T]):
 
 @mirrors(client.ResourceManager)
 class ResourceManager(Received[si.Response], Numbers):
-    """As `ykactor.client.ResourceManager`."""
+    """The face of `ykactor.client.ResourceManager`."""
 
     def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
         super().__init__(bridge, session.__anext__)
@@ -143,7 +143,7 @@ class ResourceManager(Received[si.Response], Numbers):
 
 @mirrors(client.KeptSession)
 class KeptSession(Received[si.Response | client.Refusal], Posting):
-    """As `ykactor.client.KeptSession`."""
+    """The face of `ykactor.client.KeptSession`."""
 
     def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
         super().__init__(bridge, session.__anext__)
@@ -152,7 +152,7 @@ class KeptSession(Received[si.Response | client.Refusal], Posting):
 
 @mirrors(client.Follower)
 class Follower(Received[client.FollowedMessage]):
-    """As `ykactor.client.Follower`."""
+    """The face of `ykactor.client.Follower`."""
 
     def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
         super().__init__(bridge, session.__anext__)
@@ -165,7 +165,7 @@ class Follower(Received[client.FollowedMessage]):
 
 @mirrors(client.Operator)
 class Operator:
-    """As `ykactor.client.Operator`."""
+    """The face of `ykactor.client.Operator`."""
 
     def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
         self._bridge = bridge

@@ -1,4 +1,4 @@
-"""What is committed to the journal in one transaction."""
+"""The content of one transaction of the journal."""
 
 from msgspec import Struct
 

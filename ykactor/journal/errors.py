@@ -1,4 +1,4 @@
-"""What can go wrong with a journal, in sentences: what was found, where, and what to do.
+"""The errors of a journal, in sentences: what was found, where, and what to do.
 
 SQLite's errors are translated here, and nowhere else.
 """
@@ -26,7 +26,7 @@ class JournalError(Exception):
 
 
 class NotWrittenError(JournalError):
-    """There is no room, or another program holds the database or the directory. The same may be tried again."""
+    """The journal was not written for want of room, or because another program holds it. The same may be tried again."""
 
 
 class DiskError(JournalError):
@@ -47,7 +47,7 @@ def one_line(text: str) -> str:
 
 
 def is_no_room(error: OSError) -> bool:
-    """Whether there is no room: on the disk, in a quota, or for a file of this size."""
+    """True if there is no room: on the disk, in a quota, or for a file of this size."""
     return error.errno in _NO_ROOM
 
 
@@ -73,7 +73,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def write_error(error: sqlite3.Error, path: Path) -> NotWrittenError | DiskError:
-    """What an error in a transaction means for the next one.
+    """The error to raise for an error in a transaction: it says whether the next one may succeed.
 
     A write for which there was no room, or no turn, has changed nothing, and may be tried again. After any other error, of fsync
     above all, the system may have dropped what it could not write, and a second try would succeed without it.
@@ -86,7 +86,7 @@ def write_error(error: sqlite3.Error, path: Path) -> NotWrittenError | DiskError
 
 
 def is_full(error: sqlite3.Error, path: Path) -> bool:
-    """Whether SQLite could not write for want of room.
+    """True if SQLite could not write for want of room.
 
     SQLite has a code of its own for a full disk, but not for a quota and for files of limited size, and does not tell the
     system's error. So something is written to a temporary file, at a place as far from its beginning as the failed write.

@@ -1,4 +1,4 @@
-"""What an operator does with a journal: look at it, check it, export it, make it smaller, copy it, and restore a copy.
+"""The acts of an operator on a journal: look at it, check it, export it, make it smaller, copy it, and restore a copy.
 
 Only ``compact`` and ``restore`` need the daemon to be stopped.
 """
@@ -28,7 +28,7 @@ FOUND_MAX = 20
 
 
 class Info(Struct, frozen=True, rename="camel"):
-    """What a journal holds.
+    """A summary of a journal.
 
     Attributes:
         term: that of the last start; "" of a version that had none.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 def packed_names(names: Iterable[str]) -> bytes:
-    """What the table keeps of the names of one transaction. Cost: 0.3 us for each."""
+    """The codes of the names of one transaction, as the table keeps them. Cost: 0.3 us for each."""
     codes = sorted({zlib.crc32(name.encode()) for name in names})
     return struct.pack(f"<{len(codes)}I", *codes)
 
@@ -65,7 +65,7 @@ class LogRow(Struct, frozen=True):
         return self.first_byte + len(self.packed_turns) + len(self.packed_messages)
 
     def columns(self) -> tuple[Any, ...]:
-        """For the table, with the CRC before the term, which came later and is not in it where there is none."""
+        """The columns of the table, with the CRC before the term, which came later and is not in it where there is none."""
         *numbers, turns, messages, term = msgspec.structs.astuple(self)
         checked = [*numbers, term] if term else numbers
         return *numbers, turns, messages, zlib.crc32(messages, zlib.crc32(turns, zlib.crc32(repr(checked).encode()))), term
@@ -84,23 +84,23 @@ class LogRow(Struct, frozen=True):
 
 
 def packed_turns(turns: Iterable[bytes]) -> bytes:
-    """What ``LogRow.turns`` returns, compressed. A turn has no line ends, as it is compact JSON."""
+    """The value of ``LogRow.turns``, compressed. A turn has no line ends, as it is compact JSON."""
     return zlib.compress(b"\n".join(turns), _LEVEL)
 
 
 def packed_messages(messages: list[bytes]) -> bytes:
-    """What ``LogRow.messages`` returns, compressed."""
+    """The value of ``LogRow.messages``, compressed."""
     return zlib.compress(msgspec.msgpack.encode(messages), _LEVEL)
 
 
 def base_columns(number: int, position: int, state: bytes) -> tuple[int, int, bytes, int]:
-    """For the table ``base``: the state before the turn at a position in a transaction."""
+    """The columns of the table ``base``: the state before the turn at a position in a transaction."""
     packed = zlib.compress(state, _LEVEL)
     return number, position, packed, crc_of(number, position, packed)
 
 
 def mention_columns(number: int, names: Iterable[str]) -> tuple[int, bytes, int]:
-    """For the table ``mention``: what a transaction is about."""
+    """The columns of the table ``mention``: the names that a transaction is about."""
     packed = packed_names(names)
     return number, packed, crc_of(number, packed)
 

@@ -152,7 +152,7 @@ class Store:
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Whether ``checkpoint`` should be called soon: when what was committed has been acknowledged."""
+        """True if ``checkpoint`` should be called soon: when what was committed has been acknowledged."""
         return self._wal_size() >= self._wal_bytes + CHECKPOINT_BYTES
 
     def checkpoint(self) -> None:
@@ -232,7 +232,7 @@ class Store:
         self._check_files()
 
     def _check_files(self) -> None:
-        """That what was written is where the next start looks for it."""
+        """Check that what was written is where the next start looks for it."""
         if self._failure is None and (changed := self._files.changed()):
             what_to_do = "put the file back, or a backup, then start again"
             self._failure = DiskError(f"{changed} under the daemon that writes to it; {what_to_do}")

@@ -56,7 +56,7 @@ class Term(Struct, frozen=True, order=True):
 
 
 class Beginning(Struct, frozen=True):
-    """Where a term began: the numbers of its first transaction, event and message."""
+    """The beginning of a term: the numbers of its first transaction, event and message."""
 
     term: Term
     transaction: int
@@ -64,7 +64,7 @@ class Beginning(Struct, frozen=True):
     message: int
 
     def columns(self) -> tuple[int | str, ...]:
-        """For the table ``term``, with the CRC."""
+        """The columns of the table ``term``, with the CRC."""
         numbers = (self.term.number, self.transaction, self.event, self.message)
         return *numbers, self.term.nonce, crc_of(*numbers, self.term.nonce.encode())
 

@@ -15,7 +15,7 @@ _COMMITTED = slice(4, 8)
 
 
 class _File(NamedTuple):
-    """Which file a path leads to, and its size; all 0 without one."""
+    """The file that a path leads to, and its size; all 0 without one."""
 
     device: int = 0
     inode: int = 0
@@ -64,7 +64,7 @@ class WatchedFiles:
         self._only_grows, self._tail = False, None
 
     def changed(self) -> str:
-        """What somebody else has done to the files, as a sentence; "" if nothing. Cost: 10 us."""
+        """The change that another process has made to the files, as a sentence; "" if none. Cost: 10 us."""
         return self._changed_database() or self._changed_log()
 
     def _changed_database(self) -> str:

@@ -26,7 +26,7 @@ _ON_DISK, _HIDDEN = "-", "?"
 
 
 class Seen(Struct, frozen=True):
-    """What the witness of a directory says.
+    """The content of the witness of a directory.
 
     Attributes:
         is_missing: whether there is no witness: the journal is new, or a backup.
@@ -56,7 +56,7 @@ class Seen(Struct, frozen=True):
         return cls(path, False, int(number), boot.decode(), Term.parse(term.decode()) if term else None)
 
     def loss(self, number: int, terms: Container[Term]) -> str:
-        """What the database has lost, as a sentence; "" if it has all that was committed.
+        """The loss of the database, as a sentence; "" if it has all that was committed.
 
         Args:
             number: the newest transaction in the database, 0 if there is none; read after the witness.
@@ -76,7 +76,7 @@ class Seen(Struct, frozen=True):
 
 
 def unknown_after(number: int) -> str:
-    """What a journal without a witness is, whose newest transaction is ``number``."""
+    """The state of a journal without a witness, whose newest transaction is ``number``."""
     return f"no witness, so this is a backup: what came after transaction {number} is not known"
 
 
@@ -116,7 +116,7 @@ class Witness:
 
 
 def _checked(line: bytes) -> bytes:
-    """What is before the CRC of a line; nothing if it is damaged."""
+    """The text before the CRC of a line; empty if the line is damaged."""
     text, _, crc = line.rpartition(b" ")
     return text if crc == _crc(text) else b""
 

@@ -27,7 +27,7 @@ _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class Measured(Struct, frozen=True):
-    """What the kernel has counted of a task.
+    """The resources of a task that the kernel has counted.
 
     Attributes:
         peak_memory: the most bytes that it has used at a time; None if it was not measured.

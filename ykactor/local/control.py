@@ -1,4 +1,4 @@
-"""What the command line and the local resource manager tell each other: lines of JSON over a Unix socket.
+"""The protocol of the command line and the local resource manager: lines of JSON over a Unix socket.
 
 The socket is in the state directory, which only its owner may enter. Each end checks this, and the user of the other end.
 """
@@ -105,7 +105,7 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 
 
 class NoManager(Exception):
-    """Nobody listens; or, if ``has_begun``, it has ended before its answer."""
+    """The manager does not listen; or, if ``has_begun``, it has ended before its answer."""
 
     def __init__(self, message: str, *, has_begun: bool = False) -> None:
         super().__init__(message)
@@ -167,7 +167,7 @@ async def _converse(stream: trio.SocketStream, *, handle: Handler) -> None:
 
 
 async def _answered(stream: trio.SocketStream, handle: Callable[[], Awaitable[Answer]]) -> Answer | None:
-    """None if the client goes meanwhile: it may have asked for something that takes days."""
+    """The answer; None if the client goes meanwhile: it may have asked for something that takes days."""
     answer: Answer | None = None
     async with trio.open_nursery() as nursery:
 

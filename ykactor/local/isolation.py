@@ -1,4 +1,4 @@
-"""What keeps tasks apart: a scope of systemd for each, a control group, or only a process group."""
+"""The isolation of tasks: a scope of systemd for each, a control group, or only a process group."""
 
 import hashlib
 import os
@@ -36,7 +36,7 @@ class Systemd(Struct, frozen=True):
     prefix: str
 
     def scope(self, unit: str, properties: dict[str, int]) -> list[str]:
-        """What comes before a command. It becomes the command, with the same process number.
+        """The words before a command. The process becomes the command, with the same number.
 
         The name of the scope has the number of this process: the scope of an earlier one may be on its way (see ``Processes``).
         """
@@ -46,7 +46,7 @@ class Systemd(Struct, frozen=True):
 
 
 class Isolation:
-    """How tasks are started, and what is done when one has ended.
+    """The commands that start tasks, and the cleaning when one has ended.
 
     Args:
         how: None: processes have a group of their own, and no limits.
@@ -71,7 +71,7 @@ class Isolation:
         return f"tasks are control groups, with {limits}"
 
     def prefix(self, job: Job, task: Task) -> list[str]:
-        """What comes before the command."""
+        """The words before the command."""
         if self._systemd is None:
             return []
         properties = {"CPUWeight": weight(job)}

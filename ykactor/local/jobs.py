@@ -1,4 +1,4 @@
-"""What messages, ended processes and time mean for jobs. Plain functions over plain data: the caller keeps and carries out.
+"""The state of jobs, changed by messages, ended processes and time. Plain functions over plain data: the caller carries out.
 
 Each input changes tasks and adds to ``Effects``. The caller commits the changes of an input before it carries out the effects, so
 that whatever is seen outside is on the disk.
@@ -16,7 +16,7 @@ from ykactor.wire.si import messages as si
 
 
 class Effects(Struct):
-    """What an input leads to: first what is to be kept, then what is to be done."""
+    """The effects of an input: first what is to be kept, then what is to be done."""
 
     jobs: list[Job] = field(default_factory=list)
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Work(Struct):
 
     @property
     def is_held(self) -> bool:
-        """Whether it is a gang that has not started."""
+        """True if it is a gang that has not started."""
         return self.job.is_gang and all(task.state is State.PENDING for task in self.tasks.values())
 
 
@@ -100,7 +100,7 @@ class Jobs:
         self._effects = Effects()
 
     def take(self) -> Effects:
-        """What the inputs since the last call lead to."""
+        """The effects of the inputs since the last call."""
         effects, self._effects = self._effects, Effects()
         return effects
 
@@ -206,7 +206,7 @@ class Jobs:
                 self._end(task, State.FAILED, _exit_text(code) + _SHORT * ended.is_short)
 
     def on_not_started(self, task: Task, reason: str) -> None:
-        """There is no process: the command could not be started."""
+        """End a task whose command could not be started."""
         self._end(task, State.FAILED, reason)
 
     def on_time(self) -> None:
@@ -217,7 +217,7 @@ class Jobs:
                 self._kill(task, State.TIMED_OUT, f"ran longer than {self._works[task.job].job.time_limit_s:g} s")
 
     def stop_all(self) -> None:
-        """Everything ends: who stops this program wants no process to be left."""
+        """End all tasks: who stops this program wants no process to be left."""
         for task in list(self._tasks.values()):
             if task.state is State.PENDING:
                 self._end(task, State.CANCELLED, _STOPPING)
@@ -314,7 +314,7 @@ class Jobs:
     # ---- tasks
 
     def _asks(self, work: Work) -> Iterator[si.Allocation]:
-        """Of the pending tasks; of a gang that has not started, its placeholders."""
+        """The asks of the pending tasks; of a gang that has not started, its placeholders."""
         if work.is_held:
             for _ in work.tasks:
                 yield self._placeholder(work)

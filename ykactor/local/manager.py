@@ -39,7 +39,7 @@ DEREGISTER_S = 2.0
 
 
 class Settings(Struct, frozen=True):
-    """How it runs.
+    """The settings of a local resource manager.
 
     Attributes:
         directory: where jobs and their output are kept.
@@ -107,7 +107,7 @@ class Manager:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Until the block ends, and then until its jobs have ended if it stops them."""
+        """Run until the block ends, and then until its jobs have ended if it stops them."""
         settings = self._settings
         kept = keep_registered(
             settings.url,
@@ -145,7 +145,7 @@ class Manager:
     # ---- inputs
 
     def _restore(self) -> None:
-        """What was kept. What should have a process has one, or ends, or gets one."""
+        """Restore the jobs that were kept. A task that should have a process has one, or ends, or gets one."""
         for job, tasks in self._store.unfinished():
             self.jobs.restore(job, tasks)
         for job, task in self.jobs.with_processes():

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class State(StrEnum):
-    """Of a task."""
+    """The state of a task."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -38,7 +38,7 @@ RETRIED = frozenset((State.FAILED, State.PREEMPTED, State.LOST))
 
 
 class Job(Struct, frozen=True):
-    """What one ``ykactor run`` submits; an application of the daemon with the same id.
+    """The tasks that one ``ykactor run`` submits; an application of the daemon with the same id.
 
     Attributes:
         token: chosen by who submits it, so that submitting it again makes no second job.
@@ -73,7 +73,7 @@ class Job(Struct, frozen=True):
 
     @property
     def leaf(self) -> str:
-        """Its queue as far as it is known: that in which the daemon has placed it, before that the one that was asked for."""
+        """The queue in which the daemon has placed it; before that the one that was asked for."""
         return self.placed_in or self.queue
 
     @property
@@ -126,7 +126,7 @@ class Task(Struct):
 
 
 class Ended(Struct, frozen=True):
-    """How a process has ended.
+    """The end of a process.
 
     Attributes:
         exit_code: None if nobody knows.

@@ -136,7 +136,7 @@ class Processes:
         return ended
 
     def ended(self, task: Task) -> Ended:
-        """What is known of a process that has ended."""
+        """The end of a process that has ended, as far as it is known."""
         attempt = self.attempt(task)
         try:
             _pid(attempt)
@@ -187,7 +187,7 @@ class Processes:
 
 
 def environment(job: Job, task: Task, attempt: Path, more: Mapping[str, str]) -> dict[bytes, bytes]:
-    """That of who has submitted the job, with what is allocated, and ``more``."""
+    """The environment of the submitter, with what is allocated, and ``more``."""
     inherited = dict(entry.split(b"=", 1) for entry in job.environ if b"=" in entry)
     own = {
         _ATTEMPT: str(attempt),
@@ -254,7 +254,7 @@ def _is_of(pid: int, attempt: Path) -> bool:
 
 
 async def _kill_group(pid: int, attempt: Path) -> None:
-    """What is left of a group whose shell has ended, if the number still is that of the group; returns when it is gone."""
+    """End the rest of a group whose shell has ended, if the number still is that of the group; returns when it is gone."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:  # as nearly always

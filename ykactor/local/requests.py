@@ -1,4 +1,4 @@
-"""What the daemon is told about jobs."""
+"""The requests about jobs that the daemon gets."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -23,7 +23,7 @@ def node(node_id: str, resource: dict[str, int]) -> si.NodeRequest:
 
 
 def opened(node_id: str) -> si.NodeRequest:
-    """Everything is reported, so tasks may be placed on the machine."""
+    """Open the node: all is reported, so tasks may be placed on the machine."""
     return si.NodeRequest(nodes=[si.NodeInfo(node_id=node_id, action="DRAIN_TO_SCHEDULABLE")])
 
 
@@ -43,7 +43,7 @@ def application(job: Job, *, is_held: bool) -> si.AddApplicationRequest:
 
 
 def record(task: Task, state: State, ended_ns: int) -> si.TaskRecord:
-    """How a task has ended, or an attempt of it (AP-152)."""
+    """The record of the end of a task, or of an attempt of it (AP-152)."""
     return si.TaskRecord(
         application_id=task.job,
         allocation_key=task.key,
@@ -57,7 +57,7 @@ def record(task: Task, state: State, ended_ns: int) -> si.TaskRecord:
 
 
 def concluded(job: Job, tasks: Sequence[Task]) -> si.ApplicationRequest:
-    """How a job has ended, with all its tasks (AP-151): as that which decides, and why."""
+    """The end of a job with all its tasks (AP-151): the state of the task that decides, and why."""
     failed = [task for task in tasks if task.state not in (State.COMPLETED, State.CANCELLED)]
     cancelled = [task for task in tasks if task.state is State.CANCELLED]
     outcome = si.Outcome.FAILED if failed else si.Outcome.CANCELLED if cancelled else si.Outcome.COMPLETED

@@ -93,7 +93,7 @@ class Store:
         return [_decode_job(data) for (data,) in reversed(rows)]
 
     def state_counts(self, job: str) -> dict[State, int]:
-        """How many tasks of a job are in each state."""
+        """The number of tasks of a job in each state."""
         statement = "SELECT json_extract(CAST(data AS TEXT), '$.state'), count(*) FROM task WHERE job = ? GROUP BY 1"
         return {State(state): count for state, count in self._connection.execute(statement, (job,))}
 

@@ -116,7 +116,7 @@ class DirectPartition:
         self.schedule(now_ns)
 
     def next_ns(self) -> int | None:
-        """When the next timer fires, or the partition wakes by itself; None if neither will."""
+        """The time at which the next timer fires, or the partition wakes by itself; None if neither will."""
         wake_ns = wakeups.wake_ns(self.scheduler.state, self._cycled_ns) if self.wakes else None
         return min((at_ns for at_ns in (self.core.timers.next_ns(), wake_ns) if at_ns is not None), default=None)
 

@@ -92,7 +92,7 @@ class Replay:
 
 
 def _ends(cause: Cause) -> bool:
-    """Whether the partition has left the configuration; one of the same name that is added later begins anew."""
+    """True if the partition has left the configuration; one of the same name that is added later begins anew."""
     return isinstance(cause, Input) and any(isinstance(submission, RemovePartition) for submission in cause.submissions)
 
 

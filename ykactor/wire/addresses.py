@@ -26,7 +26,7 @@ def unix_path(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address is of this machine alone, also an IPv4 address that is written as IPv6."""
+    """True if an IP address is a loopback address, also an IPv4 address that is written as IPv6."""
     found = ip_address(address)
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped

@@ -51,11 +51,11 @@ class Deflate(Extension):
     # ---- handshake
 
     def enabled(self) -> bool:
-        """Whether both sides know the extension."""
+        """True if both sides know the extension."""
         return self._is_enabled
 
     def offer(self) -> str:
-        """What a client offers."""
+        """The offer of a client."""
         return "server_no_context_takeover; client_no_context_takeover"
 
     def finalize(self, offer: str) -> None:

@@ -9,7 +9,7 @@ _UCRED = struct.Struct("iII")
 
 
 class Credentials(NamedTuple):
-    """Of the process that has connected, or that listens."""
+    """The credentials of the process that has connected, or that listens."""
 
     pid: int
     uid: int

@@ -1,4 +1,4 @@
-"""With asyncio: an operator: lets nothing new run on a node, beside its resource manager."""
+"""An operator in asyncio: lets nothing new run on a node, beside its resource manager."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Without an event loop: an operator: lets nothing new run on a node, beside its resource manager."""
+"""An operator without an event loop: lets nothing new run on a node, beside its resource manager."""
 
 import sys
 

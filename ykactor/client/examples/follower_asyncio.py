@@ -1,4 +1,4 @@
-"""With asyncio: a follower: prints what has happened to one application, and goes on until one of its tasks runs."""
+"""A follower in asyncio: prints what has happened to one application, and goes on until one of its tasks runs."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Without an event loop: a follower: prints what has happened to one application, and goes on until one of its tasks runs."""
+"""A follower without an event loop: prints what has happened to one application, and goes on until one of its tasks runs."""
 
 import sys
 

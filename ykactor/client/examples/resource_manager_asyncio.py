@@ -1,4 +1,4 @@
-"""With asyncio: a resource manager with one node and one task: it waits until the task may run, and takes both back."""
+"""A resource manager in asyncio with one node and one task: it waits until the task may run, and takes both back."""
 
 import asyncio
 import sys

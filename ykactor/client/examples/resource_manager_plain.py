@@ -1,4 +1,4 @@
-"""Without an event loop: a resource manager with one node and one task: it waits until the task may run, and takes both back."""
+"""A resource manager without an event loop, with one node and one task: it waits until the task may run, and takes both back."""
 
 import sys
 

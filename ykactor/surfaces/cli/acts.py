@@ -28,7 +28,7 @@ _HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are
 
 
 class Act(NamedTuple):
-    """What is asked of the daemon.
+    """A request to the daemon.
 
     Attributes:
         name: as on the command line.
@@ -92,7 +92,7 @@ _whole = click.option("--whole", is_flag=True, help="Each NAME is that of an app
 
 
 class _Named(NamedTuple):
-    """What a name means: a task of an application, or without ``key`` the application."""
+    """The meaning of a name: a task of an application, or without ``key`` the application."""
 
     name: str
     application_id: str
@@ -100,7 +100,7 @@ class _Named(NamedTuple):
 
 
 def _named(names: Sequence[str], app: str, whole: bool) -> list[_Named]:
-    """What each name means.
+    """The meaning of each name.
 
     Raises:
         UsageError: the key is empty, as that of a variable which is not set: the application must not be meant then.
@@ -120,7 +120,7 @@ def _one_named(name: str, app: str) -> _Named:
 
 
 def _no_tasks(named: Sequence[_Named], whole: bool, partition: str) -> list[si.ExpectNoAllocations]:
-    """That nobody takes an application for the task of the same name."""
+    """Check that nobody takes an application for the task of the same name."""
     applications = [] if whole else [each.application_id for each in named if not each.key]
     starts = range(0, len(applications), _NAMES_MAX)
     parts = (applications[start : start + _NAMES_MAX] for start in starts)

@@ -76,5 +76,5 @@ def _json(fact: Audited) -> str:
 
 
 def _line(fact: Audited) -> str:
-    """On one line, whatever the texts of a client hold."""
+    """The entry on one line, whatever the texts of a client hold."""
     return printable(f"{time_text(fact.at_ns)} {fact.act:10} {fact.target or '-':24} {fact.who or '-':16} {audit_text(fact)}")

@@ -26,7 +26,7 @@ def in_words(cause: Cause) -> str:
 
 
 def cause_of(event: EventRecord, cause: Cause) -> str:
-    """What has caused one of the events of a turn: of its input the entry that names the most of what the event is about."""
+    """The cause of one of the events of a turn: the entry of its input that names the most of what the event is about."""
     if not isinstance(cause, Input) or not cause.submissions:
         return in_words(cause)
     about = {event.object_id, event.reference_id, event.queue_name} - {""}

@@ -51,7 +51,7 @@ def _two(seconds: int, large: tuple[int, str], small: tuple[int, str]) -> str:
 
 
 def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
-    """As events have them: vcore, memory, then the other types by name."""
+    """The types in the order of events: vcore, memory, then the others by name."""
     first = ("vcore", "memory")
     return sorted(resource.items(), key=lambda entry: (first.index(entry[0]) if entry[0] in first else len(first), entry[0]))
 

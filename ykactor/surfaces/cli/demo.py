@@ -93,7 +93,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
 
 @contextmanager
 def _jobs_directory(state_dir: Path | None) -> Iterator[Path]:
-    """Where the jobs are kept: beside the journal, or for this time only."""
+    """The directory of the jobs: beside the journal, or a temporary one."""
     if state_dir is not None:
         yield state_dir.absolute() / "local"
         return
@@ -102,14 +102,14 @@ def _jobs_directory(state_dir: Path | None) -> Iterator[Path]:
 
 
 def _what_is_kept(state_dir: Path | None) -> str:
-    """For the last line, after Ctrl-C."""
+    """The last line, after Ctrl-C."""
     return "Nothing is kept." if state_dir is None else f"What has happened is kept in {state_dir}."
 
 
 async def _demonstrate(
     make: Callable[[], server.Daemon], where: DoorSettings, local_of: Callable[[str], Settings], kept: str
 ) -> bool:
-    """Until a signal; returns whether it was Ctrl-C. The jobs end first, while the daemon can be told so.
+    """Run the demonstration until a signal; returns whether it was Ctrl-C. The jobs end first, while the daemon can be told so.
 
     Args:
         make: the daemon.
@@ -146,7 +146,7 @@ def _local_settings(directory: Path, isolation: Isolation, url: str) -> Settings
 
 
 def _program() -> str:
-    """What to type for ``ykactor`` in another terminal: ``make run`` does not put it on the PATH."""
+    """The command for ``ykactor`` in another terminal: ``make run`` does not put it on the PATH."""
     if shutil.which("ykactor"):
         return "ykactor"
     return sys.argv[0] if Path(sys.argv[0]).name == "ykactor" else "python -m ykactor"

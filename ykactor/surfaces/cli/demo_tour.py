@@ -1,4 +1,4 @@
-"""What ``ykactor demo`` shows: jobs that come into three queues, and the commands that tell what becomes of them."""
+"""The tour of ``ykactor demo``: jobs that come into three queues, and the commands that tell what becomes of them."""
 
 from __future__ import annotations
 

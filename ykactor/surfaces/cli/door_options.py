@@ -1,4 +1,4 @@
-"""What the commands that run a daemon take about where it listens."""
+"""The options of the commands that run a daemon about its addresses."""
 
 from __future__ import annotations
 

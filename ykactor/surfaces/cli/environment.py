@@ -7,5 +7,5 @@ DISABLE_RESERVATION = "DISABLE_RESERVATION"
 
 
 def reserves_nodes(environment: Mapping[str, str]) -> bool:
-    """Whether asks reserve nodes."""
+    """True if asks reserve nodes."""
     return environment.get(DISABLE_RESERVATION, "").lower() != "true"

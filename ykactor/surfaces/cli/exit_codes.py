@@ -26,13 +26,13 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 
 class Refused(click.ClickException):
-    """What the command line asks for is not allowed."""
+    """The act that the command line asks for is not allowed."""
 
     exit_code = USAGE
 
 
 class Unavailable(click.ClickException):
-    """What the daemon needs to start is not there at the moment."""
+    """Something that the daemon needs to start is not there at the moment."""
 
     exit_code = TEMPORARY
 
@@ -68,7 +68,7 @@ def unified() -> Iterator[None]:
 
 @contextmanager
 def _printable_messages() -> Iterator[None]:
-    """What a daemon or a file has said is in many of them."""
+    """Makes the messages of errors printable: many repeat what a daemon or a file has said."""
     try:
         yield
     except click.ClickException as error:

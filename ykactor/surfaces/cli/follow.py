@@ -70,7 +70,7 @@ def command(
 
 
 def _place(text: str) -> int | str:
-    """What ``--from`` names."""
+    """The place that ``--from`` names."""
     if text.isascii() and text.isdecimal():
         return int(text)
     if text not in ("now", "snapshot"):
@@ -129,7 +129,7 @@ def as_text(message: FollowedMessage) -> str:
 
 
 def _state_line(snapshot: si.Snapshot) -> str:
-    """How large the state is: all of it would be thousands of characters on one line."""
+    """The size of the state: all of it would be thousands of characters on one line."""
     found = {kind: [getattr(state, f"{kind}s") for state in snapshot.partitions] for kind in ("queue", "node", "application")}
     counts = ", ".join(plural(sum(map(len, each)), kind) for kind, each in found.items() if UNSET not in each)
     return f"state after event {snapshot.sequence}: {counts} (-o json prints all of it, ykactor story KEY one of them)"

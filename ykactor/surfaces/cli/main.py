@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
 
 
 def _build() -> str:
-    """Whether the core of this installation is compiled; finds one of its modules without running it."""
+    """The build of this installation, compiled or not; finds one module of the core without running it."""
     module = importlib.util.find_spec("ykactor.core.values.resources")
     assert module is not None
     return "pure Python" if (module.origin or "").endswith(".py") else "compiled"

@@ -88,7 +88,7 @@ def _paragraphs(command: click.Command) -> Iterator[str]:
 
 
 def _options(command: click.Command, ctx: click.Context) -> list[tuple[str, str]]:
-    """How each option is written, and what it does."""
+    """The forms of each option, and its help."""
     records = [parameter.get_help_record(ctx) for parameter in command.params]
     return [record for record in records if record is not None]
 

@@ -1,4 +1,4 @@
-"""What keeps a daemon from starting: one line for each, with the exit code that says whether another start may help."""
+"""Errors that keep a daemon from starting: one line for each, with the exit code that says whether another start may help."""
 
 from __future__ import annotations
 

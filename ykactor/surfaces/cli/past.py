@@ -1,4 +1,4 @@
-"""What a daemon tells of the past: its answer to a subscription, then the events that it has in memory up to this answer."""
+"""The past of a daemon: its answer to a subscription, then the events that it has in memory up to this answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Past:
 
 
 async def up_to(last: int, stream: MessageStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
-    """What comes before the daemon is at event ``last``: its events, or that it is there although it shows no more of them."""
+    """The messages before event ``last``: events, or that the daemon is there although it shows no more of them."""
     reached = 0
     while reached < last:
         match await _receive(stream):

@@ -47,7 +47,7 @@ def _lines(key: str, partition: PartitionStatus) -> Iterator[str]:
 
 
 def _nodes_of(key: str, nodes: Mapping[str, NodeStatus], applications: Applications) -> set[str]:
-    """Where a task runs: its application says so also where nodes are not shown, nodes also of foreign tasks."""
+    """The nodes of a task: its application names them also where nodes are not shown, nodes name foreign tasks too."""
     of_applications = (application.allocations or {} for application in applications.values())
     on_nodes = {node_id for node_id, node in nodes.items() if key in node.allocations}
     return on_nodes | {allocations[key] for allocations in of_applications if key in allocations}
@@ -75,7 +75,7 @@ def _application(key: str, applications: Applications, queues: Mapping[str, Queu
 
 
 def _ended(application: ApplicationStatus) -> str:
-    """When it has ended, and why; "" while it has not."""
+    """The time and the reason of its end; "" while it has not ended."""
     if application.finished_time is UNSET:
         return ""
     why = "" if application.reason is UNSET else f": {application.reason}"
@@ -94,7 +94,7 @@ def _pending_in(path: str, applications: Applications) -> Iterator[str]:
 
 
 def _user_or_group(key: str, partition: PartitionStatus) -> Iterator[str]:
-    """What a user or group has and may have: a line for each limit, and for each leaf where no limit counts what the user has."""
+    """The use and the limits of a user or group: a line for each limit, and for each leaf where no limit counts the use."""
     found = [row for row in users.rows(partition, 0) if row["whose"] in (f"user {key}", f"group {key}")]
     yield from map(_usage, sorted(found, key=lambda row: (row["whose"], row["queueName"])))
 

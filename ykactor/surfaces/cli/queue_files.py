@@ -32,7 +32,7 @@ def read_once(file: str) -> str:
 
 
 def read_watched(file: str) -> str:
-    """As ``read_once``, but only a regular file or standard input: another file cannot be read again when it changes."""
+    """Read a file like ``read_once``, but only a regular file or standard input: others cannot be read again when they change."""
     return read_once(file) if file == DASH else _decoded(read_regular(Path(file)), file)
 
 
@@ -44,7 +44,7 @@ def _decoded(content: bytes, file: str) -> str:
 
 
 def explained(error: ConfigError) -> str:
-    """Every mistake, and how to look up the code of the first."""
+    """The mistakes, and how to look up the code of the first."""
     return f"{error}\nykactor rule {error.mistakes[0].code} explains a code"
 
 

@@ -27,7 +27,7 @@ from ykactor.wire.post_mortem import UnreadablePostMortemError
 
 
 class Outcome(Struct, rename="camel"):
-    """What was compared.
+    """The result of a comparison.
 
     Attributes:
         turns, facts, transactions: how many, with the turn that differs.

@@ -58,7 +58,7 @@ def _not_released(rm_id: str, refusal: RequestRefused, daemon: Destination) -> c
 
 
 async def _release(rm_id: str, daemon: Destination, forget_epoch: bool) -> None:
-    """As an operator, so that the session of the resource manager is told who has ended it; else as the resource manager."""
+    """Release as an operator, so that the session of the resource manager is told who has ended it; else as itself."""
     try:
         async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
             await operator.request(si.ReleaseResourceManager(rm_id=rm_id, forget_epoch=forget_epoch))

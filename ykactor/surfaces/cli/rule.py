@@ -61,7 +61,7 @@ def _in_order() -> list[Rule]:
 
 
 def _parts(code: str) -> tuple[str, int, str]:
-    """Of ``PE-25`` or ``E36a``: subject, number, and the letter behind it."""
+    """The parts of ``PE-25`` or ``E36a``: subject, number, and the letter behind it."""
     subject, number, letter = _NUMBER.split(code, maxsplit=1)
     return subject, int(number), letter
 

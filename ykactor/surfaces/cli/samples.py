@@ -47,7 +47,7 @@ def _files_below(path: PurePath, directory: Traversable) -> Iterator[tuple[PureP
 
 
 def _root() -> Traversable:
-    """In a wheel ``ykactor/samples`` (``force-include`` in ``pyproject.toml``), in a source tree the parent of the package."""
+    """The root of the samples: in a wheel ``ykactor/samples`` (``force-include`` in ``pyproject.toml``), else the source tree."""
     package = resources.files("ykactor")
     packaged = package / "samples"
     return packaged if packaged.is_dir() else package / ".."

@@ -245,7 +245,7 @@ def _log_without_file(state: StateDir | None) -> None:
 
 
 def _log_first(config: SchedulerConfig, source: str) -> None:
-    """What an operator may want to know of the first configuration."""
+    """Log the first configuration, and what an operator may want to know of it."""
     log_event(log, logging.INFO, "config_loaded", source=source, checksum=config.checksum)
     if source == STANDARD_INPUT:
         log_event(log, logging.INFO, "config_not_watched", reason="the configuration came from standard input")

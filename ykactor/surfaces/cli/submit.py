@@ -50,7 +50,7 @@ class Created:
         self._application_ids: dict[str, None] = {}
 
     def note_request(self, request: si.Request) -> None:
-        """To be called before the request is sent."""
+        """Note a request, before it is sent."""
         if isinstance(request, si.NodeRequest):
             for node in request.nodes:
                 self._node_partitions.setdefault(node.node_id, node.attributes.get(PARTITION_ATTRIBUTE, ""))
@@ -59,7 +59,7 @@ class Created:
                 self._application_partitions[application.application_id] = application.partition_name
 
     def note_response(self, response: si.Response) -> None:
-        """To be called with each response; those to requests of an earlier session have no effect."""
+        """Note a response; those to requests of an earlier session have no effect."""
         if isinstance(response, si.NodeResponse):
             accepted_nodes = [node.node_id for node in response.accepted]
             self._node_ids |= dict.fromkeys(name for name in accepted_nodes if name in self._node_partitions)
@@ -68,7 +68,7 @@ class Created:
             self._application_ids |= dict.fromkeys(name for name in accepted if name in self._application_partitions)
 
     def has_application(self, application_id: str) -> bool:
-        """Whether the application is one of them."""
+        """True if the application is one of them."""
         return application_id in self._application_ids
 
     async def remove(self, rm: ResourceManager) -> None:
@@ -165,7 +165,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
 
 
 def _replacement(scenario: Scenario, file: Path) -> str:
-    """What happens to the configuration of the daemon; raises ClickException if the scenario's has a mistake or is empty."""
+    """The sentence about the configuration of the daemon; raises ClickException if the scenario's has a mistake or is empty."""
     if not scenario.config:
         raise click.ClickException(f"{file}: found an empty config, expected a queue configuration for --with-config")
     try:
@@ -216,7 +216,7 @@ class _Play:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of the scenario may have been sent."""
+        """True if anything of the scenario may have been sent."""
         return self._began_at is not None
 
     async def run(self, url: str, login: LoginOptions, rm_id: str) -> None:
@@ -233,7 +233,7 @@ class _Play:
             say(f"interrupted: {rm_id} may be registered all the same, 'ykactor rm release {rm_id}' ends this", err=True)
 
     async def _stop_on_signal(self) -> None:
-        """At the first signal the scenario ends; at the second one it is no longer waited for what it has created to go."""
+        """End the scenario at the first signal, and the removal of what it has created at the second one."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             await anext(signals)
             self.interrupted_at = self._now()
@@ -400,7 +400,7 @@ class _Play:
                 yield f"refused {request.__name__}: {response.code}: {where}{response.message}"
 
     def _placed(self, accepted: si.AcceptedApplication) -> str:
-        """That the placement rules have chosen another queue than the application names."""
+        """The note that the placement rules have chosen another queue than the application names."""
         wanted = self._asked_for.get(accepted.application_id, "")
         if wanted in ("", accepted.queue_name, accepted.queue_name.removeprefix("root.")):
             return ""

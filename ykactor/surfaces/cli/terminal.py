@@ -75,6 +75,6 @@ def on_one_line(document: Any) -> str:
 
 
 def print_journal_status(status: si.JournalStatus) -> None:
-    """On standard error: nothing is acknowledged while the daemon cannot write its journal."""
+    """Print on standard error that the daemon cannot write its journal, or can again: nothing is acknowledged meanwhile."""
     text = "the daemon writes its journal again" if status.writable else f"waiting for the journal of the daemon: {status.reason}"
     say(text, err=True)

@@ -49,7 +49,7 @@ class Destination(Struct, frozen=True):
     insecure: bool = False
 
     def login(self) -> LoginOptions:
-        """What ``connect`` and ``follow`` take.
+        """The parameters of ``connect`` and ``follow``.
 
         Raises:
             ClickException: a file is not as it should be, or has no effect. OSError: it cannot be read.
@@ -58,7 +58,7 @@ class Destination(Struct, frozen=True):
         return {"token": token, "tls": self._tls(), "insecure": self.insecure}
 
     def problem(self, error: BaseException) -> click.ClickException:
-        """How a command ends that gets no answer; of a refused proof also which one to give, and where to get it (SE-58)."""
+        """The error of a command that gets no answer; for a refused proof also which one to give, and where to get it (SE-58)."""
         is_unknown = isinstance(error, RequestRefused) and error.code == "NOT_AUTHENTICATED"
         return click.ClickException(f"{error}; {self._missing_proof()}" if is_unknown else str(error))
 

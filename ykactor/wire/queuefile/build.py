@@ -87,7 +87,7 @@ def _build_resources(text: ResourcesText | None) -> tuple[Resource | None, Resou
 
 
 def _build_resource(written: Quantities | None) -> Resource | None:
-    """None if nothing is listed."""
+    """The resource; None if nothing is listed."""
     return {name: parse_quantity(name, quantity) for name, quantity in written.items()} if written else None
 
 

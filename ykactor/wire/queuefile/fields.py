@@ -164,7 +164,7 @@ class Read(Protocol):
 
 @functools.cache
 def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
-    """By key: the attribute, and the function that reads its value."""
+    """The attribute and the function that reads its value, by key."""
     struct = inspect.type_info(kind)
     assert isinstance(struct, inspect.StructType)
     return {field.encode_name: (field.name, _reader(field.type)) for field in struct.fields}

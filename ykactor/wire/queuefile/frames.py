@@ -22,7 +22,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class _Head(Struct, tag=True):
-    """Everything but the queues; each partition has an empty root."""
+    """A configuration without its queues; each partition has an empty root."""
 
     partitions: list[PartitionConfig]
     checksum: str

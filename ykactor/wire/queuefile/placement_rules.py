@@ -32,7 +32,7 @@ def name_filter_objection(entries: list[str], is_name: IsName) -> str:
 
 
 def is_expression(entry: str) -> bool:
-    """Whether an entry that is alone in its list is an expression; ``a.b`` is a name."""
+    """True if an entry that is alone in its list is an expression; ``a.b`` is a name."""
     return not _SPECIAL.isdisjoint(entry)
 
 

@@ -386,7 +386,7 @@ def _objections(
 
 
 def _narrowed(allowed: _Allowance, resource: Resource, applications: int, path: str) -> _Allowance:
-    """What a limit in the queue ``path`` and the queues above allow together: the smaller of each amount."""
+    """The smaller of each amount that a limit in the queue ``path`` and the limits above allow."""
     resources = dict(allowed.resources)
     for name, quantity in resource.items():
         if name not in resources or quantity < resources[name][0]:

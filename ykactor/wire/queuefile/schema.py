@@ -49,7 +49,7 @@ class TemplateText(Text):
 
     @property
     def is_set(self) -> bool:
-        """Whether the template has any setting; entries without key or value do not count (CF-13)."""
+        """True if the template has any setting; entries without key or value do not count (CF-13)."""
         resources = self.resources or ResourcesText()
         maps = (self.properties, resources.guaranteed or {}, resources.max or {})
         return self.max_applications > 0 or any(key and value for entries in maps for key, value in entries.items())
@@ -132,7 +132,7 @@ class QueueText(Text):
 
 
 class FilterText(Text):
-    """For which users a placement rule runs. Without users and groups: all with `allow`, none with `deny`."""
+    """The users for whom a placement rule runs. Without users and groups: all with `allow`, none with `deny`."""
 
     type: Annotated[str, Meta(description="`allow` (also if empty) or `deny`, in any case.")] = ""
     users: Annotated[list[str], Meta(description="User names, or a single regular expression.")] = []
@@ -174,7 +174,7 @@ class NodeSortText(Text):
 
 
 class PreemptionText(Text):
-    """Whether allocations may be preempted."""
+    """The preemption settings of a partition."""
 
     enabled: Annotated[bool, Meta(description="Preemption for asks of queues below their guarantee.")] = True
     quota_preemption_enabled: Annotated[bool, Meta(description="Preemption in queues that use more than their max.")] = False

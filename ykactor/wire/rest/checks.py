@@ -1,4 +1,4 @@
-"""What the REST API answers about checks: of the live state, and of a configuration (``types``)."""
+"""The answers of the REST API about checks: of the live state, and of a configuration (``types``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Health(Payload, frozen=True, kw_only=True, rename="pascal"):
 
 
 class Verdict(Payload, frozen=True, kw_only=True):
-    """Whether a queue configuration is valid, and why it is not."""
+    """The verdict on a queue configuration, with the reason if it is not valid."""
 
     allowed: bool
     reason: str = ""

@@ -1,4 +1,4 @@
-"""How answers are written: compact JSON with names in a fixed order, and a line feed at the end."""
+"""The encoding of answers: compact JSON with names in a fixed order, and a line feed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of tasks on routes that Apache YuniKorn does not have."""
+"""The answers about tasks on routes that Apache YuniKorn does not have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PendingAsk(Payload, frozen=True, kw_only=True):
 
 
 class TaskRecord(Payload, frozen=True, kw_only=True):
-    """How a task has ended, as its resource manager says (AP-152).
+    """The end of a task, as its resource manager reports it (AP-152).
 
     Attributes:
         exit_code: null if there is none.

@@ -1,4 +1,4 @@
-"""What the REST API answers about partitions: names, types, and which fields are left out, as Apache YuniKorn does.
+"""The answers of the REST API about partitions: names, types and omitted fields are those of Apache YuniKorn.
 
 A field with a default is left out when it has that value; the others are always there. ``UNSET`` is the default of what limited
 readers are not shown and all others always are: a 0 or a false would say something of the cluster (SE-88).
@@ -28,7 +28,7 @@ class Payload(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False)
 
 
 class Error(Payload, frozen=True, kw_only=True, rename=None):
-    """Of every refused request; the status repeats ``status_code``."""
+    """The answer to a refused request; the status repeats ``status_code``."""
 
     status_code: int
     message: str
@@ -36,7 +36,7 @@ class Error(Payload, frozen=True, kw_only=True, rename=None):
 
 
 class Session(Payload, frozen=True, kw_only=True):
-    """Who asks. Not of Apache YuniKorn.
+    """The caller. Not of Apache YuniKorn.
 
     Attributes:
         websockets: their URL without a path, with the host of the request; "" if no browser can reach them.
@@ -75,7 +75,7 @@ class Capacity(Payload, frozen=True, kw_only=True):
 
 
 class NodeSorting(Payload, frozen=True, kw_only=True):
-    """How nodes are ordered: ``fair`` or ``binpacking``."""
+    """The order of nodes: ``fair`` or ``binpacking``."""
 
     type: str | UnsetType = UNSET
     resource_weights: dict[str, float] | UnsetType = UNSET
@@ -109,7 +109,7 @@ class Partition(Payload, frozen=True, kw_only=True):
 
 
 class Template(Payload, frozen=True, kw_only=True):
-    """What a dynamic leaf below a queue gets."""
+    """The settings that a dynamic leaf below a queue gets."""
 
     max_applications: int = 0
     max_resource: Resource = {}
@@ -223,7 +223,7 @@ class Allocation(Payload, frozen=True, kw_only=True):
 
 
 class StateChange(Payload, frozen=True, kw_only=True):
-    """When an application came into a state."""
+    """The time at which an application came into a state."""
 
     time: int = 0
     application_state: str = ""
@@ -290,7 +290,7 @@ class Application(Payload, frozen=True, kw_only=True):
 
 
 class ForeignAllocation(Payload, frozen=True, kw_only=True):
-    """What another scheduler, or nobody, has placed on a node.
+    """An allocation that another scheduler, or nobody, has placed on a node.
 
     Attributes:
         allocation_time: when it was created; 0 if it comes from the journal of an older version, which did not keep that.

@@ -1,4 +1,4 @@
-"""What the REST API answers about users and groups, and about what was used before (``types``)."""
+"""The answers of the REST API about users and groups, and about past use (``types``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ykactor.wire.rest.types import Payload
 
 
 class QueueUse(Payload, frozen=True, kw_only=True):
-    """What a user or group uses in a queue and below, and may use."""
+    """The use and the limits of a user or group in a queue and below."""
 
     queue_path: str
     resource_usage: Resource = {}
@@ -18,7 +18,7 @@ class QueueUse(Payload, frozen=True, kw_only=True):
 
 
 class UserUse(Payload, frozen=True, kw_only=True):
-    """What a user uses. ``groups`` has by application the group that its use is charged to."""
+    """The use of a user. ``groups`` has by application the group that its use is charged to."""
 
     user_name: str
     groups: dict[str, str] = {}
@@ -26,7 +26,7 @@ class UserUse(Payload, frozen=True, kw_only=True):
 
 
 class GroupUse(Payload, frozen=True, kw_only=True):
-    """What a group uses, by which applications."""
+    """The use of a group, by application."""
 
     group_name: str
     applications: list[str] = []
@@ -53,14 +53,14 @@ class ResourceSeconds(Payload, frozen=True, kw_only=True):
 
 
 class ApplicationSample(Payload, frozen=True, kw_only=True):
-    """How many applications were running; the text of a number."""
+    """The number of running applications, as text."""
 
     timestamp: int
     total_applications: str
 
 
 class ContainerSample(Payload, frozen=True, kw_only=True):
-    """How many allocations there were; the text of a number."""
+    """The number of allocations, as text."""
 
     timestamp: int
     total_containers: str

@@ -1,4 +1,4 @@
-"""When allocations end whose asks have ``runSeconds``: that long after they started, whenever that was.
+"""The ends of allocations whose asks have ``runSeconds``: that long after they started, whenever that was.
 
 A player of a scenario tells an ``Endings`` what it sends, and what starts and ends; it tells when to send which releases.
 """
@@ -14,7 +14,7 @@ AskKey = tuple[str, str, str]
 
 
 def ask_key(partition: str, application_id: str, allocation_key: str) -> AskKey:
-    """How an ``Endings`` names an ask; partitions are compared without case, and an empty name is ``default``."""
+    """The key of an ask in ``Endings``; partitions are compared without case, and an empty name is ``default``."""
     return partition.lower() or "default", application_id, allocation_key
 
 
@@ -57,7 +57,7 @@ class Endings:
             self._run_ns.pop(key, None)
 
     def next_ns(self, limit_ns: int) -> int:
-        """When the next allocation ends, but at most ``limit_ns``."""
+        """The time at which the next allocation ends, but at most ``limit_ns``."""
         while self._heap and self._due_ns.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return min(self._heap[0][0], limit_ns) if self._heap else limit_ns

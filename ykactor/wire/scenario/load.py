@@ -188,7 +188,7 @@ def load(path: str | Path, config_file: Path | None = None) -> Scenario:
 
 
 def _is_file_name(config: str) -> bool:
-    """Whether ``config`` names a queue file, and is not the text of one: a single line that ends like such a name."""
+    """True if ``config`` is the name of a queue file, and not the text of one: a single line that ends like such a name."""
     name = config.strip()
     return len(name.splitlines()) == 1 and name.endswith((".yaml", ".yml"))
 

@@ -89,7 +89,7 @@ def _fields(value: dict[str, Any], kind: type[Struct], keys: tuple[Key, ...]) ->
 
 
 def _chosen(kind: Any, value: object) -> Any:
-    """Of a union the only member that has parts, or the message that ``value`` names; any other type as it is."""
+    """The only member of a union that has parts, or the message that ``value`` names; any other type as it is."""
     members = [] if _has_parts(kind) else [member for member in get_args(kind) if _has_parts(member)]
     if len(members) == 1:
         return members[0]

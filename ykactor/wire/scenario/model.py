@@ -14,13 +14,13 @@ Second = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 
 
 class Moment(msgspec.Struct):
-    """What a message in a scenario has beside its fields in the protocol."""
+    """A field of a message in a scenario that the protocol does not have."""
 
     at: Annotated[Second, Meta(description="The second at which it is sent; not before the message before.")]
 
 
 class RunTime(msgspec.Struct, rename="camel"):
-    """What an ask in a scenario may have beside its fields in the protocol."""
+    """A field of an ask in a scenario that the protocol does not have."""
 
     run_seconds: Annotated[
         float, Meta(gt=0, le=SECONDS_MAX, description="How long it runs: the allocation is released so long after it started.")

@@ -48,7 +48,7 @@ _Members = dict[str, msgspec.Raw]
 
 
 class MistakeError(Exception):
-    """What is wrong with a message before it is decoded: a code, a sentence, and where."""
+    """A mistake in a message before it is decoded: a code, a sentence, and where."""
 
     def __init__(self, code: str, message: str, path: str) -> None:
         super().__init__(message)

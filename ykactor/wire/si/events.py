@@ -126,7 +126,7 @@ def _ask_removed(fact: facts.AskRemoved, partition: str, first: int) -> list[si.
 
 
 def _allocated(fact: facts.Allocated, partition: str, first: int) -> list[si.EventRecord]:
-    """With ``charged_to``, all records of a placement; without, facts before it already reported node and user."""
+    """All records of a placement; without ``charged_to``, facts before it have reported node and user."""
     charged_to = fact.charged_to
     if charged_to is None:
         return [_of_application(fact, partition, first, "ADD", "APP_ALLOC")]
@@ -233,7 +233,7 @@ def _application_left(fact: facts.ApplicationLeft) -> list[_Event]:
 
 
 def _application_moved(fact: facts.ApplicationMoved) -> list[_Event]:
-    """It leaves one queue for another; the messages say that it moved and did not end."""
+    """The application leaves one queue for another; the messages say that it moved and did not end."""
     left, entered = f"moved to {fact.to_queue}", f"moved from {fact.queue}"
     return [
         _Event("QUEUE", fact.queue, "REMOVE", "QUEUE_APP", fact.application_id, left, fact.queue),
@@ -336,7 +336,7 @@ def _partition_failed(fact: facts.PartitionFailed) -> list[_Event]:
 
 
 def _audited(fact: facts.Audited) -> list[_Event]:
-    """Who has done what, or was refused (EV-75)."""
+    """The event of an act of administration, or of its refusal (EV-75)."""
     detail, change = f"AUDIT_{fact.act}", "NONE" if fact.refusal else "SET"
     return [_Event("AUDIT", fact.target, change, detail, fact.who, audit_text(fact))]
 

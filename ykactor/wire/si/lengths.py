@@ -1,4 +1,4 @@
-"""How long the texts, lists and mappings of a request may be (AP-138), so that what is kept and reported of it is bounded."""
+"""The bounds of texts, lists and mappings in a request (AP-138), so that what is kept and reported of it is bounded."""
 
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -29,19 +29,19 @@ _FEWER = dict.fromkeys(("partitions", "queues", "applications", "kinds"), FILTER
 
 
 class TooLong(NamedTuple):
-    """What is too long in a request or an entry: its path, and what was found and expected."""
+    """A part of a request or an entry that is too long: its path, and what was found and expected."""
 
     path: str
     message: str
 
 
 def of_request(request: msgspec.Struct) -> TooLong | None:
-    """What is too long in the request, or None; its entries are not looked at, only counted."""
+    """The part of the request that is too long, or None; its entries are not looked at, only counted."""
     return next(_in_struct(request, ""), None)
 
 
 def of_entry(entry: msgspec.Struct) -> TooLong | None:
-    """What is too long in an entry, or None; nothing is in one of at most ``TEXT_MAX`` bytes as MessagePack."""
+    """The part of an entry that is too long, or None; nothing is in one of at most ``TEXT_MAX`` bytes as MessagePack."""
     return next(_in_struct(entry, ""), None)
 
 

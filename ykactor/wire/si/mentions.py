@@ -1,4 +1,4 @@
-"""What an event is about: objects by their names."""
+"""The objects that an event is about, by their names."""
 
 from collections.abc import Iterable, Iterator
 

@@ -89,7 +89,7 @@ class AddApplicationRequest(_RequestPart, frozen=True):
 
 
 class RemoveApplicationRequest(_RequestPart, frozen=True):
-    """With an ``outcome``, an ``Outcome``, the application has ended like that and stays visible (an addition to the SI)."""
+    """The end of an application. With an ``outcome``, an ``Outcome``, it stays visible (an addition to the SI)."""
 
     application_id: str
     partition_name: str = ""
@@ -98,7 +98,7 @@ class RemoveApplicationRequest(_RequestPart, frozen=True):
 
 
 class TaskRecord(_RequestPart, frozen=True):
-    """How a task has ended (an addition to the SI): ``state`` is a ``TaskOutcome``.
+    """The end of a task (an addition to the SI): ``state`` is a ``TaskOutcome``.
 
     ``start_time`` and ``finished_time`` are Unix nanoseconds, ``peak_memory`` is bytes.
     """
@@ -556,7 +556,7 @@ class ErrorResponse(_Response, frozen=True, kw_only=True):
 
 
 class JournalStatus(_Response, frozen=True, kw_only=True):
-    """Whether the daemon can write its journal; also sent to followers, and never numbered.
+    """The state of the journal: writable or not. Also sent to followers, and never numbered.
 
     While it cannot, because the disk is full or does not answer, nothing becomes durable: no request is acknowledged, and no
     decision and no event is sent.
@@ -744,7 +744,7 @@ class UsageRow(_Part, frozen=True):
 
 
 class Usage(_Message, frozen=True, kw_only=True):
-    """What was used and waited for up to now; the rows are in no order."""
+    """The use and the waiting up to now; the rows are in no order."""
 
     rows: list[UsageRow]
 

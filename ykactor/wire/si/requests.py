@@ -93,7 +93,7 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
 
 
 def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Submission]]]:
-    """As ``submissions``, with a pause every few ms."""
+    """The submissions of a request, like ``submissions``, with a pause every few ms."""
     routed: dict[PartitionName, list[Submission]] = {}
     work = 0
     for field, entries, convert in _parts(request):
@@ -327,7 +327,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:
-    """Without a key: all allocations of the application. Without an application: a foreign allocation (AP-102, AP-126)."""
+    """Release one allocation; without a key all of the application; without an application a foreign one (AP-102, AP-126)."""
     if not wire.allocation_key:
         require(wire.application_id, "applicationID")
     termination_type = _named(_TERMINATION_TYPES, wire.termination_type, "terminationType")

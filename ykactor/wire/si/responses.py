@@ -193,7 +193,7 @@ _POLICIES = {
 
 
 class _Target(NamedTuple):
-    """Where a fact is sent: in which list of which message, and as what.
+    """The destination of a fact: in which list of which message, and as what.
 
     ``rank`` is the place of the list: in messages about nodes, or in one of states followed by one of allocations.
     """

@@ -1,4 +1,4 @@
-"""How the commands about jobs reach the local resource manager, and what they share."""
+"""The requests of the commands about jobs to the local resource manager, and their common options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INDEX = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def default_directory() -> Path:
-    """Where a user's local resource manager keeps its jobs.
+    """The directory in which a user's local resource manager keeps its jobs.
 
     Raises:  UsageError: the user has no home directory, as in some containers.
     """

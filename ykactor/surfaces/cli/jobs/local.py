@@ -90,7 +90,7 @@ def command(
 
 
 async def _manage(settings: Settings) -> bool:
-    """Until a signal; the next one ends the waiting for jobs. Returns whether the first one was Ctrl-C."""
+    """Manage jobs until a signal; the next one ends the waiting for jobs. Returns whether the first one was Ctrl-C."""
     with trio.open_signal_receiver(*end_signals()) as signals:
         async with trio.open_nursery() as nursery:
 
@@ -106,6 +106,6 @@ async def _manage(settings: Settings) -> bool:
 
 
 def end_signals() -> list[signal.Signals]:
-    """What ends a program that has jobs: also a terminal that is closed, unless nohup keeps that from it."""
+    """The signals that end a program that has jobs: also that of a closed terminal, unless nohup keeps it away."""
     is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([] if is_kept else [signal.SIGHUP])]

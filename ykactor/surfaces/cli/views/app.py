@@ -94,7 +94,7 @@ def described(snapshot: si.Snapshot, application_id: str, partition: str | None,
 
 
 def _ran(record: Row) -> Row:
-    """How long a task has run, if that is known."""
+    """The time that a task has run, if that is known."""
     if "startTime" not in record or "finishedTime" not in record:
         return {}
     return {"ranNanoseconds": record["finishedTime"] - record["startTime"]}

@@ -51,7 +51,7 @@ def seconds_since(unix_ns: int, now_ns: int) -> int:
 
 
 def pending_count(groups: list[dict[str, Any]]) -> int:
-    """How many asks of an application are pending."""
+    """The number of pending asks of an application."""
     return sum(group["count"] for group in groups)
 
 

@@ -11,7 +11,7 @@ from ykactor.surfaces.cli.views.listing import Column, field
 
 
 def durations(application: dict[str, Any]) -> dict[str, int]:
-    """For how many seconds an application has waited for its start and has run; what is not known is left out."""
+    """The seconds that an application has waited for its start and has run; what is not known is left out."""
     submitted_ns, started_ns = (application.get(key) for key in ("submissionTime", "startTime"))
     # Not the time in Completing, in which another task might have come.
     finished_ns = application.get("lastWorkTime", application.get("finishedTime"))

@@ -40,7 +40,7 @@ class Filter(Struct, frozen=True):
 
 
 def _users(state: PartitionStatus) -> set[str]:
-    """Those that have an application, and those whom a limit names."""
+    """The users that have an application, and those that a limit names."""
     limited = (limit.whose.removeprefix("user ") for limit in state.limits if limit.whose.startswith("user "))
     return {*limited, *(application.user for application in state.applications.values() if application.user is not UNSET)}
 
@@ -74,7 +74,7 @@ FILTERS: Mapping[str, Filter] = {
 
 
 class Choice(Struct, frozen=True):
-    """What the options choose; an option that is not given keeps all rows.
+    """The choice of the options; an option that is not given keeps all rows.
 
     Attributes:
         names: by the option, as the daemon writes them.
@@ -94,11 +94,11 @@ class Choice(Struct, frozen=True):
 
     @property
     def is_past(self) -> bool:
-        """Whether only what has ended can be chosen."""
+        """True if only ended applications can be chosen."""
         return self.since_ns is not None or (bool(self.states) and _ENDED.issuperset(self.states))
 
     def keeps(self, row: Row) -> bool:
-        """Whether all options keep the row."""
+        """True if all options keep the row."""
         if self.states and not any(state in self.states for state in states_of(row)):
             return False
         if self.since_ns is not None and row.get("finishedTime", -1) < self.since_ns:

@@ -1,4 +1,4 @@
-"""What is held by an operator: it gets nothing new (OP-1, OP-2)."""
+"""Queues and applications that an operator holds: they get nothing new (OP-1, OP-2)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def shown(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
 
 
 class Printout(Struct, frozen=True):
-    """What a command prints.
+    """The output of a command.
 
     Attributes:
         document: the content as JSON.

@@ -201,7 +201,7 @@ async def _read(daemon: Destination, wanted: si.Subscribe, since_ns: int) -> lis
 
 
 def _is_wanted(row: Row, queues: list[str], applications: tuple[str, ...]) -> bool:
-    """Whether the ask or a victim is in one of the queues, and the ask or a victim is of one of the applications."""
+    """True if the ask or a victim is in one of the queues, and the ask or a victim is of one of the applications."""
     tasks = [row, *row["victims"]]
     return (not queues or any(is_below(task["queueName"], queues) for task in tasks)) and (
         not applications or any(task.get("applicationID") in applications for task in tasks)

@@ -29,13 +29,13 @@ def priority(value: int) -> str:
 
 
 def running(row: Row) -> str:
-    """How many applications run, of how many at most if there is a limit."""
+    """The number of running applications, and the limit if there is one."""
     most = row["maxApplications"]
     return f"{row['runningApplications']}/{most}" if most else str(row["runningApplications"])
 
 
 def above_max(row: Row) -> str:
-    """How far the queue is above its max, and why it stays there; "" if it is not."""
+    """The amounts by which the queue is above its max, and why it stays there; "" if it is not."""
     return f"{row['queueName']}: {row['aboveMax']['reason']}" if "aboveMax" in row else ""
 
 

@@ -41,7 +41,7 @@ Ask = Callable[[str, LoginOptions], Awaitable[T]]
 
 
 class Showing(Struct, frozen=True):
-    """From where, how and how often a command prints."""
+    """The source, the form and the interval of what a command prints."""
 
     daemon: Destination
     output: str
@@ -153,7 +153,7 @@ def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
 
 
 def write_notes(printout: Printout, output: str) -> None:
-    """What people are told on standard error: what they have named that is not there, or that a table is empty."""
+    """Print the notes on standard error: names that do not exist, or that a table is empty."""
     is_empty_table = not printout.names and output in ("table", "wide")
     for note in printout.notes or [NOTHING] * is_empty_table:
         say(note, err=True)

@@ -87,7 +87,7 @@ def described(snapshot: si.Snapshot) -> Printout:
 
 
 def reasons(state: PartitionStatus) -> list[Row]:
-    """For what most of the pending asks wait."""
+    """The reasons for which most of the pending asks wait."""
     waiting: Counter[str] = Counter()
     for application in state.applications.values():
         for group in application.pending or ():
@@ -96,7 +96,7 @@ def reasons(state: PartitionStatus) -> list[Row]:
 
 
 def _row(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]]) -> Row:
-    """Without what is not shown."""
+    """The row without what is not shown."""
     (counts,) = partitions.rows(state, 0)
     row = {"partition": state.name, **counts, "reasons": reasons(state)}
     if state.preemption is not UNSET:

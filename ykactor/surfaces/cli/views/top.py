@@ -66,7 +66,7 @@ def command(daemon: Destination) -> None:
 
 
 def has_terminal() -> bool:
-    """Whether keys can be read and lines be drawn again."""
+    """True if keys can be read and lines be drawn again."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -112,7 +112,7 @@ async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
 
 
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
-    """What is shown of a state on so many lines; each partition gets as many as the others."""
+    """The state on so many lines; each partition gets as many as the others."""
     away = resource_manager.absence_of(snapshot)
     notices = [click.style(printable(away), fg="red")] if away else []
     share = (height - len(notices)) // max(1, len(snapshot.partitions))
