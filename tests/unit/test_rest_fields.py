@@ -11,7 +11,7 @@ from msgspec import structs
 
 import ykactor
 from ykactor.rules import load
-from ykactor.wire.rest import checks, configuration, events, tasks, types, usage
+from ykactor.wire.rest import checks, configuration, events, queues, tasks, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -25,9 +25,9 @@ YUNIKORN = {
     types.NodeSorting: "type resourceWeights",
     types.Partition: """clusterId name capacity nodeSortingPolicy preemptionEnabled quotaPreemptionEnabled totalNodes applications
         totalContainers state lastStateTransitionTime""",
-    types.Template: "maxApplications maxResource guaranteedResource properties",
-    types.Queue: """queuename status partition pendingResource maxResource guaranteedResource allocatedResource preemptingResource
-        headroom isLeaf isManaged properties parent template children childNames absUsedCapacity maxRunningApps runningApps
+    queues.Template: "maxApplications maxResource guaranteedResource properties",
+    queues.Queue: """queuename status partition pendingResource maxResource guaranteedResource allocatedResource
+        preemptingResource headroom isLeaf isManaged properties parent template children childNames absUsedCapacity maxRunningApps runningApps
         currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled isPreemptionFence preemptionDelay
         quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime isPriorityFence priorityOffset unschedAskBackoff
         askBackoffDelay""",

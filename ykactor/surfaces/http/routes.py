@@ -21,7 +21,7 @@ from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
-from ykactor.wire.rest import checks, events, tasks, types, usage
+from ykactor.wire.rest import checks, events, queues, tasks, types, usage
 
 _P = "/ws/v1/partition/{partition}"
 _JSON, _TEXT = "application/json", "text/plain"
@@ -34,8 +34,8 @@ def routes(to: Services) -> list[Route]:
     found = [
         Route("/ws/v1/clusters", api.clusters, "Partitions and their resource manager", list[types.Cluster]),
         Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[types.Partition]),
-        Route(f"{_P}/queues", api.all_queues, "The tree of queues", types.Queue, (404,)),
-        Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", types.Queue, (400, 404), {**queue, "subtree": str}),
+        Route(f"{_P}/queues", api.all_queues, "The tree of queues", queues.Queue, (404,)),
+        Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", queues.Queue, (400, 404), {**queue, "subtree": str}),
         Route(
             f"{_P}/queue/{{queue}}/applications",
             api.queue_applications,

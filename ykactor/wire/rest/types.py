@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ykactor.core.values.resources import Resource
+from ykactor.wire.rest.amounts import Percent
 
 #: The priority of what has nothing pending.
 PRIORITY_MIN = -(2**31)
 #: The start of an application that never ran: the first second of the year 1, in Unix milliseconds.
 NEVER_STARTED_MS = -62_135_596_800_000
-#: Whole percent by type; at most 2147483647.
-Percent = dict[str, int]
 
 
 class Payload(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
@@ -103,70 +102,6 @@ class Partition(Payload, frozen=True, kw_only=True):
     total_containers: int
     state: str
     last_state_transition_time: int | UnsetType = UNSET
-
-
-# ---- queues
-
-
-class Template(Payload, frozen=True, kw_only=True):
-    """The settings that a dynamic leaf below a queue gets."""
-
-    max_applications: int = 0
-    max_resource: Resource = {}
-    guaranteed_resource: Resource = {}
-    properties: dict[str, str] = {}
-
-
-class Queue(Payload, frozen=True, kw_only=True):
-    """A queue.
-
-    Attributes:
-        queuename: the path.
-        status: ``Active`` or ``Draining``.
-        partition: only of the root in the answer about all queues; else empty.
-        pending_resource, allocated_resource, preempting_resource: of everything below too.
-        headroom: by type, what the queue and those above it leave.
-        children: only where a tree is asked for, those that are encoded already as such; ``child_names`` are always there.
-        abs_used_capacity: ``allocated_resource`` in percent of ``max_resource``.
-        max_running_apps: 0 is no limit.
-        current_priority: what the parent sees.
-        allocating_accepted_apps: those that hold an allocation and do not count as running yet.
-        preemption_delay, quota_preemption_delay: such as ``1m30s``.
-    """
-
-    queuename: str
-    status: str
-    partition: str
-    pending_resource: Resource = {}
-    max_resource: Resource = {}
-    guaranteed_resource: Resource = {}
-    allocated_resource: Resource = {}
-    preempting_resource: Resource = {}
-    headroom: Resource = {}
-    is_leaf: bool
-    is_managed: bool
-    properties: dict[str, str] = {}
-    parent: str = ""
-    template: Template | None = None
-    children: Sequence[Queue | Raw] = []
-    child_names: list[str] = []
-    abs_used_capacity: Percent = {}
-    max_running_apps: int = 0
-    running_apps: int = 0
-    current_priority: int | UnsetType = UNSET
-    allocating_accepted_apps: list[str] = []
-    sorting_policy: str | UnsetType = UNSET
-    priority_sorting: bool | UnsetType = UNSET
-    preemption_enabled: bool | UnsetType = UNSET
-    is_preemption_fence: bool | UnsetType = UNSET
-    preemption_delay: str | UnsetType = UNSET
-    quota_preemption_delay: str | UnsetType = UNSET
-    is_quota_preemption_running: bool = False
-    quota_preemption_start_time: int = 0
-    is_priority_fence: bool | UnsetType = UNSET
-    priority_offset: int = 0
-    unsched_ask_backoff: int = 0
-    ask_backoff_delay: str = ""
 
 
 # ---- applications

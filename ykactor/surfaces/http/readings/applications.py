@@ -15,10 +15,11 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import Resource, add_to, most
 from ykactor.core.values.times import MS_NS, S_NS
-from ykactor.surfaces.http.readings.look import Look, limit, used
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.readings.pending import was_tried
 from ykactor.surfaces.http.readings.tasks import allocation, request
 from ykactor.wire.rest import types
+from ykactor.wire.rest.amounts import limit, used
 from ykactor.wire.rest.codec import Item, encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.

@@ -1,4 +1,4 @@
-"""What a reading gets to see, and the amounts that all of them show."""
+"""What a reading gets to see."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import Resource, saturated, saturated_and_pruned
+from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import MS_NS
-from ykactor.wire.rest.types import Percent
-
-_PERCENT_MAX = 2**31 - 1
 
 
 class Look(Struct, frozen=True, gc=False):
@@ -45,24 +42,3 @@ class Look(Struct, frozen=True, gc=False):
     def time(self, at_ns: int) -> int:
         """A time of an application or ask; to a limited reader in whole milliseconds (SE-84)."""
         return at_ns if self.view is None else at_ns - at_ns % MS_NS
-
-
-def used(resource: Resource) -> Resource:
-    """An amount that is used: types that are not used are left out."""
-    return saturated_and_pruned(resource)
-
-
-def limit(resource: Resource | None) -> Resource:
-    """A limit: a type with 0 may not be used, and is shown."""
-    return saturated(resource or {})
-
-
-def percent(amount: Resource, capacity: Resource) -> Percent:
-    """Whole percent, of the types that both have."""
-    return {name: _percent(amount[name], whole) for name, whole in capacity.items() if name in amount}
-
-
-def _percent(amount: int, whole: int) -> int:
-    if amount <= 0:
-        return 0
-    return min(100 * amount // whole, _PERCENT_MAX) if whole > 0 else 100

@@ -9,9 +9,10 @@ from msgspec import Raw
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.surfaces.http.readings.look import Look, limit, percent, used
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.readings.tasks import allocation, foreign
 from ykactor.wire.rest import types
+from ykactor.wire.rest.amounts import limit, percent, used
 from ykactor.wire.rest.codec import encode_part
 
 _HOST, _RACK = "si/hostname", "si/rackname"

@@ -13,8 +13,9 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.placement.rules import RECOVERY_QUEUE
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.surfaces.http.readings.look import Look, percent, used
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import types
+from ykactor.wire.rest.amounts import percent, used
 
 #: Without rules an application names its queue, which must be there (PL-2).
 _DEFAULT_RULE = types.PlacementRule(name="provided", parameters={"create": "false"})

@@ -5,22 +5,17 @@ A limited reader sees those of its view, and nothing of the others that are abov
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 from msgspec import Raw
 
-from ykactor.core.config.model import QueueConfig
+from ykactor.core.inspection.queue_status import QueueStatus, queue_status
 from ykactor.core.messages.states import QueueState
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource, min_union
-from ykactor.surfaces.http.readings.look import Look, limit, percent, used
-from ykactor.wire.rest import types
+from ykactor.surfaces.http.readings.look import Look
+from ykactor.wire.rest import queues
 from ykactor.wire.rest.codec import encode_part
-from ykactor.wire.rest.texts import duration_text
 
 
 def everything(look: Look) -> Pausing[bytes]:
@@ -38,11 +33,12 @@ def everything(look: Look) -> Pausing[bytes]:
 def tree(look: Look, path: QueuePath, *, is_all: bool = False) -> Pausing[bytes]:
     """The queue at ``path``, which must be there, with everything below it, encoded."""
     shown: dict[QueuePath, bytes] = {}
+    known: dict[QueuePath, QueueStatus] = {}
     children = _children(look, path)
     pace = Pace()
     for node in reversed([look.state.tree.nodes[below] for below in _below(path, children)]):  # children before parents
         names = children.get(node.path, [])
-        queue = _queue(look, node, names, [shown.pop(name) for name in names], is_all=is_all)
+        queue = _queue(look, node, names, [shown.pop(name) for name in names], known, is_all=is_all)
         shown[node.path] = encode_part(queue)
         if pace.is_due(_QUEUE_ITEMS):
             yield ()
@@ -54,12 +50,12 @@ _ROOT = QueuePath("root")
 _QUEUE_ITEMS = 10
 
 
-def one(look: Look, path: QueuePath) -> types.Queue:
+def one(look: Look, path: QueuePath) -> queues.Queue:
     """The queue at ``path``, which must be there, with the names of its children only."""
     node = look.state.tree.nodes[path]
     queue = look.core.registry.queues[path]
     names = sorted(queue.children) if isinstance(queue, ParentCore) else []
-    return _queue(look, node, names, [], is_all=False)
+    return _queue(look, node, names, [], {})
 
 
 def _children(look: Look, path: QueuePath) -> dict[QueuePath, list[QueuePath]]:
@@ -79,9 +75,9 @@ def _below(path: QueuePath, children: dict[QueuePath, list[QueuePath]]) -> list[
     return found
 
 
-def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> types.Queue:
+def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> queues.Queue:
     """A root of which only the name is shown."""
-    return types.Queue(
+    return queues.Queue(
         queuename=_ROOT,
         status=QueueState.ACTIVE.value,
         partition=look.core.name,
@@ -92,62 +88,31 @@ def _bare_root(look: Look, names: list[QueuePath], children: list[bytes]) -> typ
     )
 
 
-def _queue(look: Look, node: QueueNode, names: list[QueuePath], children: list[bytes], *, is_all: bool) -> types.Queue:
-    config, properties = node.config, node.config.properties
+def _queue(
+    look: Look,
+    node: QueueNode,
+    names: list[QueuePath],
+    children: list[bytes],
+    known: dict[QueuePath, QueueStatus],
+    *,
+    is_all: bool = False,
+) -> queues.Queue:
     parent = node.parent
-    start_ns = look.state.clocks.starts.get(node, 0) if look.state.enforces_quotas() else 0
-    return types.Queue(
-        queuename=node.path,
-        status=look.core.registry.queues[node.path].state.value,
+    return queues.queue(
+        _status(look, node, known),
+        node,
+        now_ns=look.now_ns,
         partition=look.core.name if is_all and parent is None else "",
-        pending_resource=used(node.pending),
-        max_resource=limit(node.max),
-        guaranteed_resource=limit(config.guaranteed),
-        allocated_resource=used(node.allocated),
-        preempting_resource=used(node.preempting),
-        headroom=limit(_headroom(look, node)),
-        is_leaf=node.is_leaf,
-        is_managed=config.managed,
-        properties=config.property_map,
         parent="" if parent is None or not look.shows(parent.path) else parent.path,
-        template=_template(config),
         children=[*map(Raw, children)],
         child_names=[*names],
-        abs_used_capacity=percent(node.allocated, node.max or {}),
-        max_running_apps=config.max_applications,
-        running_apps=len(node.running),
-        current_priority=types.PRIORITY_MIN if node.priority is None else node.priority,
-        allocating_accepted_apps=sorted(node.accepted),
-        sorting_policy=properties.sort_policy if node.is_leaf else "fair",
-        priority_sorting=properties.sort_by_priority,
-        preemption_enabled=properties.preemption_policy != "disabled",
-        is_preemption_fence=properties.preemption_policy == "fence",
-        preemption_delay=duration_text(properties.preemption_delay_ns),
-        quota_preemption_delay=duration_text(properties.quota_preemption_delay_ns),
-        is_quota_preemption_running=bool(start_ns) and start_ns <= look.now_ns,
-        quota_preemption_start_time=start_ns,
-        is_priority_fence=properties.priority_fence,
-        priority_offset=properties.priority_offset,
-        unsched_ask_backoff=properties.backoff_count,
-        ask_backoff_delay=duration_text(properties.backoff_delay_ns) if properties.backoff_count else "",
     )
 
 
-def _headroom(look: Look, node: QueueNode) -> Resource | None:
-    """What the queue and those above it that are shown leave."""
-    left: Resource | None = None
-    for queue in takewhile(lambda queue: look.shows(queue.path), node.path_up):
-        left = min_union(left, left_of(queue.max, queue.allocated))
-    return left
-
-
-def _template(config: QueueConfig) -> types.Template | None:
-    template = config.child_template
-    if template is None or config.managed is False:
-        return None
-    return types.Template(
-        max_applications=template.max_applications,
-        max_resource=limit(template.max),
-        guaranteed_resource=limit(template.guaranteed),
-        properties=template.properties,
-    )
+def _status(look: Look, node: QueueNode, known: dict[QueuePath, QueueStatus]) -> QueueStatus:
+    """The status of a queue; it and those of the queues above that are shown are remembered in ``known``."""
+    if node.path not in known:
+        parent = node.parent
+        above = None if parent is None or not look.shows(parent.path) else _status(look, parent, known)
+        known[node.path] = queue_status(look.core.registry, look.state, node, above, None)
+    return known[node.path]

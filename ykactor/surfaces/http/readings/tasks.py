@@ -5,8 +5,9 @@ from __future__ import annotations
 from ykactor.core.messages.asks import FOREIGN_TAG, STATIC, Ask, ForeignTask, ask_id, shape_of
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, NodeID
-from ykactor.surfaces.http.readings.look import Look, limit
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import types
+from ykactor.wire.rest.amounts import limit
 
 
 def request(look: Look, ask: Ask, *, is_tried: bool) -> types.Request:

@@ -11,8 +11,9 @@ from ykactor.core.quota.limits import Terms, named, of_others
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to
-from ykactor.surfaces.http.readings.look import Look, limit, used
+from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import usage
+from ykactor.wire.rest.amounts import limit, used
 from ykactor.wire.rest.codec import encode_part
 
 _ROOT = "root"

@@ -1,0 +1,139 @@
+"""Queues as the REST API shows them: the names of Apache YuniKorn, and what each is made of (``types``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Raw, UnsetType
+
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.inspection.queue_status import QueueStatus
+from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.resources import Resource
+from ykactor.wire.rest.amounts import Percent, limit, percent, used
+from ykactor.wire.rest.texts import duration_text
+from ykactor.wire.rest.types import Payload
+
+
+class Template(Payload, frozen=True, kw_only=True):
+    """The settings that a dynamic leaf below a queue gets."""
+
+    max_applications: int = 0
+    max_resource: Resource = {}
+    guaranteed_resource: Resource = {}
+    properties: dict[str, str] = {}
+
+
+class Queue(Payload, frozen=True, kw_only=True):
+    """A queue.
+
+    Attributes:
+        queuename: the path.
+        status: ``Active`` or ``Draining``.
+        partition: only of the root in the answer about all queues; else empty.
+        pending_resource, allocated_resource, preempting_resource: of everything below too.
+        headroom: by type, what the queue and those above it leave.
+        children: only where a tree is asked for, those that are encoded already as such; ``child_names`` are always there.
+        abs_used_capacity: ``allocated_resource`` in percent of ``max_resource``.
+        max_running_apps: 0 is no limit.
+        current_priority: what the parent sees.
+        allocating_accepted_apps: those that hold an allocation and do not count as running yet.
+        preemption_delay, quota_preemption_delay: such as ``1m30s``.
+    """
+
+    queuename: str
+    status: str
+    partition: str
+    pending_resource: Resource = {}
+    max_resource: Resource = {}
+    guaranteed_resource: Resource = {}
+    allocated_resource: Resource = {}
+    preempting_resource: Resource = {}
+    headroom: Resource = {}
+    is_leaf: bool
+    is_managed: bool
+    properties: dict[str, str] = {}
+    parent: str = ""
+    template: Template | None = None
+    children: Sequence[Queue | Raw] = []
+    child_names: list[str] = []
+    abs_used_capacity: Percent = {}
+    max_running_apps: int = 0
+    running_apps: int = 0
+    current_priority: int | UnsetType = UNSET
+    allocating_accepted_apps: list[str] = []
+    sorting_policy: str | UnsetType = UNSET
+    priority_sorting: bool | UnsetType = UNSET
+    preemption_enabled: bool | UnsetType = UNSET
+    is_preemption_fence: bool | UnsetType = UNSET
+    preemption_delay: str | UnsetType = UNSET
+    quota_preemption_delay: str | UnsetType = UNSET
+    is_quota_preemption_running: bool = False
+    quota_preemption_start_time: int = 0
+    is_priority_fence: bool | UnsetType = UNSET
+    priority_offset: int = 0
+    unsched_ask_backoff: int = 0
+    ask_backoff_delay: str = ""
+
+
+def queue(
+    status: QueueStatus,
+    node: QueueNode,
+    *,
+    now_ns: int,
+    partition: str,
+    parent: str,
+    children: Sequence[Raw],
+    child_names: list[QueuePath],
+) -> Queue:
+    """A queue; what no snapshot has comes from its configuration (``node.config``) and the ledger."""
+    config, properties = node.config, node.config.properties
+    start_ns = status.quota_preemption_start_time or 0
+    return Queue(
+        queuename=node.path,
+        status=status.state,
+        partition=partition,
+        pending_resource=status.pending,
+        max_resource=status.max or {},
+        guaranteed_resource=limit(status.guaranteed),
+        allocated_resource=status.allocated,
+        preempting_resource=used(node.preempting),
+        headroom=status.headroom or {},
+        is_leaf=status.is_leaf,
+        is_managed=status.is_managed,
+        properties=config.property_map,
+        parent=parent,
+        template=_template(config),
+        children=children,
+        child_names=[*child_names],
+        abs_used_capacity=percent(node.allocated, node.max or {}),
+        max_running_apps=status.max_applications,
+        running_apps=status.running_applications,
+        current_priority=status.priority,
+        allocating_accepted_apps=sorted(node.accepted),
+        sorting_policy=status.sort_policy if status.is_leaf else "fair",
+        priority_sorting=properties.sort_by_priority,
+        preemption_enabled=status.preemption_policy != "disabled",
+        is_preemption_fence=status.preemption_policy == "fence",
+        preemption_delay=duration_text(properties.preemption_delay_ns),
+        quota_preemption_delay=duration_text(properties.quota_preemption_delay_ns),
+        is_quota_preemption_running=bool(start_ns) and start_ns <= now_ns,
+        quota_preemption_start_time=start_ns,
+        is_priority_fence=status.priority_policy == "fence",
+        priority_offset=status.priority_offset,
+        unsched_ask_backoff=properties.backoff_count,
+        ask_backoff_delay=duration_text(properties.backoff_delay_ns) if properties.backoff_count else "",
+    )
+
+
+def _template(config: QueueConfig) -> Template | None:
+    template = config.child_template
+    if template is None or config.managed is False:
+        return None
+    return Template(
+        max_applications=template.max_applications,
+        max_resource=limit(template.max),
+        guaranteed_resource=limit(template.guaranteed),
+        properties=template.properties,
+    )
