@@ -26,11 +26,12 @@ YUNIKORN = {
     types.Partition: """clusterId name capacity nodeSortingPolicy preemptionEnabled quotaPreemptionEnabled totalNodes applications
         totalContainers state lastStateTransitionTime""",
     queues.Template: "maxApplications maxResource guaranteedResource properties",
-    queues.Queue: """queuename status partition pendingResource maxResource guaranteedResource allocatedResource
-        preemptingResource headroom isLeaf isManaged properties parent template children childNames absUsedCapacity maxRunningApps runningApps
-        currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled isPreemptionFence preemptionDelay
-        quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime isPriorityFence priorityOffset unschedAskBackoff
-        askBackoffDelay""",
+    queues.Queue: """
+        queuename status partition pendingResource maxResource guaranteedResource allocatedResource preemptingResource
+        headroom isLeaf isManaged properties parent template children childNames absUsedCapacity maxRunningApps
+        runningApps currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled
+        isPreemptionFence preemptionDelay quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime
+        isPriorityFence priorityOffset unschedAskBackoff askBackoffDelay""",
     types.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
         taskGroupName allocationLog triggeredPreemption originator schedulingAttempted triggeredScaleUp""",
     types.Allocation: _ALLOCATION,

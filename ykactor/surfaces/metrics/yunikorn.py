@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ykactor.actors.histogram import DECADES, Histogram
 from ykactor.actors.turn_times import TurnTimes
+from ykactor.core.inspection.queue_status import IN_USE
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.metrics.exposition import Exposition, Family, escaped, labels, name_part
@@ -46,7 +47,7 @@ class _Shown(NamedTuple):
     def amounts(self) -> dict[str, dict[str, int]]:
         """By state and type. What has no guarantee or no maximum has no value of it: 0 would say that nothing is allowed."""
         amounts = self.figures.amounts
-        used = {state: self.series.with_zeros(state, amounts[state]) for state in ("allocated", "pending", "preempting")}
+        used = {state: self.series.with_zeros(state, amounts[state]) for state in (*IN_USE, "preempting")}
         return amounts | used
 
 
