@@ -114,7 +114,7 @@ def decoded(state: dict[str, Any]) -> PartitionStatus:
 
 
 def seen(view: View, state: dict[str, Any]) -> dict[str, Any]:
-    """What a view shows of the state of a partition, as in a message."""
+    """The state of a partition as a view shows it, in a message."""
     found: dict[str, Any] = to_builtins(finished(view.of_state(decoded(state))))
     return found
 

@@ -1,4 +1,4 @@
-"""What is shown of an application: while it lives, and as it is remembered when it has ended."""
+"""The status of an application: while it lives, and as it is remembered when it has ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReplacementStatus(Shown, frozen=True, kw_only=True):
 
 
 class RecordStatus(Shown, frozen=True, kw_only=True):
-    """How a task has ended (AP-152); what is not known is left out."""
+    """The end of a task (AP-152); what is not known is left out."""
 
     allocation_key: str
     node_id: str | UnsetType = field(name="nodeID", default=UNSET)

@@ -1,4 +1,4 @@
-"""What is shown of pending asks."""
+"""The status of pending asks: in groups with the reason, and by their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a node."""
+"""The status of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a partition: its queues, applications, nodes and limits, and the numbers of its scheduler."""
+"""The status of a partition: its queues, applications, nodes and limits, and the numbers of its scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a queue."""
+"""The status of a queue, as snapshots, the REST API, metrics, the verbs and the page show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the clients of a daemon load this file, and need no schedul
 
 
 class AboveMaxStatus(Shown, frozen=True, kw_only=True):
-    """How far a queue is above its max, and why it stays there."""
+    """The amounts by which a queue is above its max, and why it stays there."""
 
     resource: Resource
     reason: str
@@ -65,7 +65,7 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
 
 
 class PriorityStep(Shown, frozen=True, kw_only=True):
-    """What a queue makes of a priority on its way to root: it adds its offset, or shows the offset alone as a fence."""
+    """A step of a priority on its way to root: a queue adds its offset, or shows the offset alone as a fence."""
 
     queue_name: str
     offset: int
@@ -128,7 +128,7 @@ def queue_status(
 
 
 def headroom(limit: Resource | None, allocated: Resource, parent: QueueStatus | None) -> Resource | None:
-    """What a queue and those above it leave; None is no limit (QU-36, QU-37)."""
+    """The amounts that a queue and those above it leave; None is no limit (QU-36, QU-37)."""
     left = min_union(left_of(limit, allocated), None if parent is None else parent.headroom)
     return None if left is None else saturated(left)
 
@@ -139,7 +139,7 @@ def actual_guaranteed(guaranteed: Resource | None, parent: QueueStatus | None) -
 
 
 def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -> Iterator[PriorityStep]:
-    """What each queue from ``path`` upwards makes of a priority, if nothing in it is more important (PR-11)."""
+    """The steps of a priority from the queue at ``path`` upwards, if nothing in a queue is more important (PR-11)."""
     while path in queues:
         offset, is_fence = queues[path].priority_offset, queues[path].priority_policy == "fence"
         shown = queue_priority(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))

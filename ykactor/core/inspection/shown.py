@@ -1,4 +1,4 @@
-"""What all structs of the read model are: a part of the state as followers are sent it."""
+"""The base of all structs of the read model: a part of the state as followers are sent it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ShownT = TypeVar("ShownT", bound=Shown)
 
 
 class Held(Shown, frozen=True, kw_only=True):
-    """Who holds an application or a queue itself, and since when."""
+    """The hold of an application or a queue itself: by whom, and since when."""
 
     by: str
     since: int
