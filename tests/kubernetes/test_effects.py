@@ -504,6 +504,19 @@ async def test_a_placeholder_that_is_refused_is_told_of_and_tried_on(play: Playi
     assert play.now("tg")
 
 
+async def test_a_conflict_about_a_resource_quota_is_no_placeholder(play: Playing, autojump_clock: Clock) -> None:
+    """Another pod was counted at the same moment. Only a pod of this name that exists is as good as one that was created."""
+    text = 'Operation cannot be fulfilled on resourcequotas "q": the object has been modified'
+    play.faults["POST pods"] = [Refused(409, "Conflict", text)]
+    body = {"metadata": {"name": "tg"}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    play.effects.put(CreatePlaceholder("app", Ref("team", "tg"), body))
+    await trio.sleep(10)
+    assert play.now("tg")
+    play.effects.put(CreatePlaceholder("app", Ref("team", "tg"), body))
+    await trio.sleep(10)
+    assert play.told == [CreateEnded("app", Ref("team", "tg"))] * 2
+
+
 async def test_what_is_not_wanted_any_more_is_not_tried_on(play: Playing, autojump_clock: Clock) -> None:
     pod = play.pod()
     play.faults["POST pods"] = play.faults["PATCH status"] = [failing(403)] * 1000

@@ -153,10 +153,13 @@ class Effects:
         path = f"/api/v1/namespaces/{effect.ref.namespace}/pods"
         with self._pace.urgent():
             error = await _error_of(self._api.request("POST", path, effect.body))
+        if error is not None and error.reason == "AlreadyExists":
+            error = None
+        if error is not None and error.status == 409:  # another pod has changed a ResourceQuota at the same moment
+            return self._pause_s(attempts)
         pause_s = self._again_s(error, attempts)
         if pause_s is None or attempts + 1 == ATTEMPTS_MAX:  # a quota or a policy may refuse it for long
-            reason = "" if error is None or error.status == 409 else str(error)
-            self._tell(CreateEnded(effect.application_id, effect.ref, reason))
+            self._tell(CreateEnded(effect.application_id, effect.ref, "" if error is None else str(error)))
         return pause_s
 
     def _again_s(self, error: ApiError | None, attempts: int) -> float | None:
