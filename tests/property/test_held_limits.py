@@ -117,7 +117,7 @@ def one_by_one(partition: Partition, at_ns: int, batch: list[Submission], limits
     taken, refused = list[Submission](), Refused()
     for each in batch:
         facts: list[Fact] = []
-        run_turn(*cores, at_ns, Input([each], limits), facts.extend)
+        run_turn(cores, at_ns, Input([each], limits), facts.extend)
         found = refused_by(facts)
         refused += found
         taken += [] if found else [each]
@@ -213,7 +213,7 @@ def test_more_types_than_are_allowed() -> None:
     restored = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler)))))
     facts: list[Fact] = []
     limits = IdentityLimits().held("ci")
-    run_turn(*restored, 2 * S_NS, Input([ask("t1", "app-1", t1=1), ask("t2", "app-1", gpu=1)], limits), facts.extend)
+    run_turn(restored, 2 * S_NS, Input([ask("t1", "app-1", t1=1), ask("t2", "app-1", gpu=1)], limits), facts.extend)
     assert refused_by(facts) == [("app-1", "t2")]
 
 

@@ -47,13 +47,13 @@ def test_before_the_first_configuration_and_after_the_removal() -> None:
         both = [both[0], finished(partition_from(decode_base(text_of(*both[0]))))]
         facts: list[list[Fact]] = [[], []]
         for made, into in zip(both, facts, strict=True):
-            run_turn(*made, 5, Input([*cause]), into.extend)
+            run_turn(made, 5, Input([*cause]), into.extend)
         assert facts[0] == facts[1]
         assert facts[0]
     made = finished(partition_from(decode_base(text_of(*both[0]))))
     ended: list[Fact] = []
-    run_turn(*made, 6, Input([SetPredicateService(is_there=False)]), ended.extend)
-    run_turn(*made, 6, CycleDue(BUDGET), ended.extend)
+    run_turn(made, 6, Input([SetPredicateService(is_there=False)]), ended.extend)
+    run_turn(made, 6, CycleDue(BUDGET), ended.extend)
     assert not [fact for fact in ended if "Queue" in type(fact).__name__]
 
 

@@ -76,11 +76,11 @@ def test_a_burst_is_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     partition, scheduler, one = world.direct.core, world.direct.scheduler, Budget(1, 10**6)
     sizes = []
     for _ in range(4):
-        direct.run_turn(partition, scheduler, 0, CycleDue(one), lambda _: None)
+        direct.run_turn((partition, scheduler), 0, CycleDue(one), lambda _: None)
         sizes.append((partition.registry.unsent.count, len(core(world, "n1").allocations) + len(core(world, "n2").allocations)))
     assert sizes == [(1, 0), (2, 0), (3, 0), (4, 0)]
     monkeypatch.setattr(turn, "UNSENT_MAX", 5)
-    direct.run_turn(partition, scheduler, 0, CycleDue(one), lambda _: None)
+    direct.run_turn((partition, scheduler), 0, CycleDue(one), lambda _: None)
     assert partition.registry.unsent.count == 0
     assert [len(core(world, name).allocations) for name in ("n1", "n2")] == [3, 2]
     assert violations(partition, scheduler) == []
@@ -105,9 +105,9 @@ def test_nodes_are_sent_a_burst_before_they_change(change: Submission) -> None:
     world = waiting(1, 1, 1, 1)
     partition, scheduler = world.direct.core, world.direct.scheduler
     for _ in range(3):
-        direct.run_turn(partition, scheduler, 0, CycleDue(Budget(1, 10**6)), lambda _: None)
+        direct.run_turn((partition, scheduler), 0, CycleDue(Budget(1, 10**6)), lambda _: None)
     assert partition.registry.unsent.count == 3
-    direct.run_turn(partition, scheduler, 0, Input([change]), lambda _: None)
+    direct.run_turn((partition, scheduler), 0, Input([change]), lambda _: None)
     assert partition.registry.unsent.count == 0
     assert violations(partition, scheduler) == []
 

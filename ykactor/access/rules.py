@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ykactor.access import moments
 from ykactor.access.jwts import REQUIRED
@@ -79,38 +80,52 @@ def _check_roles(identity: IdentityText, mistakes: Mistakes) -> None:
 
 def _check_lists(identity: IdentityText, mistakes: Mistakes) -> None:
     """SE-43."""
-    _check_list(identity, "roles", identity.roles, None, mistakes)
-    _check_list(identity, "rmIDs", identity.rm_ids, (bool, "a text that is not empty"), mistakes)
-    _check_list(identity, "partitions", identity.partitions, (bool, "a text that is not empty"), mistakes, str.lower)
-    _check_list(identity, "users", identity.users, (is_user_name, USER_NAME_RULE), mistakes)
-    _check_list(identity, "groups", identity.groups, (is_group_name, GROUP_NAME_RULE), mistakes)
-    _check_list(identity, "queues", identity.queues, (_is_queue, "a path such as root.a"), mistakes, normal_queue)
+    for key, rule in _LISTS.items():
+        _check_list(identity, key, rule, mistakes)
 
 
-def _check_list(
-    identity: IdentityText,
-    key: str,
-    names: list[str] | None,
-    rule: tuple[Callable[[str], bool], str] | None,
-    mistakes: Mistakes,
-    normal: Callable[[str], str] = str,
-) -> None:
-    """Names that are not legal, that occur twice, and ``*`` beside names, which it includes."""
+def _check_list(identity: IdentityText, key: str, rule: _ListRule, mistakes: Mistakes) -> None:
+    """Add a mistake for names that are not legal, that occur twice, and for ``*`` beside names, which it includes."""
+    names: list[str] | None = getattr(identity, rule.attribute)
     for index, name in enumerate(names or ()):
         if name == "*" and key not in ("roles", "queues"):
             if len(names or ()) > 1:
                 note(mistakes, "SE-43", identity, (key, index), 'found "*" beside names, expected it alone: it includes all')
-        elif rule is not None and not rule[0](name):
-            note(mistakes, "SE-43", identity, (key, index), f"found {shown(name)}, expected {rule[1]}")
-        if normal(name) in map(normal, (names or ())[:index]):
+        elif rule.is_legal is not None and not rule.is_legal(name):
+            note(mistakes, "SE-43", identity, (key, index), f"found {shown(name)}, expected {rule.expected}")
+        if rule.normal(name) in map(rule.normal, (names or ())[:index]):
             note(mistakes, "SE-43", identity, (key, index), f"found {shown(name)} a second time, expected each once")
-    if names is not None and not names and rule is not None:
+    if names is not None and not names and rule.is_legal is not None:
         note(mistakes, "SE-43", identity, (key,), "found an empty list, expected at least one entry, or no such key")
 
 
 def _is_queue(path: str) -> bool:
     first, *rest = normal_queue(path).split(".")
     return first == "root" and all(map(is_queue_name, rest))
+
+
+class _ListRule(NamedTuple):
+    """The rule of a list of names.
+
+    Attributes:
+        is_legal, expected: the names that it may have; None if another rule checks them.
+        normal: two names are the same if this makes them equal.
+    """
+
+    attribute: str
+    is_legal: Callable[[str], bool] | None
+    expected: str = ""
+    normal: Callable[[str], str] = str
+
+
+_LISTS = {
+    "roles": _ListRule("roles", None),
+    "rmIDs": _ListRule("rm_ids", bool, "a text that is not empty"),
+    "partitions": _ListRule("partitions", bool, "a text that is not empty", str.lower),
+    "users": _ListRule("users", is_user_name, USER_NAME_RULE),
+    "groups": _ListRule("groups", is_group_name, GROUP_NAME_RULE),
+    "queues": _ListRule("queues", _is_queue, "a path such as root.a", normal_queue),
+}
 
 
 def _check_contradictions(identity: IdentityText, mistakes: Mistakes) -> None:

@@ -19,6 +19,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.core.turn.cores import Cores
 from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.turn.turn import Cycle, TurnResult, turn
@@ -48,15 +49,11 @@ def _replies(sends: Sequence[tuple[Owner, Command[Any]]]) -> list[Any]:
 
 
 def run_turn(
-    partition: PartitionCore,
-    scheduler: SchedulerCore,
-    now_ns: int,
-    cause: Cause,
-    publish: Callable[[list[Fact]], object],
-    *,
-    confirms: bool = False,
+    cores: Cores, now_ns: int, cause: Cause, publish: Callable[[list[Fact]], object], *, confirms: bool = False
 ) -> TurnResult:
     """Run one turn of ``core.turn``; ``publish`` is called with its facts, in order."""
+
+    partition, scheduler = cores
 
     def carry_out_phase(phase: Phase) -> Any:
         if isinstance(phase, Ingest | Commit):
@@ -170,7 +167,7 @@ class DirectPartition:
 
     def run_turn(self, now_ns: int, cause: Cause) -> TurnResult:
         """Run one turn; see ``core.turn``. Nodes have been sent all placements afterwards, so that they can be read."""
-        outcome = run_turn(self.core, self.scheduler, now_ns, cause, self._publish, confirms=self._confirms)
+        outcome = run_turn((self.core, self.scheduler), now_ns, cause, self._publish, confirms=self._confirms)
         carry_out(self.core.registry.unsent.send())
         if outcome.has_observed:
             self._at_rest = False

@@ -83,7 +83,7 @@ class Replay:
             return Difference(turn, "number of the turn", b"%d" % turn.number, b"%d" % (known[0].turns + 1))
         cause = decode_cause(turn.cause)
         facts: list[Fact] = []
-        run_turn(*known, turn.now_ns, cause, facts.extend)
+        run_turn(known, turn.now_ns, cause, facts.extend)
         self.turns += 1
         self.facts += len(facts)
         if _ends(cause):
@@ -129,9 +129,9 @@ def reproduce(path: Path) -> Exception | None:
     if found.now_ns is None:
         raise UnreadablePostMortemError("found a failure between two turns, expected one in a turn")
     cause = decode_cause(bytes(found.cause))
-    partition, scheduler = _partition(found, cause)
+    cores = _partition(found, cause)
     try:
-        run_turn(partition, scheduler, found.now_ns, cause, lambda _: None)
+        run_turn(cores, found.now_ns, cause, lambda _: None)
     except Exception as failure:
         return failure
     return None

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -152,20 +153,11 @@ def daemon_options(command: Callable[..., object]) -> Callable[..., object]:
     """The options about the daemon, the same for all commands that connect to one; they get a ``Destination``, ``daemon``."""
 
     @wraps(command)
-    def gathered(
-        *arguments: object,
-        url: str,
-        token_file: Path | None,
-        tls_ca: Path | None,
-        tls_cert: Path | None,
-        tls_key: Path | None,
-        insecure: bool,
-        **others: object,
-    ) -> object:
-        if tls_key is not None and tls_cert is None:
+    def gathered(*arguments: object, **options: Any) -> object:
+        daemon = Destination(**{name: options.pop(name) for name in Destination.__struct_fields__})
+        if daemon.tls_key is not None and daemon.tls_cert is None:
             raise click.UsageError("found --tls-key without --tls-cert, expected both")
-        daemon = Destination(url, token_file, tls_ca, tls_cert, tls_key, insecure)
-        return command(*arguments, daemon=daemon, **others)
+        return command(*arguments, daemon=daemon, **options)
 
     decorated: Callable[..., object] = gathered
     for option in reversed(_OPTIONS):

@@ -102,10 +102,10 @@ def _of_charged(
     partition: str,
     first: int,
     charged_to: facts.ChargedTo,
-    change: str,
-    resource: Resource,
+    use: tuple[str, Resource],
 ) -> list[si.EventRecord]:
     """The user uses more or less, and so does the group if the application is charged to one."""
+    change, resource = use
     at_ns, queue, detail = fact.at_ns, fact.queue, "UG_USER_RESOURCE"
     records = []
     if charged_to.user:
@@ -130,7 +130,7 @@ def _allocated(fact: facts.Allocated, partition: str, first: int) -> list[si.Eve
     charged_to = fact.charged_to
     if charged_to is None:
         return [_of_application(fact, partition, first, "ADD", "APP_ALLOC")]
-    used = _of_charged(fact, partition, first + 1, charged_to, "ADD", fact.ask.spec.resource)
+    used = _of_charged(fact, partition, first + 1, charged_to, ("ADD", fact.ask.spec.resource))
     last = first + 1 + len(used)
     return [_of_node(fact, partition, first, "ADD"), *used, _of_application(fact, partition, last, "ADD", "APP_ALLOC")]
 
@@ -145,7 +145,7 @@ def _node_use_changed(fact: facts.NodeUseChanged, partition: str, first: int) ->
 
 
 def _usage_changed(fact: facts.UsageChanged, partition: str, first: int) -> list[si.EventRecord]:
-    return _of_charged(fact, partition, first, fact.charged_to, fact.change, fact.resource)
+    return _of_charged(fact, partition, first, fact.charged_to, (fact.change, fact.resource))
 
 
 _ASK_EVENTS: dict[type, Callable[[Any, str, int], list[si.EventRecord]]] = {
