@@ -219,6 +219,22 @@ def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
     assert [first for first in firsts if CLAUSES.match(first[1])] == []
 
 
+def test_a_field_of_a_queue_is_shown_by_four_files() -> None:
+    """One struct has it, with what a limited reader sees and what is measured; then the REST API, the verbs and the page name it.
+
+    The example is the priority offset. Snapshots, the JSON of the verbs and the client take it from the struct.
+    """
+    shows = ("access/", "client/", "core/inspection/", "wire/rest/", "wire/si/", "surfaces/")
+    files = [path for ending in ("py", "js") for path in PACKAGE.rglob(f"*.{ending}")]
+    named = [path for path in files if re.search(r"\b(priority_offset|priorityOffset)\b", path.read_text())]
+    assert {name for path in named if (name := path.relative_to(PACKAGE).as_posix()).startswith(shows)} == {
+        "core/inspection/queue_status.py",
+        "surfaces/cli/views/queues.py",
+        "surfaces/page/facts.js",
+        "wire/rest/queues.py",
+    }
+
+
 def test_the_page_is_no_part_of_the_program() -> None:
     """``surfaces/page`` has what a browser runs, and nothing of Python; one file reads it; ``test_page_files`` has its rules."""
     assert not [source for source in SOURCES if source.startswith("surfaces/page/")]

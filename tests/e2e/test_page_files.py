@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 from callers import SECRETS, control_of
+from msgspec import structs
 from restdaemon import rest_daemon
 from starlette.requests import Request
 
+from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
+from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.queue_status import QueueStatus
+from ykactor.core.inspection.shown import Shown
 from ykactor.surfaces.http.page import DIRECTORY, MEDIA_TYPES
 from ykactor.surfaces.http.websockets import Websockets
 
@@ -135,3 +141,35 @@ def test_scripts_import_one_way() -> None:
 
     visit("main.js", ())
     assert {name for name in edges if name != "main.js"} == set().union(*edges.values())
+
+
+#: How scripts call an object of a snapshot, and its struct. Other things are called ``node`` in the scripts that draw.
+STATUSES: dict[str, type[Shown]] = {
+    "queue": QueueStatus,
+    "application": ApplicationStatus,
+    "group": PendingStatus,
+    "record": RecordStatus,
+    "node": NodeStatus,
+}
+DRAW = {"dom.js", "grid.js"}
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_scripts_read_what_snapshots_have(name: str) -> None:
+    """A field that is renamed or taken out of a struct of the read model is named in no script any more."""
+    known = {field.encode_name for field in structs.fields(STATUSES[name])}
+    read = {
+        field
+        for script, text in SCRIPTS.items()
+        if script not in DRAW
+        for field in re.findall(rf"(?<![.\w]){name}\??\.(\w+)", text)
+    }
+    assert read
+    assert read <= known
+
+
+def test_events_make_what_snapshots_have() -> None:
+    """What the page knows of something new, before the next snapshot, has fields of the same structs."""
+    made = re.findall(r"const empty = {(.*)};", SCRIPTS["changes.js"])
+    for kind, text in zip((NodeStatus, ApplicationStatus, QueueStatus), made, strict=True):
+        assert set(re.findall(r"(\w+):", text)) <= {field.encode_name for field in structs.fields(kind)}
