@@ -34,9 +34,8 @@ from ykactor.surfaces.net.systemd import Notifier
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
-from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire.si.codec import MSGPACK
 
 #: What the daemon may have sent to a client that does not read.
@@ -141,10 +140,7 @@ class Line:
             end,
             MSGPACK,
             SessionLimits(caller, audit, "", SessionCounts()),
-            path="",
-            unused_s=limits.unused_s,
-            send_s=limits.send_s,
-            close_s=limits.close_s,
+            limits,
         )
 
 

@@ -13,8 +13,7 @@ from rawpeers import RawPeer, raw_peer
 from target import Target
 
 from ykactor.client import ResourceManager, connect
-from ykactor.surfaces.sessions.peer import STALLED
-from ykactor.surfaces.sessions.websocket import Limits
+from ykactor.surfaces.sessions.peer import STALLED, Limits
 from ykactor.wire.si import messages as si
 
 #: Nodes whose names are so long that each event has more than 1,000 bytes; a request changes all of them.

@@ -12,7 +12,7 @@ from rawpeers import RawPeer, raw_peer, reset, until_closed
 from target import Target, returns, round_trips
 
 from ykactor.access.limits import Limits as AccessLimits
-from ykactor.surfaces.sessions.websocket import Limits
+from ykactor.surfaces.sessions.peer import Limits
 
 #: What the daemon may take longer than its own limits on a busy machine.
 LATE_S = 15.0

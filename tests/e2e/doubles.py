@@ -37,7 +37,8 @@ from ykactor.surfaces.files.daemon_rows import DaemonRows
 from ykactor.surfaces.files.tls_files import TlsFiles
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door
-from ykactor.surfaces.sessions.websocket import Limits, serve_websockets
+from ykactor.surfaces.sessions.peer import Limits
+from ykactor.surfaces.sessions.websocket import serve_websockets
 from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.messages import EventRecord

@@ -18,8 +18,9 @@ from restdaemon import Rest, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
+from ykactor.surfaces.admission import pace, slots
 from ykactor.surfaces.admission.caller import Admit, Caller
-from ykactor.surfaces.http import admission, connections
+from ykactor.surfaces.http import connections
 
 GOOD = f"Authorization: Bearer {SECRETS['reader']}"
 UPGRADE = (
@@ -216,7 +217,7 @@ async def test_no_identity_takes_all_connections() -> None:
 
 async def test_who_has_shown_nothing_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: of connections that have not shown whose they are a further one ends the oldest; what has shown it has its slot."""
-    monkeypatch.setattr(admission, "UNPROVEN_MAX", 8)
+    monkeypatch.setattr(slots, "UNPROVEN_MAX", 8)
     async with rest_daemon(admit=control_of().admit) as rest, AsyncExitStack() as held:
         heard = heard_by(rest)
         reader = await line_to(rest, held)
@@ -249,8 +250,8 @@ async def test_crowds_without_proof_shut_out_neither_probes_nor_readers(monkeypa
 
 async def test_a_crowd_of_probes_does_not_slow_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: what needs no proof has a pace of its own, and so have metrics: the others go on beside a crowd that has to wait."""
-    monkeypatch.setattr(admission, "REQUESTS_PER_S", 50)
-    monkeypatch.setattr(admission, "BURST", 1)
+    monkeypatch.setattr(pace, "REQUESTS_PER_S", 50)
+    monkeypatch.setattr(pace, "BURST", 1)
     answered = 0
 
     async def probe(line: Line) -> None:
@@ -274,7 +275,7 @@ async def test_a_crowd_of_probes_does_not_slow_readers(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("kind", "name"), [("READERS_MAX", "reader"), ("METRICS_MAX", "metrics")])
 async def test_no_identity_takes_all_slots_of_a_kind(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
     """SE-96: one has a quarter of what the others leave, and the others have theirs."""
-    monkeypatch.setattr(admission, kind, 8)
+    monkeypatch.setattr(slots, kind, 8)
     path = "/ws/v1/metrics" if name == "metrics" else "/ws/v1/clusters"
     control = control_of(access({**IDENTITIES, "rm": "roles: [rm, reader], rmIDs: [x]"}))
     async with rest_daemon(admit=control.admit) as rest, AsyncExitStack() as held:

@@ -14,7 +14,7 @@ from ykactor.access.limits import Limits as AccessLimits
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.connection import CONTROL_FRAMES_MAX, FRAMES_MAX
-from ykactor.surfaces.sessions.websocket import Limits
+from ykactor.surfaces.sessions.peer import Limits
 
 SUBSCRIBE = b'{"type":"Subscribe"}'
 

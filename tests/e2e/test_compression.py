@@ -19,7 +19,7 @@ from ykactor.actors.ring import TAKE_BYTES_MAX
 from ykactor.client import follow
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.sessions import feed_session
-from ykactor.surfaces.sessions.websocket import Limits
+from ykactor.surfaces.sessions.peer import Limits
 from ykactor.wire.compression import compressed
 
 SUBSCRIBE = b'{"type":"Subscribe","from":0}'

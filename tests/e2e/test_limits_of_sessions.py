@@ -22,7 +22,7 @@ from ykactor.client.connection import open_connection
 from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.messages.submissions import RefuseEntry, Submission
 from ykactor.surfaces.admission.access_control import AccessControl
-from ykactor.surfaces.sessions.websocket import Limits as ServerLimits
+from ykactor.surfaces.sessions.peer import Limits as ServerLimits
 from ykactor.wire.si.lengths import REQUEST_MAX
 
 ALL = "roles: [rm, reader, operator], rmIDs: [rm-1], users: [alice]"

@@ -22,7 +22,7 @@ from ykactor.surfaces.daemon.reloading import Reloading, Source
 from ykactor.surfaces.files import config_loader
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.sessions.config_updates import WAITING_MAX
-from ykactor.surfaces.sessions.websocket import Limits
+from ykactor.surfaces.sessions.peer import Limits
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, ProtocolError

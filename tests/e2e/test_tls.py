@@ -29,7 +29,8 @@ from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.admission.access_control import PROOF_GONE, AccessControl
 from ykactor.surfaces.files.tls_files import TlsFiles
-from ykactor.surfaces.sessions.websocket import REVOKED, Limits
+from ykactor.surfaces.sessions.peer import Limits
+from ykactor.surfaces.sessions.websocket import REVOKED
 from ykactor.wire.si import messages as si
 
 

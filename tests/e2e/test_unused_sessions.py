@@ -20,9 +20,8 @@ from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.operator_session import OperatorSession
-from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
-from ykactor.surfaces.sessions.websocket import Limits
 from ykactor.wire.si.codec import JSON
 
 RM, FEED, OPERATOR = SESSION_ROLES
@@ -99,10 +98,7 @@ class World:
             connection,
             JSON,
             sends,
-            path=path,
-            unused_s=limits.unused_s,
-            send_s=limits.send_s,
-            close_s=limits.close_s,
+            limits,
         )
         memory = InputMemory(lambda: 2**20)
         session: Any = {

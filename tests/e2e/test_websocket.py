@@ -19,8 +19,8 @@ from ykactor.client.connection import open_connection
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.facts import ApplicationAdded, NodeRemoved
 from ykactor.surfaces.sessions.feed_session import FeedSession
+from ykactor.surfaces.sessions.peer import Limits
 from ykactor.surfaces.sessions.rm_requests import RequestHandler
-from ykactor.surfaces.sessions.websocket import Limits
 
 REGISTER = {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "id": "r"}
 NODE = {"nodeID": "n1", "action": "CREATE", "schedulableResource": {"vcore": "4"}}

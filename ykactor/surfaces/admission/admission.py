@@ -16,7 +16,9 @@ from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.pace import Paces
 from ykactor.surfaces.admission.request_headers import host_refusal, own_names, page_refusal
+from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import ConnectionSlots
+from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.refusals import RefusedError
 
@@ -38,6 +40,7 @@ class Admission:
         needs_proof: True if nobody comes in without one.
         slots: of all connections.
         paces: of their requests.
+        memory: of what sessions have not finished.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Admission:
         self.in_force = in_force
         self.slots = ConnectionSlots(in_force)
         self.paces = Paces(self.slots)
+        self.memory = InputMemory(lambda: in_force().waiting_bytes)
         self._admit = admit
         self._names = own_names(host_names)
         self.needs_proof = admit is not None
@@ -85,6 +89,10 @@ class Admission:
             reason = f"without an access file only root and the user of the daemon may act, found {identity.name}{why}"
         self.refused(Caller(role, origin.text, identity or UNKNOWN), target, reason)
         raise RefusedError(403, reason)
+
+    def session_limits(self, caller: Caller, path: str, counts: SessionCounts, bytes_max: int | None) -> SessionLimits:
+        """How much and how fast a session may send, as ``SessionLimits`` has it."""
+        return SessionLimits(caller, self.audit, path, counts, bytes_max)
 
     def check_role(self, caller: Caller, target: str, other_role: Role | None = None) -> None:
         """Ask whether the caller has its role, or another one that will do as well (SE-62).

@@ -27,15 +27,17 @@ class SessionLimits:
     """The limits of a session. They are those of its caller at the moment, whatever they were when the session began.
 
     Args:
-        path: what the caller connected to, for log and audit.
         counts: gets how often the session waits.
         bytes_max: of one message, whatever its caller may send; None: only the caller counts.
+
+    Attributes:
+        path: what the caller connected to, for log and audit.
     """
 
     def __init__(self, caller: Caller, audit: Audit, path: str, counts: SessionCounts, bytes_max: int | None = None) -> None:
         self._caller = caller
         self._audit = audit
-        self._path = path
+        self.path = path
         self._counts = counts
         self._bytes_max = bytes_max
         self._messages = Bucket()
@@ -54,7 +56,7 @@ class SessionLimits:
 
     def refused(self, reason: str) -> None:
         """What the session has sent was refused, which ends it."""
-        self._audit.refused(self._caller, Act.SEND, self._path, reason)
+        self._audit.refused(self._caller, Act.SEND, self.path, reason)
 
     def received(self, size: int) -> None:
         """A message of so many bytes was received."""
@@ -71,7 +73,7 @@ class SessionLimits:
         _, name, most = self._strictest()
         reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
         self._counts.waits += 1
-        self._log.log(peer=self._caller.origin, path=self._path, reason=reason)
+        self._log.log(peer=self._caller.origin, path=self.path, reason=reason)
 
     def _strictest(self) -> tuple[float, str, int]:
         """The longest delay in seconds, and the name and the number of its limit."""

@@ -44,10 +44,9 @@ class WebSocket:
     Args:
         protocol: of this end.
         nursery: lives as long as the connection.
-        path: what the peer connected to, for the log.
         limits: how large a message may be, after it is decompressed; learns what was refused.
-        close_s: the time limit for sending a close frame.
         memory: where the bytes count that no session has finished.
+        close_s: the time limit for sending a close frame.
 
     Attributes:
         is_closing: True if nothing more can be sent: a close frame was sent or received, or the connection is broken.
@@ -61,17 +60,15 @@ class WebSocket:
         protocol: Connection,
         nursery: trio.Nursery,
         *,
-        path: str,
         limits: SessionLimits,
-        close_s: float,
         memory: InputMemory,
+        close_s: float,
     ) -> None:
         self.is_closing = self.has_ended = False
         self.on_end: Callable[[], object] = lambda: None
         self._stream = stream
         self._protocol = protocol
         self._nursery = nursery
-        self._path = path
         self._limits = limits
         self._close_s = close_s
         self._memory = memory
@@ -147,7 +144,7 @@ class WebSocket:
         if self.is_closing:  # the peer has not answered
             self._is_over.set()
             return
-        log_event(logger, logging.INFO, "peer_dropped", path=self._path, code=code, reason=reason)
+        log_event(logger, logging.INFO, "peer_dropped", path=self._limits.path, code=code, reason=reason)
         self._limits.refused(reason)
         self.is_closing = True
         self._nursery.start_soon(self._send_refusal, code, reason)

@@ -33,6 +33,19 @@ _WANTED = {RM_PATH: "no registration", FEED_PATH: "no subscription", OPERATOR_PA
 REVIEW_S = 1.0
 
 
+class Limits(Struct, frozen=True):
+    """Limits of the server, beside those that the access file may change (SE-48)."""
+
+    #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
+    subscription_bytes_max: int = 2 * 2**20
+    #: Time limits for what a session is there for (``Peer.settle``), for sending one message, and for the closing handshake.
+    unused_s: float = 30.0
+    send_s: float = 10.0
+    close_s: float = 2.0
+    #: A ping leaves this often, and its answer may take as long.
+    ping_s: float = 30.0
+
+
 class Peer:
     """Sends and receives messages over an accepted connection, in its encoding, with a deadline for every send.
 
@@ -40,11 +53,8 @@ class Peer:
 
     Args:
         stream: the one below the connection.
-        limits: how fast messages may come.
-        path: what the peer connected to, for the log.
-        unused_s: how long the session may wait for what it is there for (``settle``).
-        send_s: the time limit for sending one message.
-        close_s: the time limit for the closing handshake.
+        sends: how fast messages may come.
+        limits: of time.
     """
 
     def __init__(
@@ -52,26 +62,22 @@ class Peer:
         stream: FrameStream,
         connection: WebSocket,
         encoding: Encoding,
-        limits: SessionLimits,
-        *,
-        path: str,
-        unused_s: float,
-        send_s: float,
-        close_s: float,
+        sends: SessionLimits,
+        limits: Limits,
     ) -> None:
         self.encoding = encoding
-        self._limits = limits
+        self._sends = sends
         self._stream = stream
-        self._path = path
+        self._path = sends.path
         self._connection = connection
-        self._unused_s = unused_s
+        self._unused_s = limits.unused_s
         #: When a session that is not used ends, of trio's clock, and around waiting for a message until then.
-        self._unused_until = trio.current_time() + unused_s
+        self._unused_until = trio.current_time() + limits.unused_s
         self._unused = trio.CancelScope()
         #: Since when a message is waited for; None while the session does something else.
         self._receiving_since: float | None = None
-        self._send_s = send_s
-        self._close_s = close_s
+        self._send_s = limits.send_s
+        self._close_s = limits.close_s
         #: The time at which ``flush`` found that the peer had not read everything; None if it has.
         self._unread_since: float | None = None
 
@@ -87,14 +93,14 @@ class Peer:
             message = await self._receive()
         finally:
             self._receiving_since = None
-        self._limits.received(size_of(message))
+        self._sends.received(size_of(message))
         return message
 
     async def _wait_for_limits(self) -> None:
         """At most until the end of the connection: then the few messages that are here are the last."""
-        if not self._connection.has_ended and self._limits.delay_s():
-            self._limits.waits()
-        while not self._connection.has_ended and (delay_s := self._limits.delay_s()):
+        if not self._connection.has_ended and self._sends.delay_s():
+            self._sends.waits()
+        while not self._connection.has_ended and (delay_s := self._sends.delay_s()):
             with suppress(ConnectionClosedError), self.connected():
                 await trio.sleep(min(delay_s, REVIEW_S))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 import trio
-from msgspec import Struct, structs
+from msgspec import structs
 from wsproto.connection import Connection, ConnectionType
 
 from ykactor.access.model import Role
@@ -18,7 +18,6 @@ from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import Arrival, Listener
-from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, Slot
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door
@@ -29,10 +28,10 @@ from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocke
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats
 from ykactor.surfaces.sessions.handshake import RequestHead, acceptance, read_head
 from ykactor.surfaces.sessions.operator_session import OperatorSession
-from ykactor.surfaces.sessions.peer import Peer
+from ykactor.surfaces.sessions.peer import Limits, Peer
 from ykactor.surfaces.sessions.rm_session import ResourceManagerSession
 from ykactor.wire.compression import Deflate
-from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
+from ykactor.wire.si.codec import ENCODINGS, JSON
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +47,6 @@ _FAILED = 1011, "an error of the daemon ended the session, its log has the detai
 REVOKED = 4005
 
 Session = ResourceManagerSession | FeedSession | OperatorSession
-
-
-class Limits(Struct, frozen=True):
-    """Limits of the server, beside those that the access file may change (SE-48)."""
-
-    #: The largest message of a follower: the lists of a subscription have up to 256 KiB each (AP-138).
-    subscription_bytes_max: int = 2 * 2**20
-    #: Time limits for what a session is there for (``Peer.settle``), for sending one message, and for the closing handshake.
-    unused_s: float = 30.0
-    send_s: float = 10.0
-    close_s: float = 2.0
-    #: A ping leaves this often, and its answer may take as long.
-    ping_s: float = 30.0
 
 
 async def serve_websockets(
@@ -113,7 +99,6 @@ class _Server:
         self._nursery = nursery
         self._configs = configs
         self._counts = counts
-        self._memory = InputMemory(lambda: admission.in_force().waiting_bytes)
         self._is_stopping = False
         self._formats = event_formats()
         #: The functions that end the handshakes and sessions under way.
@@ -197,57 +182,29 @@ class _Server:
     ) -> Session | None:
         """Answer the request; None if the peer does not take the answer in time."""
         with trio.move_on_after(self._admission.in_force().handshake_seconds) as deadline, self._ended_by_stop(deadline.cancel):
-            limits, path = self._limits, head.path
-            frames, extensions = FrameStream(transport), [Deflate(limits.subscription_bytes_max)] if path == FEED_PATH else []
+            frames, most = FrameStream(transport), self._limits.subscription_bytes_max if head.path == FEED_PATH else None
+            extensions = [] if most is None else [Deflate(most)]
             encoding = next((ENCODINGS[name] for name in head.subprotocols if name in ENCODINGS), None)
             term = str(self._gateway.terms.present).encode()
             await frames.send_all(acceptance(head, None if encoding is None else encoding.name, [*extensions], term))
-            bytes_max = limits.subscription_bytes_max if path == FEED_PATH else None
-            sends = SessionLimits(caller, self._audit, path, self._counts, bytes_max)
-            connection = WebSocket(
-                frames,
-                Connection(ConnectionType.SERVER, [*extensions], head.rest),
-                nursery,
-                path=path,
-                limits=sends,
-                close_s=limits.close_s,
-                memory=self._memory,
-            )
-            held.callback(self._memory.forget, connection)
+            sends = self._admission.session_limits(caller, head.path, self._counts, most)
+            protocol, memory = Connection(ConnectionType.SERVER, [*extensions], head.rest), self._admission.memory
+            connection = WebSocket(frames, protocol, nursery, limits=sends, memory=memory, close_s=self._limits.close_s)
+            held.callback(memory.forget, connection)
             nursery.start_soon(connection.run)
+            peer = Peer(frames, connection, encoding or JSON, sends, self._limits)
+            if head.path != FEED_PATH:
+                return self._session(head.path, peer, caller)
+            frames.limit_buffer()
             compresses = any(extension.enabled() for extension in extensions)
-            return self._session(caller, head, frames, connection, encoding or JSON, sends, compresses=compresses)
+            return FeedSession(peer, self._gateway, self._formats[peer.encoding.name, compresses], caller, self._audit)
         return None
 
-    def _session(
-        self,
-        caller: Caller,
-        head: RequestHead,
-        frames: FrameStream,
-        connection: WebSocket,
-        encoding: Encoding,
-        sends: SessionLimits,
-        *,
-        compresses: bool,
-    ) -> Session:
-        limits = self._limits
-        peer = Peer(
-            frames,
-            connection,
-            encoding,
-            sends,
-            path=head.path,
-            unused_s=limits.unused_s,
-            send_s=limits.send_s,
-            close_s=limits.close_s,
-        )
-        if head.path == RM_PATH:
-            return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, self._memory, caller, self._audit)
-        if head.path == OPERATOR_PATH:
+    def _session(self, path: str, peer: Peer, caller: Caller) -> ResourceManagerSession | OperatorSession:
+        if path == OPERATOR_PATH:
             return OperatorSession(peer, self._gateway, self._configs, caller, self._audit)
-        frames.limit_buffer()
-        form = self._formats[encoding.name, compresses]
-        return FeedSession(peer, self._gateway, form, caller, self._audit)
+        memory = self._admission.memory
+        return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, memory, caller, self._audit)
 
     def _caller(self, head: RequestHead, arrival: Arrival, slot: Slot) -> Caller:
         """Who is at the other end, and has a session's slot now: before anything waits, or others could take it."""
