@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Raw
 
+from ykactor.core.inspection.node_status import node_status
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.readings.tasks import allocation, foreign
 from ykactor.wire.rest import types
-from ykactor.wire.rest.amounts import limit, percent, used
+from ykactor.wire.rest.amounts import percent, used
 from ykactor.wire.rest.codec import encode_part
 
 _HOST, _RACK = "si/hostname", "si/rackname"
@@ -46,22 +47,22 @@ def one(look: Look, node_id: NodeID) -> Pausing[bytes | None]:
 def _node(look: Look, node: NodeCore, pace: Pace) -> Pausing[bytes]:
     tasks = yield from _encoded(_allocations(look, node), pace)
     others = yield from _encoded((foreign(look, task, node.node_id) for _, task in sorted(node.foreign.items())), pace)
-    reserved = look.state.reservations.on(node.node_id)
+    status = node_status(node, look.state.reservations)
     shown = types.Node(
         node_id=node.node_id,
         host_name=node.attributes.get(_HOST, ""),
         rack_name=node.attributes.get(_RACK, ""),
         attributes=node.attributes,
-        capacity=used(node.capacity),
-        allocated=used(node.allocated),
-        occupied=used(node.occupied),
-        available=limit(node.available),
+        capacity=used(status.capacity),
+        allocated=status.allocated,
+        occupied=status.occupied,
+        available=status.available,
         utilized=percent(node.allocated, node.capacity),
         allocations=tasks,
         foreign_allocations=others,
-        schedulable=node.schedulable,
-        is_reserved=bool(reserved),
-        reservations=[reservation.ask.spec.allocation_key for reservation in reserved],
+        schedulable=status.schedulable,
+        is_reserved=bool(status.reservations),
+        reservations=status.reservations,
     )
     return encode_part(shown)
 
