@@ -59,8 +59,17 @@ CHANCE = {"random", "secrets", "uuid"}
 DOCUMENTED = ("client", "wire", "local", "journal", "access", "sim", "surfaces/cli")
 CLAUSES = re.compile(
     r"(Around|As|At|By|Everybody|Everything|For|From|How|If|In|Its?|No|Nobody|None|Of|On|Since|That|There|Those|To|Until|What|When|"
-    r"Where|Whether|Which|Who|Whose|With|Without)\b"
+    r"Where|Whether|Which|Who|Whose|Why|With|Without)\b"
 )
+#: Functions whose options are given by name.
+OPENERS = {
+    ("client/connection.py", "open_connection"),
+    ("client/follower.py", "follow"),
+    ("client/kept.py", "keep_registered"),
+    ("client/resource_manager.py", "connect"),
+    ("sim/direct.py", "__init__"),
+    ("wire/rest/queues.py", "queue"),
+}
 #: A catalogue of messages may be longer.
 LINES_MAX = 600
 CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
@@ -233,6 +242,17 @@ def test_a_field_of_a_queue_is_shown_by_four_files() -> None:
         "surfaces/page/facts.js",
         "wire/rest/queues.py",
     }
+
+
+@pytest.mark.parametrize("folder", DOCUMENTED)
+def test_a_function_has_at_most_five_parameters(folder: str) -> None:
+    """More are a struct; commands have one for each option, and the functions that open a session take options by name."""
+    for source in (source for source in SOURCES if source.startswith(f"{folder}/")):
+        for node in ast.walk(syntax(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (source, node.name) not in OPENERS:
+                is_command = any("click" in ast.unparse(decorator) for decorator in node.decorator_list)
+                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                assert len({name.arg for name in every} - {"self", "cls"}) <= 5 or is_command, (source, node.name)
 
 
 def test_the_page_is_no_part_of_the_program() -> None:

@@ -4,7 +4,7 @@ import pytest
 from world import World, app, ask, make_world, node, queue, release, remove, terminate, tree
 
 from ykactor.core.messages.states import Outcome
-from ykactor.surfaces.cli.views.ended import durations
+from ykactor.surfaces.cli.views.apps import durations
 
 
 def room() -> World:

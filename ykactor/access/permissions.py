@@ -30,7 +30,7 @@ _UNSEEN = "found a name that does not exist or that you may not see"
 
 
 class Refusal(Struct, frozen=True):
-    """Why a message is refused, and the path of the field, with the names of the wire; "" for the whole message."""
+    """The refusal of a message, and the path of the field, with the names of the wire; "" for the whole message."""
 
     path: str
     message: str
@@ -113,7 +113,7 @@ class Gate(Struct, frozen=True):
 
 
 def check(identity: Identity, role: Role, message: Struct) -> Refusal | None:
-    """Why the identity may not send the message as ``role``, the one of the door through which it came; None if it may.
+    """The refusal of a message that the identity sends as ``role``, the one of its path; None if it may send it.
 
     Cost: 2 us for a small message; if the identity is limited to partitions, 4 ms for 100,000 asks and 10 ms for 100,000 nodes.
     """
@@ -126,7 +126,7 @@ def check(identity: Identity, role: Role, message: Struct) -> Refusal | None:
 
 
 def check_application(identity: Identity, who: UserGroups, tags: dict[str, str]) -> str | None:
-    """Why the identity may not submit an application; None if it may. Asked in the turn, with its groups (SE-23, SE-24)."""
+    """The refusal of an application; None if the identity may submit it. Asked in the turn, with its groups (SE-23, SE-24)."""
     if is_forced(tags) and not identity.may_force:
         return f"{identity.name} may not force the creation of applications"
     if not identity.may_claim(who.user, ()):

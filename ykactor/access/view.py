@@ -177,7 +177,7 @@ class View(Struct, frozen=True, dict=True):
         return (yield from cut(state, self.shows_queue))
 
     def reason(self, cause: PendingCause, wanted: Resource) -> str:
-        """Why an ask is pending that wants so much, base units, as far as it is shown (SE-84)."""
+        """The reason of a pending ask that wants so much, in base units, as far as it is shown (SE-84)."""
         place = None if cause.place is None else place_in_view(cause.place, self.shows_queue)
         return without_others(cause.code, place, wanted, cause.left_out)
 

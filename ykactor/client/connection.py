@@ -171,7 +171,7 @@ def _is_refusal(cause: BaseException) -> bool:
 
 
 def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | RequestRefused:
-    """Why there is no connection, with the first exception of a group as its cause."""
+    """The reason for which there is no connection, with the first exception of a group as its cause."""
     cause: BaseException = errors
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -92,7 +92,7 @@ class Terms:
         return term in self._ends
 
     def missing(self, kind: Kind, number: int, term: str) -> str:
-        """Why this history has no event or message with this number of this term, as a sentence; "" if it may have it.
+        """The reason for which this history has no message with this number of this term, as a sentence; "" if it may have it.
 
         Numbers of the present term are not compared with the newest one, which the caller knows.
         """

@@ -40,7 +40,7 @@ class Machine(Struct, frozen=True):
         return others | ({self.gpu_type: gpus} if gpus else {})
 
     def has_no_room(self, resource: Mapping[str, int], count: int) -> str:
-        """Why ``count`` tasks can never run here at the same time, each with ``resource`` in base units; empty if they can."""
+        """The reason for which ``count`` tasks with ``resource`` in base units can never run here together; "" if they can."""
         for name, amount in resource.items():
             total, limit = amount * count, self.resource.get(name, 0)
             if total <= limit:

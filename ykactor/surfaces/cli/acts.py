@@ -76,7 +76,7 @@ async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.E
 
 
 def _sentence(refusal: RequestRefused) -> str:
-    """Why, for people: without the field of the message, which they did not write, and a code that says no more."""
+    """The reason for people: without the field of the message, which they did not write, and a code that says no more."""
     return refusal.message if refusal.code == "REFUSED" else f"{refusal.code}: {refusal.message}"
 
 

@@ -111,7 +111,7 @@ def _asks(group: PendingStatus) -> str:
 
 
 def _reason(group: PendingStatus) -> str:
-    """Why asks are pending, when the first of them last tried to preempt, and when it may try next."""
+    """The reasons of pending asks, with the last and the next attempt of the first of them to preempt."""
     if group.next_attempt is UNSET:
         return group.reason
     tried = f"tried to preempt at {time_text(group.last_attempt)}, " if isinstance(group.last_attempt, int) else ""

@@ -45,7 +45,7 @@ def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
 
 
 def _not_released(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
-    """Why the registration of ``rm_id`` is not ended: nobody is registered, another one is, or the caller may not end it."""
+    """The error that the registration of ``rm_id`` is not ended: none exists, another one does, or the caller may not end it."""
     match refusal.code:
         case "REFUSED":
             return click.ClickException(refusal.message)

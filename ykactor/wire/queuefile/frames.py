@@ -30,7 +30,7 @@ class _Head(Struct, tag=True):
 
 
 class _Queues(Struct, tag=True):
-    """Some of the queues of all partitions: for each the number of its children, and the queue without them."""
+    """A part of the queues of all partitions: for each the number of its children, and the queue without them."""
 
     queues: list[tuple[int, QueueConfig]]
 

@@ -21,7 +21,7 @@ IsName = Callable[[str], bool]
 
 
 def name_filter_objection(entries: list[str], is_name: IsName) -> str:
-    """Why the list is refused (E30, E31), or "". A list of several entries is never refused."""
+    """The reason for which the list is refused (E30, E31), or "". A list of several entries is never refused."""
     if len(entries) != 1:
         return ""
     (entry,) = entries

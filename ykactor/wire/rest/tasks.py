@@ -6,7 +6,7 @@ from ykactor.wire.rest.types import Payload
 
 
 class PendingAsk(Payload, frozen=True, kw_only=True):
-    """Why an ask is pending now: a code (AP-150), and a sentence."""
+    """The reason for which an ask is pending now: a code (AP-150), and a sentence."""
 
     allocation_key: str
     code: str

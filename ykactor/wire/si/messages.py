@@ -205,7 +205,7 @@ class RejectedAllocation(_Part, frozen=True):
 
 
 class PredicateCheck(_Part, frozen=True):
-    """May asks of the predicate class ``predicate`` run on the node? The allocation named is one of them.
+    """The question whether asks of a predicate class may run on the node. The allocation named is one of them.
 
     With ``allocate`` False: could they run there if preemption made room?
     """
@@ -218,7 +218,7 @@ class PredicateCheck(_Part, frozen=True):
 
 
 class SchedulingStateEntry(_Part, frozen=True):
-    """Why a pending ask waits (AP-147).
+    """The reason of a pending ask (AP-147).
 
     Attributes:
         state: a ``SchedulingState``: FAILED if no node can take it, but another node could.
@@ -527,7 +527,7 @@ class PredicatesRequest(_Response, frozen=True, kw_only=True):
 
 
 class SchedulingStateResponse(_Response, frozen=True, kw_only=True):
-    """Why asks wait, of those for which this is new (AP-146)."""
+    """The reasons of pending asks for which they are new (AP-146)."""
 
     partition_name: str = ""
     entries: Sequence[SchedulingStateEntry] = []

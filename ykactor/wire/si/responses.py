@@ -76,7 +76,7 @@ class _Collected:
         self.messages.append((message, lists))
 
     def add_states(self, partition: str, entries: list[si.SchedulingStateEntry]) -> None:
-        """Why some asks wait; in the last message if that is about the same and has room."""
+        """Add the reasons of some asks, to the last message if that is about the same and has room."""
         message, lists = self.messages[-1] if self.messages else (None, {})
         if message is si.SchedulingStateResponse and len(lists["entries"]) + len(entries) <= STATES_MAX:
             lists["entries"] += entries

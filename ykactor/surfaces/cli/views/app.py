@@ -9,7 +9,7 @@ from ykactor.actors.clock import system_ns
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.views import apps, asks, ended
+from ykactor.surfaces.cli.views import apps, asks
 from ykactor.surfaces.cli.views.description import Part, find, lines_of
 from ykactor.surfaces.cli.views.holds import held_by, held_queue, state_text
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
@@ -30,12 +30,12 @@ _FIELDS = (
     Column("Used", field("allocated", cells.resource)),
     Column("Running", field("allocations", lambda tasks: str(len(tasks)))),
     Column("Pending", field("pending", lambda groups: str(apps.pending_count(groups)))),
-    Column("Waited", ended.WAITED),
-    Column("Ran", ended.RAN),
-    Column("Ended", ended.ENDED),
-    Column("Has used", ended.USED),
-    Column("Lost to preemption", ended.LOST),
-    Column("Reason", ended.REASON),
+    Column("Waited", apps.WAITED),
+    Column("Ran", apps.RAN),
+    Column("Ended", apps.ENDED),
+    Column("Has used", apps.USED),
+    Column("Lost to preemption", apps.LOST),
+    Column("Reason", apps.REASON),
     Column("Held by", field("held", held_by)),
     Column("Held with", field("heldQueue")),
 )

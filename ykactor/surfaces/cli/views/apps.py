@@ -12,11 +12,46 @@ from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views import ended
+from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text, states_of
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import View, command_of
+
+
+def _durations(application: dict[str, Any]) -> dict[str, int]:
+    """The seconds that an application has waited for its start and has run; what is not known is left out."""
+    submitted_ns, started_ns = (application.get(key) for key in ("submissionTime", "startTime"))
+    # Not the time in Completing, in which another task might have come.
+    finished_ns = application.get("lastWorkTime", application.get("finishedTime"))
+    found = {}
+    if submitted_ns is not None and started_ns is not None:
+        found["waitedSeconds"] = (started_ns - submitted_ns) // S_NS
+    if started_ns is not None and finished_ns is not None:
+        found["ranSeconds"] = (finished_ns - started_ns) // S_NS
+    return found
+
+
+SUBMITTED, WAITED, RAN, ENDED, USED, LOST, REASON = (
+    field("submissionTime", time_text),
+    field("waitedSeconds", cells.age),
+    field("ranSeconds", cells.age),
+    field("finishedTime", time_text),
+    field("usedSeconds", cells.resource_hours),
+    field("lostSeconds", cells.resource_hours),
+    field("reason"),
+)
+#: The columns of applications that have ended, beside their names.
+ENDED_COLUMNS = (
+    Column("SUBMITTED", SUBMITTED),
+    Column("WAITED", WAITED, is_number=True),
+    Column("RAN", RAN, is_number=True),
+    Column("ENDED", ENDED),
+    Column("USED", USED),
+    Column("LOST", LOST),
+    Column("GROUPS", field("groups", ",".join), is_wide=True),
+    Column("REASON", REASON),
+)
 
 COLOURS = {
     "Accepted": "yellow",
@@ -33,7 +68,7 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each application."""
     for name, application in state.applications.items():
         row: Row = {"applicationID": name, **to_builtins(application)}
-        more = _of_live(row, state, now_ns) if "priority" in row else ended.durations(row)
+        more = _of_live(row, state, now_ns) if "priority" in row else _durations(row)
         yield row | more
 
 
@@ -56,7 +91,7 @@ def pending_count(groups: list[dict[str, Any]]) -> int:
 
 
 def first_reason(groups: list[dict[str, Any]]) -> str:
-    """Why the first of the pending asks waits."""
+    """The reason of the first pending ask."""
     return str(groups[0]["reason"]) if groups else ""
 
 
@@ -94,7 +129,7 @@ VIEW = View(
     },
     filters=("queue", "user"),
     states=(*ApplicationState, Outcome.CANCELLED, HELD),
-    past=(*_NAMES, *ended.COLUMNS),
+    past=(*_NAMES, *ENDED_COLUMNS),
 )
 
 command = command_of(
