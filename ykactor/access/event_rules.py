@@ -26,12 +26,12 @@ class Shown(Protocol):
 
 #: The event, one with less in it, or None.
 Rule = Callable[[Shown, EventRecord], EventRecord | None]
-#: By type and detail.
+#: The rules of events, by type and detail.
 Rules = Mapping[tuple[str, str], Rule]
 
 #: Why an application changed its state (AP-95); no other text is shown.
 STATE_CAUSES = frozenset(("PartitionRemoved", "ExecutionTimeout", "Terminated", "ResourceReservationTimeout"))
-#: How the texts about asks begin (EV-71), as far as they name only the ask and its queue. The first that fits is shown.
+#: The beginnings of texts about asks (EV-71) that name only the ask and its queue. The first that fits is shown.
 ASK_TEXTS = (
     "Request '{key}' does not fit in queue '{queue}'",
     "Request '{key}' has become schedulable in queue '{queue}'",
@@ -106,13 +106,13 @@ def _rules(kind: str, rule: Rule, details: str) -> dict[tuple[str, str], Rule]:
     return {(kind, detail): rule for detail in details.split()}
 
 
-#: What is shown of a partition as a whole: without texts, which may be about anything.
+#: The visible events of a partition as a whole: without texts, which may be about anything.
 OUT_OF_QUEUES: Rules = _rules("QUEUE", _without_text, "PARTITION_QUARANTINED PARTITION_RESTARTED PARTITION_STOPPED")
 
 #: The audit tells of all queues and partitions, and of other identities.
 AUDIT: Rules = _rules("AUDIT", _hidden, " ".join(EVENT_KINDS["AUDIT"]))
 
-#: What is shown of the queues in view. The queue of an event about a node is that of the ask.
+#: The visible events of the queues in view. The queue of an event about a node is that of the ask.
 IN_QUEUE: Rules = {
     **OUT_OF_QUEUES,
     **_rules("APP", _whole, "DETAILS_NONE APP_NEW APP_REQUEST APP_ALLOC"),
@@ -136,7 +136,7 @@ IN_QUEUE: Rules = {
     **_rules("USERGROUP", _whole, "UG_APP_LINK UG_GROUP_LIMIT UG_GROUP_RESOURCE UG_USER_LIMIT UG_USER_RESOURCE"),
 }
 
-#: What is shown where only partitions are limited: all but texts that may be about another partition.
+#: The visible events where only partitions are limited: all but texts that may be about another partition.
 IN_PARTITION: Rules = {
     **dict.fromkeys(IN_QUEUE, _whole),
     **OUT_OF_QUEUES,

@@ -76,7 +76,7 @@ class _Builder:
         self.file = file
         self.surroundings = surroundings
         self.mistakes = mistakes
-        #: By what an identity is shown, the first place of it.
+        #: The first place of each proof of an identity.
         self.shown_by: dict[tuple[str, object], ProofText] = {}
 
     def access(self) -> Access:

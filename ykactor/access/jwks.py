@@ -19,7 +19,7 @@ from ykactor.core.values.quantities import shown
 RSA_BITS_MIN = 2048
 
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-#: By curve, the algorithms of a key.
+#: The algorithms of a key, by curve.
 _EC: dict[str, tuple[str, ...]] = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
 _OKP: dict[str, tuple[str, ...]] = {"Ed25519": ("EdDSA",)}
 #: Members that only a private key has.

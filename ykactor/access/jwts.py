@@ -16,7 +16,7 @@ from ykactor.core.values.quantities import shown
 from ykactor.core.values.times import S_NS
 
 TOKEN_BYTES_MAX = 8192
-#: How far the clock of the issuer may be from ours.
+#: The largest difference between the clock of the issuer and ours.
 LEEWAY_S = 30
 LIFETIME_MAX_S = 24 * 3600
 #: Claims that every token must have, and that no identity can require: they are the same for all.

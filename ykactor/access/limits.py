@@ -11,7 +11,7 @@ from ykactor.core.values.quantities import parse_uint64
 from ykactor.wire.si.lengths import ITEMS_MAX
 
 _MIB = 2**20
-#: Of all sessions at most so many are for resource managers, and as many for operators: nobody else can take their slots.
+#: The most slots that are kept for resource managers, and as many for operators: nobody else can take them.
 _RESERVED_MAX = 64
 
 
@@ -78,7 +78,7 @@ def replaced(limits: IdentityLimits, numbers: Mapping[str, int]) -> IdentityLimi
     return structs.replace(limits, **{FOR_EACH[key]: value for key, value in numbers.items()})
 
 
-#: By their names in the access file, the smallest and the largest number of limits that have another one than the others.
+#: The smallest and the largest number of limits that differ from the others in this, by their names in the access file.
 _SMALLEST = {"totalSessions": 4}
 _LARGEST = {"tags": ITEMS_MAX, "resourceTypes": TYPES_MAX}
 

@@ -153,7 +153,7 @@ def local_reader(uid: int | None) -> Identity:
     return Identity(name="unknown user" if uid is None else f"user {uid}", roles=frozenset({Role.READER, Role.METRICS}))
 
 
-#: Who may do everything where no access file is needed (SE-1).
+#: The identity that may do everything where no access file is needed (SE-1).
 ANYBODY = Identity(
     name="anybody",
     roles=frozenset(Role),

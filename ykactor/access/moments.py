@@ -15,7 +15,7 @@ from ykactor.core.values.times import S_NS
 #: A time with its zone.
 Moment = Annotated[datetime, Meta(tz=True)]
 
-#: What ``parse`` takes, for messages.
+#: The forms that ``parse`` takes, for messages.
 FORM = "a date such as 2027-01-31 or a time with its zone such as 2027-01-31T12:00:00Z"
 
 _DAYS = re.compile(r"([1-9][0-9]{0,4})d")

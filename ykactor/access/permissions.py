@@ -23,7 +23,7 @@ from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.quantities import shown
 from ykactor.wire.si import messages as si
 
-#: What a role operator may do with a node.
+#: The acts on a node that the role operator has.
 DRAINS = (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE)
 #: The same sentence whether the name exists or not: it must not tell (SE-26).
 _UNSEEN = "found a name that does not exist or that you may not see"
@@ -255,7 +255,7 @@ _NODE = _asked(si.NodeInfo, "node_id action schedulable_resource", attributes=_n
 _DRAINED_NODE = _asked(si.NodeInfo, "node_id", action=_drains, attributes=_node_is_in, schedulable_resource=_is_absent)
 _CONFIGURATION = _asked(si.UpdateConfigurationRequest, "id extra_config if_checksum", config=_CONFIGURES)
 
-#: By message and role of the door, what is asked.
+#: The rights that are asked, by message and role.
 TABLE: dict[type[Struct], dict[Role, Need]] = {
     si.RegisterResourceManagerRequest: {
         Role.RM: _asked(

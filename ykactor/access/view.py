@@ -37,7 +37,7 @@ _GROUP_ITEMS = 7
 #: It is in no queue; its ``queue_name`` is the one that it was meant for, by whomever.
 _REJECTED = ApplicationState.REJECTED.value
 
-#: Whether a queue is in view, a path in lower case.
+#: True if a queue is in view, a path in lower case.
 ShowsQueue = Callable[[str], bool]
 
 

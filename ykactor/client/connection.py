@@ -31,7 +31,7 @@ WAITING_MAX = 10_000
 
 #: The codes of refusals that trying again does not change, by the HTTP status.
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
-#: What the library has for a connection that ended without a close frame.
+#: The library's code for a connection that ended without a close frame.
 _NO_CLOSE_FRAME = 1006
 #: The daemon's codes for a session whose place another one has taken, or is to take: an operator has ended the registration.
 _REPLACED = (4001, 4006)

@@ -79,7 +79,7 @@ class KeptSession(Sender):
         self._unanswered: dict[str, si.WorkRequest] = {}
         self._unsent: dict[str, None] = {}
         self._has_unsent = trio.Event()
-        #: Of a fresh registration: set when iteration has yielded that everything is to be sent.
+        #: Set when iteration has yielded a fresh registration, after which everything is to be sent.
         self._is_reported = trio.Event()
         self._messages_in, self._messages = trio.open_memory_channel[si.Response | Refusal](0)
         self._failure: Exception | None = None

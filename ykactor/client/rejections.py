@@ -12,7 +12,7 @@ from ykactor.client.errors import Refused, Rejected, RequestRefused
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.lengths import shortened
 
-#: What an entry is called: the class of its rejection and its identifiers, as the daemon repeats them.
+#: The name of an entry: the class of its rejection and its identifiers, as the daemon repeats them.
 _Name = tuple[str, ...]
 
 

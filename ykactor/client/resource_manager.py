@@ -59,7 +59,7 @@ class ResourceManager:
         #: Held by the task that reads; it delivers messages for all waiting tasks.
         self._reading = trio.Lock()
         self._responses: deque[si.Response] = deque()
-        #: By request id, in order: the requests without an answer, also those for whose answer nobody waits.
+        #: Requests without an answer by id, in order, also those for whose answer nobody waits.
         self._sent: dict[str, SentRequest] = {}
         #: Old acknowledgements may be repeated after a resume, so the ids of two sessions must differ.
         self._id_prefix = secrets.token_hex(4)

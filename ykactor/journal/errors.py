@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-#: What the process or the machine lacks for a while.
+#: Errors of something that the process or the machine lacks for a while.
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 #: The codes of SQLite for a write that failed for a reason that it does not tell: to a file, or to the index of the log.
 _UNTOLD = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})

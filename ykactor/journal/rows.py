@@ -22,7 +22,7 @@ def packed_name(name: str) -> bytes:
 
 #: More saves few bytes and costs much more time.
 _LEVEL = 1
-#: Those of the table ``log``.
+#: The number of columns of the table ``log``.
 _COLUMNS = 11
 
 

@@ -15,7 +15,7 @@ APPLICATION_ID = 0x596B4163
 #: The name of the database in its directory.
 NAME = "journal.db"
 
-#: How long a statement waits for the lock of another program.
+#: The time that a statement waits for the lock of another program.
 BUSY_MS = 5000
 
 #: The n-th entry makes version n of version n - 1; the first makes it of an empty file. What was released never changes.

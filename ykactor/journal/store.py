@@ -21,7 +21,7 @@ from ykactor.journal.witness import Durability, Seen, Witness, sync
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
 CHECKPOINT_BYTES = 16 << 20
-#: How much one call of ``trim`` deletes at most, so that commits do not wait for long.
+#: The most that one call of ``trim`` deletes, so that commits do not wait for long.
 TRIM_ROWS_MAX = 256
 TRIM_BYTES_MAX = 4 << 20
 
@@ -73,7 +73,7 @@ class Store:
         known = read_beginnings(connection, path)
         self.loss = seen.loss(self.number, [beginning.term for beginning in known])
         self.terms = self._begin_term(known, seen)
-        #: That of the newest transaction.
+        #: The term of the newest transaction.
         self._noted = seen.term
 
     @classmethod

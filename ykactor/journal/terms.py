@@ -78,7 +78,7 @@ class Terms:
 
     def __init__(self, beginnings: Sequence[Beginning]) -> None:
         self.present = beginnings[-1].term
-        #: By the text of each term, where the next one began; None for the present one.
+        #: The beginning of the next term, by the text of each term; None for the present one.
         self._ends = dict(
             zip((str(beginning.term) for beginning in beginnings), [*beginnings[1:], None], strict=True),
         )

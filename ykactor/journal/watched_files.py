@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-#: Of the write-ahead log (sqlite.org/fileformat2.html): its header, and that of each frame, which is followed by a page.
+#: Bytes of the headers of the write-ahead log (sqlite.org/fileformat2.html) and of each frame, which a page follows.
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
 #: In a frame: the size of the database, which only the last frame of a transaction has.
 _COMMITTED = slice(4, 8)
@@ -50,7 +50,7 @@ class WatchedFiles:
         self._database = self._log = _File()
         #: The last frame; None if there is none, or it is not known where it is.
         self._tail: _Tail | None = None
-        #: Whether the log only grows: it was empty, and every transaction since then has been committed.
+        #: True if the log only grows: it was empty, and every transaction since then has been committed.
         self._only_grows = False
         self.note()
 

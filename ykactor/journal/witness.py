@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ykactor.journal.terms import Term
 
-#: When a transaction is on the disk: before it is acknowledged; at the next checkpoint; whenever the system likes.
+#: The time at which a transaction is on the disk: before it is acknowledged; at the next checkpoint; whenever the system likes.
 Durability = Literal["full", "normal", "off"]
 
 _NAME = "witness"

@@ -17,11 +17,11 @@ from ykactor.local.model import Job, Task
 
 #: The group of this program, if it had to leave its own.
 _MANAGER = "ykactor-local"
-#: What is limited or measured.
+#: The controllers that limit or measure.
 _WANTED = frozenset(("cpu", "memory"))
 #: The default weight, which is that of one core here, and the most.
 _WEIGHT_OF_A_CORE, _WEIGHT_MAX = 100, 10_000
-#: How long it may take until all of a group is killed.
+#: Seconds until all of a group has to be killed.
 _KILLED_S = 10.0
 _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 

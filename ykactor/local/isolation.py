@@ -15,7 +15,7 @@ from ykactor.local.model import Job, Task
 #: There if systemd runs.
 _SYSTEMD = Path("/run/systemd/system")
 _ANSWER_S = 10.0
-#: Where the manager of a user is found.
+#: The variables with the address of the manager of a user.
 _BUS = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -55,7 +55,7 @@ class Isolation:
     def __init__(self, how: Systemd | Cgroups | None) -> None:
         self._systemd = how if isinstance(how, Systemd) else None
         self._cgroups = how if isinstance(how, Cgroups) else None
-        #: What the command before a task needs to find.
+        #: The environment that the command before a task needs.
         self.environ: dict[str, str] = {} if self._systemd is None else self._systemd.environ
 
     @property

@@ -21,7 +21,7 @@ class Effects(Struct):
     jobs: list[Job] = field(default_factory=list)
     tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    #: How tasks have ended. The daemon is told it before the requests: it knows where they ran until they are released.
+    #: The ends of tasks. The daemon is told them before the requests: it knows where they ran until they are released.
     records: list[si.TaskRecord] = field(default_factory=list)
     requests: list[si.WorkRequest] = field(default_factory=list)
     starts: list[tuple[Job, Task]] = field(default_factory=list)
@@ -62,9 +62,9 @@ class Work(Struct):
 #: Tasks of all jobs that have not ended.
 TASKS_MAX = 100_000
 _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT", "PLACEHOLDER_REPLACED", "STOPPED_BY_RM"
-#: How the end of a task is said to the daemon: as the confirmation of what it wanted, else as news.
+#: The termination type that the daemon is told: the confirmation of what it wanted, else news.
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
-#: What to do about a rejection, by its code (AP-139).
+#: The advice about a rejection, by its code (AP-139).
 _ADVICE: dict[str, str] = {
     si.RejectionCode.SORT_POLICY: "; a gang needs a queue with the application.sort.policy fifo or stateaware (AP-18)"
 }
@@ -95,7 +95,7 @@ class Jobs:
         self._works: dict[str, Work] = {}
         #: Tasks that have not ended, by their present allocation key.
         self._tasks: dict[str, Task] = {}
-        #: Those of them that have a process.
+        #: The tasks that have a process.
         self._processes: dict[str, Task] = {}
         self._effects = Effects()
 

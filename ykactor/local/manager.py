@@ -29,7 +29,7 @@ from ykactor.local.requests import records_in_requests
 from ykactor.local.store import Store
 from ykactor.wire.si import messages as si
 
-#: How often it is looked for tasks that have run too long, and for jobs that are too old.
+#: Seconds between two searches for tasks that have run too long, and for jobs that are too old.
 TICK_S = 0.25
 FORGET_S = 3600.0
 #: A partition of the daemon is stopped: its jobs wait until it is back and asks for everything.
@@ -99,7 +99,7 @@ class Manager:
         self._processes = Processes(settings.directory / "jobs", settings.isolation, settings.grace_s)
         self._boot = boot_id()
         self.jobs = Jobs(settings.machine, self._store.next_number(), self._boot, settings.now_ns)
-        #: Those who wait for the end of jobs.
+        #: The clients that wait for the end of jobs.
         self._waiting = trio.lowlevel.ParkingLot()
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ class State(StrEnum):
         return self in (State.RUNNING, State.ENDING)
 
 
-#: What a shell adds to the number of a signal.
+#: The number that a shell adds to that of a signal.
 _SIGNALLED = 128
 #: The endings after which a task is started again, if it has retries left.
 RETRIED = frozenset((State.FAILED, State.PREEMPTED, State.LOST))

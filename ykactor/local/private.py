@@ -13,7 +13,7 @@ from pathlib import Path
 from ykactor.local.machine import user_name
 from ykactor.wire.credentials import Credentials
 
-#: What nobody but the owner may do.
+#: The rights that only the owner may have.
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

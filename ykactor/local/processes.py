@@ -37,7 +37,7 @@ kill -KILL 0
 """
 #: The directory of the attempt, by which its processes are known.
 _ATTEMPT = "YKACTOR_ATTEMPT_DIR"
-#: What the shell writes: a process number, which Linux keeps below 2**22, and an exit code.
+#: The text of the shell: a process number, which Linux keeps below 2**22, and an exit code.
 _PID, _EXIT, _EXIT_MAX = re.compile(rb"[1-9]\d{0,6}\n"), re.compile(rb"\d{1,3}\n"), 255
 #: Instead of a number, in an attempt that must not begin.
 _FORBIDDEN = b"forbidden\n"
@@ -63,7 +63,7 @@ class Processes:
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
         #: Attempts of which the end is waited for.
         self._watched: set[Path] = set()
-        #: Those that had ended when they were told to.
+        #: Attempts that had ended before they were told to end.
         self._ended_before: set[Path] = set()
 
     def attempt(self, task: Task) -> Path:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec import structs
+
 from ykactor.local.model import Job, State, Task
 from ykactor.wire.si import messages as si
 
@@ -12,7 +14,7 @@ MESSAGE_MAX = 1000
 #: The task group of a gang: all its tasks are in one.
 _GROUP = "gang"
 _ROOT = "root."
-#: Whether a task may be preempted, and preempt others, is a matter of the queues.
+#: The queues decide whether a task may be preempted, and preempt others.
 _PREEMPTION = si.PreemptionPolicy(allow_preempt_self=True, allow_preempt_other=True)
 
 
@@ -86,12 +88,8 @@ def placeholder(job: Job, number: int) -> si.Allocation:
 
 def ask(job: Job, task: Task) -> si.Allocation:
     """A pending task, as old as its job."""
-    return si.Allocation(
-        allocation_key=task.key,
-        application_id=job.id,
-        resource_per_alloc=dict(job.resource),
-        priority=_priority(job, task),
-        preemption_policy=_PREEMPTION,
+    return structs.replace(
+        _task(job, task),
         allocation_tags={"creationTime": str(job.submitted_ns // 10**9)},
         task_group_name=_GROUP if job.is_gang else "",
     )
@@ -99,19 +97,17 @@ def ask(job: Job, task: Task) -> si.Allocation:
 
 def running(job: Job, task: Task, node_id: str) -> si.Allocation:
     """A task that has a process; the daemon does not preempt one that is ending already (AP-145)."""
+    return structs.replace(_task(job, task), node_id=node_id, releasing=task.state is State.ENDING)
+
+
+def _task(job: Job, task: Task) -> si.Allocation:
     return si.Allocation(
         allocation_key=task.key,
         application_id=job.id,
         resource_per_alloc=dict(job.resource),
-        priority=_priority(job, task),
+        priority=job.priority if task.priority is None else task.priority,
         preemption_policy=_PREEMPTION,
-        node_id=node_id,
-        releasing=task.state is State.ENDING,
     )
-
-
-def _priority(job: Job, task: Task) -> int:
-    return job.priority if task.priority is None else task.priority
 
 
 def release(application_id: str, key: str, termination_type: str) -> si.AllocationRelease:

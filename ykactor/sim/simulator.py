@@ -66,7 +66,7 @@ class _Record:
     def __init__(self) -> None:
         self.facts: dict[PartitionName, list[Fact]] = {}
         self.refused: list[str] = []
-        #: Of the allocations that say how long they run.
+        #: The ends of the allocations that say how long they run.
         self.endings = Endings()
         self.turned_away: dict[str, dict[str, str]] = {}
         self.is_open = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 
-#: What the address of a Unix socket begins with; its path follows.
+#: The prefix of the address of a Unix socket; its path follows.
 UNIX = "unix:"
 #: The longest path of a Unix socket, in bytes: the kernel has room for 108 with the end.
 UNIX_PATH_MAX = 107

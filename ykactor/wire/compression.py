@@ -17,7 +17,7 @@ from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opc
 _LEVEL = 1
 #: The largest window, which every peer of RFC 7692 has unless it says otherwise; negative: without header and checksum.
 _WINDOW_BITS = -15
-#: What ends a compressed message and is not sent.
+#: The end of a compressed message, which is not sent.
 _TAIL = b"\x00\x00\xff\xff"
 #: The parameters of an offer that can be accepted; a smaller window of the server cannot.
 _PARAMETER = re.compile(
@@ -43,7 +43,7 @@ class Deflate(Extension):
     def __init__(self, message_bytes_max: int) -> None:
         self._message_bytes_max = message_bytes_max
         self._is_enabled = False
-        #: Of the message that is received; None if it is not compressed.
+        #: The decompressor of the message that is received; None if it is not compressed.
         self._decompressor: zlib._Decompress | None = None
         self._left = 0
         self._is_control = False

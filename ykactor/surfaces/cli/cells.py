@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ykactor.core.values.quantities import quantity_text
 
-#: Of what has no value: no limit, nothing pending.
+#: The cell without a value: no limit, nothing pending.
 NONE = "-"
-#: Of what a daemon does not show to a limited reader (SE-84).
+#: The cell of a value that a daemon does not show to a limited reader (SE-84).
 NOT_SHOWN = "not shown"
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
 #: Durations below it are shown with fractions.

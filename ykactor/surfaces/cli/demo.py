@@ -39,7 +39,7 @@ from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings
 from ykactor.wire.queuefile.load import load
 
 RM_ID = "ykactor-demo"
-#: Of a job that has to end; all of them do so at once.
+#: Seconds for a job that has to end; all of them do so at once.
 GRACE_S = 2.0
 _NO_PROOF = LoginOptions(token="", tls=None, insecure=False)
 

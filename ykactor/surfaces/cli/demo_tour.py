@@ -17,7 +17,7 @@ from ykactor.surfaces.cli.terminal import say, say_lines
 from ykactor.surfaces.cli.urls import DEFAULT_URL
 from ykactor.surfaces.cli.views.showing import take_snapshot
 
-#: What the node offers, however many cores the machine has: nothing here computes.
+#: The resources of the node, however many cores the machine has: nothing here computes.
 CORES = 4
 #: How long a task runs, beside the time that so many commands take: the report and the training have to run when the alert comes,
 #: also on a slow machine.
@@ -64,7 +64,7 @@ class Tour:
         self._page = page
         self._local = local
         self._task_s = TASK_S
-        #: What tells commands where jobs and daemon are; of their options nothing else comes from our environment.
+        #: The environment that tells commands where jobs and daemon are; nothing else of their options comes from ours.
         self._places = {"YKACTOR_LOCAL_DIR": str(local.directory)} | ({} if url == DEFAULT_URL else {"YKACTOR_URL": url})
         others = {name: value for name, value in os.environ.items() if not name.startswith("YKACTOR_")}
         self._environ = others | self._places

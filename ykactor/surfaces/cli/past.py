@@ -15,7 +15,7 @@ from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
-#: How long the daemon may be silent: after a second without events it says how far it is.
+#: Seconds that the daemon may be silent: after one without events it says how far it is.
 SILENCE_S = 60.0
 
 

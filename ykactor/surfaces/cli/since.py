@@ -13,7 +13,7 @@ from ykactor.core.values.times import S_NS
 
 #: The forms of a time, in UTC: a day, a second, or as events and tokens are printed.
 TIMES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ")
-#: How long ago: ``10m``.
+#: A time span before now: ``10m``.
 _AGO = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _UNITS_NS = {"s": S_NS, "m": 60 * S_NS, "h": 3600 * S_NS, "d": 86_400 * S_NS}
 

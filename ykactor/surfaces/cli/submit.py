@@ -114,7 +114,7 @@ STARTED_BY_SCHEDULER = {
     TerminationType.PREEMPTED_BY_SCHEDULER,
     TerminationType.PLACEHOLDER_REPLACED,
 }
-#: What else to do when another resource manager holds the daemon.
+#: The advice when another resource manager holds the daemon.
 HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 
 
@@ -194,9 +194,9 @@ class _Play:
         self._created = Created()
         #: The queue that each application names.
         self._asked_for: dict[str, str] = {}
-        #: By request id: set when a configuration is in force or refused.
+        #: Set when a configuration is in force or refused, by request id.
         self._awaited: dict[str, trio.Event] = {}
-        #: When a signal has ended it, in the scenario's seconds; None if none has.
+        #: The time of the signal that has ended it, in the scenario's seconds; None if none has.
         self.interrupted_at: float | None = None
         #: Around all of it; around sending and printing, but not around the connection, which is still needed to clean up; and
         #: around that.

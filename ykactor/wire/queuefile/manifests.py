@@ -76,9 +76,9 @@ class _Settings(NamedTuple):
 
     place: Place
     rank: int
-    #: Whether its values are base64, and its queue file is gzip data.
+    #: True if its values are base64, and its queue file is gzip data.
     is_binary: bool = False
-    #: Whether it belongs to YuniKorn, as far as name and keys show.
+    #: True if it belongs to YuniKorn, as far as name and keys show.
     is_yunikorns: bool = True
 
     def key(self, group: str) -> str:
@@ -301,14 +301,14 @@ def _block(text: str) -> str:
 # White space apart, the visible characters of a scalar are those of its source, in the same order, whatever its style: so the
 # n-th of the one is the n-th of the other. Escapes in double quotes count as the character that they stand for.
 
-#: What YAML may change between source and value: blanks and line breaks.
+#: The characters that YAML may change between source and value: blanks and line breaks.
 _WHITE = " \t\r\n\x85\u2028\u2029"
 _VISIBLE = rf"[^{_WHITE}]"
 _WHITE_ESCAPE = rf"\\(?:[ntrNLP{_WHITE}]|x(?:09|0a|0d|20|85)|u(?:0009|000a|000d|0020|0085|2028|2029))"
 _ESCAPE = r"\\(?:x..|u....|U........|.)"
 
 _CHARACTERS = re.compile(f"({_VISIBLE})")
-#: By the style of the scalar: each match with a group is a visible character.
+#: The pattern of each style of scalar: each match with a group is a visible character.
 _SOURCES = {
     '"': re.compile(f"(?i:{_WHITE_ESCAPE})|({_ESCAPE}|{_VISIBLE})"),
     "'": re.compile(f"(''|{_VISIBLE})"),

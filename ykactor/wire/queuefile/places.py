@@ -37,7 +37,7 @@ class Text(Struct, dict=True, forbid_unknown_fields=True, rename=lambda name: na
     ``place`` and ``unread`` are not fields: texts with equal content are equal.
     """
 
-    #: Whether a path shows the label of this mapping, instead of the labels of mappings above.
+    #: True if a path shows the label of this mapping, instead of the labels of mappings above.
     labelled: ClassVar[bool] = False
 
     @classmethod

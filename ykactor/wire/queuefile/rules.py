@@ -278,7 +278,7 @@ def _check_limits(queue: QueueText, mistakes: Mistakes) -> None:
     own_max: Resource = {}
     if queue.limits and not queue.is_root and queue.resources:
         own_max = _read(mistakes, "E19", queue.resources, ("max",), queue.resources.max)
-    #: By kind and name: the first limit with this name.
+    #: The first limit with a name, by kind.
     named: dict[str, dict[str, LimitText]] = {"users": {}, "groups": {}}
     for limit in queue.limits:
         if not limit.users and not limit.groups and not limit.unread & {"users", "groups"}:
@@ -332,7 +332,7 @@ class _Allowance(Struct, frozen=True):
     applications: tuple[int, str] = (0, "")
 
 
-#: Of users or of groups, by name.
+#: The allowances of users or of groups, by name.
 _Allowances = dict[str, _Allowance]
 _NOTHING_LIMITED = _Allowance()
 

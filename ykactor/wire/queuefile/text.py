@@ -23,7 +23,7 @@ SUMMARY_LINE_MAX = 1000
 
 LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
-#: What YAML does not allow; searched first, because libyaml reports these characters without line and column.
+#: Characters that YAML does not allow; searched first, because libyaml reports them without line and column.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _TEXT_TAGS = frozenset(("!", "tag:yaml.org,2002:str"))
@@ -48,7 +48,7 @@ class Mistake(Struct, frozen=True):
     column: int
     #: For example ``partitions[0].queues[1](root.b).resources.max.vcore``; empty if the text is not YAML.
     path: str
-    #: What was found and what was expected.
+    #: The sentence: found, and expected.
     message: str
     #: The code of the broken rule, for example "P2" or "E25".
     code: str = ""
@@ -97,7 +97,7 @@ class Scalar(_Node):
     """A single value, as written in the text."""
 
     text: str
-    #: Whether it is written without quotes and without a tag; only then it can be null, a boolean or a number.
+    #: True if it is written without quotes and without a tag; only then it can be null, a boolean or a number.
     plain: bool
     #: As in ``yaml.ScalarEvent``: a quote, ``|`` or ``>``.
     style: str = ""

@@ -64,7 +64,7 @@ class StreamHead(Payload, frozen=True, kw_only=True):
 #: The last one is our own, far from those that Apache YuniKorn may add; 0 would be a type that nobody knows.
 _TYPES = {"REQUEST": 1, "APP": 2, "NODE": 3, "QUEUE": 4, "USERGROUP": 5, "AUDIT": 1000}
 _CHANGES = {"SET": 1, "ADD": 2, "REMOVE": 3}
-#: By the first number of a range, its details in their order; "" is one that does not exist.
+#: The details of a range in their order, by its first number; "" is one that does not exist.
 _RANGES = {
     100: "REQUEST_CANCEL REQUEST_ALLOC REQUEST_TIMEOUT",
     200: "APP_ALLOC APP_REQUEST APP_REJECT APP_NEW APP_ACCEPTED APP_STARTING APP_RUNNING APP_COMPLETING APP_COMPLETED "

@@ -23,7 +23,7 @@ class Endings:
 
     def __init__(self) -> None:
         self._run_ns: dict[AskKey, int] = {}
-        #: Of what runs now.
+        #: The end of each running allocation.
         self._due_ns: dict[AskKey, int] = {}
         #: Time, number of the start, key; also of allocations that have ended before their time.
         self._heap: list[tuple[int, int, AskKey]] = []

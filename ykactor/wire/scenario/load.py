@@ -26,7 +26,7 @@ _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 #: Longer numbers stay text: Python converts at most 4300 digits.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,99})")
 _FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-#: What a decoder adds to its reason: the byte at which the text is not JSON, or a path without names.
+#: The end of a decoder's reason: the byte at which the text is not JSON, or a path without names.
 _BYTE = re.compile(r" - at `.*| ?\(byte (\d+)\)")
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from ykactor.wire.queuefile.places import Key
 from ykactor.wire.si.codec import explain
 
-#: As what structs declare lists and mappings.
+#: The types by which structs declare lists and mappings.
 _LISTS, _MAPPINGS = (list, Sequence), (dict, Mapping)
 _MISSING = "found nothing, expected this required field"
 #: The words of msgspec, and those of people who write a file.

@@ -43,15 +43,15 @@ class Scenario(msgspec.Struct, frozen=True):
     config: str
     #: The virtual second of the last scheduling cycle.
     until: float
-    #: Whether simulate and submit confirm releases that the scheduler starts.
+    #: True if simulate and submit confirm releases that the scheduler starts.
     confirm_releases: bool = True
     #: In the order of their ``at``.
     messages: list[TimedRequest] = []
     #: The queue file that ``config`` was read from; empty if the text is in the scenario.
     config_file: str = ""
-    #: Whether its resource manager is told why its asks wait (AP-146).
+    #: True if its resource manager is told why its asks wait (AP-146).
     wants_scheduling_states: bool = False
-    #: Whether the scheduler also runs when time alone lets it decide (SC-5), as a daemon does.
+    #: True if the scheduler also runs when time alone lets it decide (SC-5), as a daemon does.
     wakes: bool = True
 
 

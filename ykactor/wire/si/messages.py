@@ -335,9 +335,9 @@ class RegisterResourceManagerRequest(_Request, frozen=True, kw_only=True):
     resume_from: Int64 | Literal["now"] | UnsetType = UNSET
     #: The term of this number: that of the last ``Ack`` or ``RegisterResourceManagerResponse`` that answered a registration.
     term: str = ""
-    #: Whether the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
+    #: True if the resource manager answers each ``PredicatesRequest``; if not, none is sent to it.
     answers_predicates: bool = False
-    #: Whether the resource manager is told why its asks wait (``SchedulingStateResponse``).
+    #: True if the resource manager is told why its asks wait (``SchedulingStateResponse``).
     wants_scheduling_states: bool = False
     #: Higher with each process that takes over from another one of this ``rmID``: a lower one is refused (SC-158).
     epoch: Annotated[int, Meta(ge=0, le=QUANTITY_MAX)] = 0
@@ -479,7 +479,7 @@ class ReleaseResourceManager(_Request, frozen=True, kw_only=True):
     forget_epoch: bool = False
 
 
-#: What an operator does to applications and queues. It acts for itself: ``ugi`` is absent.
+#: The acts of an operator on applications and queues. It acts for itself: ``ugi`` is absent.
 OperatorAct = TerminateApplication | MoveApplication | HoldApplication | HoldQueue | CancelAllocation | SetPriority
 #: Of a ``NodeRequest`` it has DRAIN_NODE and DRAIN_TO_SCHEDULABLE.
 OperatorRequest = (
@@ -636,7 +636,7 @@ class ReadUsage(_Message, frozen=True, kw_only=True, forbid_unknown_fields=True)
     partitions: list[str] = []
 
 
-#: What a follower sends. Only a subscription goes on: the others have one answer, beside the subscription.
+#: The messages of a follower. Only a subscription goes on: the others have one answer, beside the subscription.
 FeedRequest = Subscribe | ReadConfiguration | CheckHealth | ReadUsage
 
 

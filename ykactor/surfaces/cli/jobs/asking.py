@@ -14,7 +14,7 @@ from ykactor.local import control
 from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
 
-#: How long an answer is waited for when the local resource manager has gone: it may be starting again.
+#: Seconds to wait for an answer when the local resource manager has gone: it may be starting again.
 AWAY_S = 30.0
 _PAUSE_S = 0.2
 #: The exit code of a task that has none of its own, as a shell says it of a command that SIGTERM has ended.

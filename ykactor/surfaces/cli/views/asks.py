@@ -34,7 +34,7 @@ def name_of(row: Row) -> str:
     return f"{row['applicationID']}/{row['allocationKey']}"
 
 
-#: Which asks these are, and how important.
+#: The columns that name asks, and their importance.
 COLUMNS = (
     Column("ASK", field("allocationKey")),
     Column("COUNT", field("count"), is_number=True),

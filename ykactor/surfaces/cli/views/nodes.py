@@ -13,7 +13,7 @@ from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.view import View, command_of
 
-#: What a reader is told who is limited to queues (SE-84).
+#: The note for a reader that is limited to queues (SE-84).
 NOT_SHOWN = "nodes are not shown to you: what you may see is limited to queues (ykactor rule SE-84)"
 _COLOURS = {"Schedulable": "green", "Draining": "yellow", "Drained": "red"}
 

@@ -51,11 +51,11 @@ class PreemptionRows:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        #: Those whose ask waits.
+        #: The preemptions whose ask waits.
         self._of_ask: dict[_Task, Row] = {}
-        #: Those whose victim has not ended.
+        #: The preemptions with a victim that has not ended.
         self._of_victim: dict[_Task, Row] = {}
-        #: By partition and queue above its max: victims whose preemption is told next.
+        #: The victims whose preemption is told next, by partition and queue above its max.
         self._chosen: dict[tuple[str, str], list[dict[str, str]]] = {}
 
     def read(self, event: si.EventRecord) -> None:

@@ -39,7 +39,7 @@ def above_max(row: Row) -> str:
     return f"{row['queueName']}: {row['aboveMax']['reason']}" if "aboveMax" in row else ""
 
 
-#: What the parent sees; asks and applications have another priority, that at root.
+#: The priority that the parent sees; asks and applications have another one, that at root.
 QUEUE_PRIORITY = Column("QUEUE-PRIO", field("priority", priority), is_number=True)
 VIEW = View(
     rows,

@@ -24,14 +24,14 @@ from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
 from ykactor.wire.si import messages as si
 
-#: How long a daemon may take for an answer: a large snapshot takes a second or two, also under load.
+#: Seconds that a daemon may take for an answer: a large snapshot takes a second or two, also under load.
 ANSWER_S = 60.0
 #: The shortest pause between two answers ...
 PAUSE_S = 2.0
 #: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
 _PAUSE_FACTOR = 9
 
-#: What people are told below an empty table: there may be nothing, or it is hidden from who asks.
+#: The note below an empty table: there may be nothing, or it is hidden from the caller.
 NOTHING = "nothing is there that matches and that the daemon shows you"
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from ykactor.wire.si import messages as si
 _BAR_WIDTH = 24
 #: Lines of a partition beside its queues and reasons: a title, two headers, and two empty ones.
 _FIXED_LINES = 5
-#: Of the lines that are left, queues get at most so many of three.
+#: Queues get at most so many thirds of the lines left.
 _QUEUES_OF_THREE = 2
 
 _QUEUES = (
