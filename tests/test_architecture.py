@@ -186,6 +186,23 @@ def test_surfaces_import_lower_floors_only() -> None:
         assert all(SURFACE_FLOOR_OF[other] < SURFACE_FLOOR_OF[own] for other in others), f"{source} imports {others}"
 
 
+def test_there_is_one_way_in() -> None:
+    """One file accepts connections, one knows the HTTP/1.1 parser, and an error that a peer can cause has one class."""
+    surfaces = in_layers("surfaces")
+    assert [source for source in surfaces if "serve_listeners" in (PACKAGE / source).read_text()] == [
+        "surfaces/admission/listener.py"
+    ]
+    assert [source for source in surfaces if "httptools" in outside(source)] == ["surfaces/net/request_reader.py"]
+    assert not [source for source in surfaces if outside(source) & {"h11", "trio_websocket"}]
+    classes = [
+        node.name
+        for source in in_layers("surfaces", "wire", "access")
+        for node in ast.walk(syntax(source))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, count in Counter(classes).items() if count > 1 and name.endswith("Error")] == []
+
+
 @pytest.mark.parametrize(("who", "whom"), STRANGERS)
 def test_strangers_do_not_import_each_other(who: str, whom: str) -> None:
     """The SI and the queue file know nothing of each other."""
