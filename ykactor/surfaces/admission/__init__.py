@@ -1,1 +1,1 @@
-"""Who comes in, with which slots and at which pace: asked for each connection and each request, and told to the audit."""
+"""The admission of connections and of requests: callers, slots, paces, and the audit of what was refused."""

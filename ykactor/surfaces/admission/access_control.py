@@ -60,7 +60,7 @@ class AccessControl:
         self._next_ns = NEVER
 
     def limits(self) -> Limits:
-        """Those that are in force."""
+        """The limits that are in force."""
         return self.access.limits
 
     def admit(self, role: Role, credentials: Credentials, origin: str) -> Caller:
@@ -105,7 +105,7 @@ class AccessControl:
 
 
 class AdmittedCaller(Caller, eq=False, kw_only=True):
-    """Who was let in by an access file.
+    """A caller that an access file has let in.
 
     Attributes:
         credentials: what it has shown.
@@ -134,7 +134,7 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
             self._end(PROOF_GONE, str(error))
 
     def release(self) -> None:
-        """As of the base."""
+        """Review the caller no more."""
         self.control.release(self)
 
     def log_in(self, page: str) -> Cookie | None:
@@ -218,7 +218,7 @@ class AccessWatcher(FileWatcher):
 
 
 def log_applied(file: AccessFile) -> None:
-    """What an operator may want to know of an access file that is in force from now on."""
+    """Log what an operator may want to know of an access file that is in force from now on."""
     access = file.access
     log_event(
         log,

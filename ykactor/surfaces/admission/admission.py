@@ -1,5 +1,5 @@
-"""Who comes in, with which slot and at which pace: asked for each websocket and each request of the REST API, before anything
-else of it is looked at.
+"""The admission of each websocket and each request of the REST API: its caller, its slot and its pace, before anything else of it
+is looked at.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Admission:
         self.needs_proof = admit is not None
 
     def caller(self, role: Role, door: Door, origin: Origin, shown: Credentials, target: str) -> Caller:
-        """Who is at the other end. Never waits: who is nobody learns nothing else (SE-60).
+        """Authenticate the peer without awaiting, so that timing reveals nothing (SE-60).
 
         Args:
             role: of what is asked for, which the caller may still lack.
@@ -91,7 +91,7 @@ class Admission:
         raise RefusedError(403, reason)
 
     def session_limits(self, caller: Caller, path: str, counts: SessionCounts, bytes_max: int | None) -> SessionLimits:
-        """How much and how fast a session may send, as ``SessionLimits`` has it."""
+        """The limits of a new session."""
         return SessionLimits(caller, self.audit, path, counts, bytes_max)
 
     def check_role(self, caller: Caller, target: str, other_role: Role | None = None) -> None:

@@ -253,7 +253,7 @@ def difference(before: Access, after: Access) -> str:
 
 
 def _identities(access: Access) -> dict[str, Identity]:
-    """What each may do and what shows it, but for tokens."""
+    """The rights and proofs of each identity, but for tokens."""
     return {found.name: structs.replace(found, limits=_NO_LIMITS) for found in access.identities}
 
 
@@ -271,7 +271,7 @@ def _kinds(of: str, before: Mapping[str, object], after: Mapping[str, object]) -
 
 
 def _limits(before: Access, after: Access) -> Iterator[str]:
-    """Those at the top of the file, then those of identities that are there before and after, if they have others."""
+    """The limits at the top of the file, then those of identities that are there before and after, if they have others."""
     at_top = [*_differences(_of_file(before), _of_file(after))]
     yield from at_top
     old = {found.name: _numbers(found.limits, FOR_EACH) for found in before.identities}

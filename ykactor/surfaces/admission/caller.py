@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and what it may send."""
+"""The caller at the other end of a connection, and what it may send."""
 
 from __future__ import annotations
 

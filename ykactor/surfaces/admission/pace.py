@@ -79,7 +79,7 @@ class Turns:
 
 
 class Paces:
-    """How fast requests are answered, of connections that have slots of the same kind: each takes 0.3 ms of the loop."""
+    """The paces at which requests are answered, one for each kind of slots: a request takes 0.3 ms of the loop."""
 
     def __init__(self, slots: ConnectionSlots) -> None:
         self._unproven = Turns(BURST / REQUESTS_PER_S)

@@ -59,7 +59,7 @@ def host_of(header: str) -> str:
 
 @lru_cache(maxsize=100)
 def _is_idna(header: str) -> bool:
-    """Whether a library can decode it, which takes long for a long one."""
+    """True if a library can decode it, which takes long for a long one."""
     try:
         header.encode().decode("idna")
     except UnicodeError:
@@ -136,7 +136,7 @@ def _origin_host(origin: str) -> str | None:
 
 @lru_cache(maxsize=100)
 def _is_address(host: str) -> bool:
-    """Whether the host is an address, which is not looked up."""
+    """True if the host is an address, which is not looked up."""
     try:
         ip_address(host)
     except ValueError:

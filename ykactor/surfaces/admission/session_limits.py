@@ -1,4 +1,4 @@
-"""What sessions may send (SE-48): how large messages may be, how fast they may come, and how much of them waits in memory."""
+"""The limits of sessions (SE-48): how large messages may be, how fast they may come, and how much of them waits in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SessionLimits:
         return exceeded("messageBytes", most, identity.name, "a message has more") if size > most else ""
 
     def refused(self, reason: str) -> None:
-        """What the session has sent was refused, which ends it."""
+        """Tell the audit that something was refused, which ends the session."""
         self._audit.refused(self._caller, Act.SEND, self.path, reason)
 
     def received(self, size: int) -> None:
@@ -64,7 +64,7 @@ class SessionLimits:
         self._bytes.take(size)
 
     def delay_s(self) -> float:
-        """How long to wait before the next message is received; 0: not at all."""
+        """Seconds to wait before the next message is received; 0: none."""
         delay_s, _, _ = self._strictest()
         return delay_s if delay_s >= _WAIT_MIN_S else 0.0
 

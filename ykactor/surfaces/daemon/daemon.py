@@ -290,7 +290,7 @@ class Daemon:
         self.stopped.set()
 
     def _admission(self, nursery: trio.Nursery) -> Admission:
-        """By the access file, if there is one."""
+        """The admission, by the access file if there is one."""
         if self._access is None:
             return Admission(self.audit, host_names=self._settings.host_names)
         control = self._access.control

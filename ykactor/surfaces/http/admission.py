@@ -1,4 +1,4 @@
-"""Who may send the requests of a connection, and what it may see: asked for each, before anything else of it is looked at."""
+"""The admission of the requests of a connection, before anything else of them is looked at, and what their caller may see."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RequestAdmission:
         self._admission.check_page(host, value_of(request, b"origin"), value_of(request, b"sec-fetch-site"))
 
     def _credentials(self, request: Request) -> Credentials:
-        """What the connection and the request show."""
+        """The credentials that the connection and the request show."""
         cookies, page = value_of(request, b"cookie"), None
         if cookies is not None:
             page = PageRequest(
@@ -128,13 +128,13 @@ class RequestAdmission:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sends a request that was let in."""
+    """The caller of a request that was let in."""
     caller: Caller = request.scope["caller"]
     return caller
 
 
 def view_for(request: Request) -> View | None:
-    """What is shown to who asks; None: everything."""
+    """The part of the state that the caller may see; None: everything."""
     return view_of(caller_of(request).identity)
 
 

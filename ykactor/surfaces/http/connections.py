@@ -65,7 +65,7 @@ class Connection:
             self._serving.cancel()
 
     async def serve(self) -> None:
-        """Until the peer has ended the connection, sends nothing, too slowly, or what is no HTTP/1.1, or does not read.
+        """Serve requests until the peer closes, is idle, is too slow, sends invalid HTTP/1.1, or stops reading.
 
         Raises:
             trio.BrokenResourceError: the connection is broken.
@@ -85,7 +85,7 @@ class Connection:
         await linger(self._line.transport)
 
     async def _next_head(self) -> Head | None:
-        """Of the next request; None: the peer sends no more."""
+        """The head of the next request; None: the peer sends no more."""
         self._line.due_s, self._is_idle = trio.current_time() + IDLE_S, True
         if head := self._reader.next():
             await trio.lowlevel.checkpoint()  # it has come with others, which must not all be answered at once

@@ -56,7 +56,7 @@ class Line:
         self._spare_s = float(SEND_S)
 
     async def receive(self, reader: RequestReader, readable: Readable = trio.lowlevel.wait_readable) -> bool:
-        """Whether something has come. Raises ``trio.BrokenResourceError``."""
+        """True if something has come. Raises ``trio.BrokenResourceError``."""
         data = await self.transport.receive_next(_READ_BYTES, readable)
         reader.receive(data)
         return bool(data)
@@ -126,14 +126,14 @@ class Exchange:
         return part
 
     async def _disconnected(self) -> None:
-        """Until the peer has gone. What it sends meanwhile is the next request, of which no more than a head is taken."""
+        """Wait until the peer has gone. What it sends meanwhile is the next request, of which no more than a head is taken."""
         with suppress(trio.BrokenResourceError):
             while await self._line.receive(self._reader):
                 if self._reader.left_bytes > HEAD_BYTES_MAX:
                     await trio.sleep_forever()
 
     def may_go_on(self) -> bool:
-        """Whether the next request may be read."""
+        """True if the next request may be read."""
         return self.keeps_alive and self._is_sent
 
     def _is_received_whole(self) -> bool:

@@ -29,7 +29,7 @@ class Load:
         self._worked_s, self._waited_s = worked_and_waited_s()
 
     def is_busy(self) -> bool:
-        """Whether it was busy of late, between the last questions that were far enough apart."""
+        """True if the loop was busy for more than half of the last 50 ms window."""
         self._look()
         return self._is_busy
 

@@ -68,7 +68,7 @@ class Published:
         return {} if current is None else {**dict(islice(current.build_info.items(), _BUILD_MAX)), "rmId": current.rm_id}
 
     def partitions(self, request: Request) -> list[PartitionName]:
-        """Those that who asks may see."""
+        """The partitions that the caller may read."""
         view = view_for(request)
         return [name for name in self.gateway.partitions if view is None or view.shows_partition(name)]
 

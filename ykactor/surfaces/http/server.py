@@ -172,7 +172,7 @@ class Arrivals:
         self._waiting: dict[int, Task] = {}
 
     async def wait(self, socket: trio.socket.SocketType) -> None:
-        """Until the socket seems to have something to read, and ``run`` lets it go on. One task may wait for a socket."""
+        """Wait until the socket seems to have something to read, and ``run`` lets it go on. One task may wait for a socket."""
         descriptor = socket.fileno()
         self._sockets.register(descriptor, select.EPOLLIN)
         self._waiting[descriptor] = trio.lowlevel.current_task()

@@ -61,7 +61,7 @@ class LogWriter:
         """Nothing: the thread writes as soon as it can."""
 
     def isatty(self) -> bool:
-        """Whether the lines go to a terminal."""
+        """True if the lines go to a terminal."""
         return os.isatty(self._descriptor)
 
     def fileno(self) -> int:

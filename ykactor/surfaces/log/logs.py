@@ -23,7 +23,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class LogStream(Protocol):
-    """What the log is written to: a text file, or a ``LogWriter``."""
+    """The target of the log: a text file, or a ``LogWriter``."""
 
     def write(self, line: str, /) -> object:
         """Write a line."""
@@ -32,7 +32,7 @@ class LogStream(Protocol):
         """Pass on what was written."""
 
     def isatty(self) -> bool:
-        """Whether this is a terminal."""
+        """True if this is a terminal."""
 
     def fileno(self) -> int:
         """The descriptor; ``OSError`` if there is none."""
@@ -76,7 +76,7 @@ def configure(level: str, stream: LogStream) -> None:
 
 
 def _is_journal(stream: LogStream) -> bool:
-    """Whether ``stream`` is the one that systemd connected to the journal.
+    """True if ``stream`` is the one that systemd connected to the journal.
 
     Compares device and inode with ``JOURNAL_STREAM``, because children with redirected output inherit the variable
     (systemd.exec(5)).
@@ -168,7 +168,7 @@ class LimitedLog:
 
 
 def raised_at(errors: BaseException) -> str:
-    """Where errors were raised. Their texts may quote a request, which has credentials."""
+    """The places at which errors were raised. Their texts may quote a request, which has credentials."""
     if isinstance(errors, BaseExceptionGroup):
         return ", ".join(map(raised_at, errors.exceptions))
     *_, place = traceback.extract_tb(errors.__traceback__)

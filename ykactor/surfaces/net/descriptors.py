@@ -21,14 +21,14 @@ class TooFewDescriptorsError(Exception):
 
 
 def fitting(count: int) -> int:
-    """How many of ``count`` connections of a kind there may be: less where descriptors are few, so that no kind takes all."""
+    """The number of connections of a kind that there may be, at most ``count``: fewer where descriptors are few."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     left = _CONNECTIONS_MAX if limit == resource.RLIM_INFINITY else max(0, limit - RESERVE)
     return count if left >= _CONNECTIONS_MAX else min(count, max(_EACH_MIN, count * left // _CONNECTIONS_MAX))
 
 
 def is_reserved(descriptor: int) -> bool:
-    """Whether a new descriptor is one of the last ones of the process.
+    """True if a new descriptor is one of the last ones of the process.
 
     The system gives the lowest number that is free. So a number near the limit says that all others are in use, and nothing needs
     to be counted.

@@ -67,7 +67,7 @@ Address = TcpAddress | UnixAddress
 
 
 class DoorSettings(Struct, frozen=True):
-    """Where to listen.
+    """The addresses to listen on, and how.
 
     Attributes:
         addresses, http: for each service; not used if systemd passes sockets with its name.
@@ -88,7 +88,7 @@ class DoorSettings(Struct, frozen=True):
 
 
 class DoorKind(StrEnum):
-    """Who can reach a listener: all users of this machine, those who may open a file, or other machines."""
+    """The reach of a listener: all users of this machine, those who may open a file, or other machines."""
 
     LOOPBACK = "loopback"
     UNIX = "unix"
@@ -96,7 +96,7 @@ class DoorKind(StrEnum):
 
 
 class Origin(NamedTuple):
-    """Where a connection comes from.
+    """The origin of a connection.
 
     Attributes:
         text: the address, or the user of a Unix socket: ``127.0.0.1:50312``, ``unix uid 1000``.
@@ -147,7 +147,7 @@ class Door(Struct, frozen=True, eq=False):
         return cls(listener, kind, f"{scheme}://{TcpAddress(*name[:2])}", service, tls)
 
     def origin(self, stream: trio.SocketStream) -> Origin:
-        """Where a new connection comes from."""
+        """The origin of a new connection."""
         if self.kind is DoorKind.UNIX:
             uid = unix_uid(stream.socket)
             return Origin(f"unix uid {uid}", uid, is_here=True)
@@ -163,7 +163,7 @@ class Door(Struct, frozen=True, eq=False):
             return Origin(str(address), None, str(error), is_loopback(address.host))
 
     def identity(self, origin: Origin) -> Identity | None:
-        """Who somebody without any proof is, where no access file is in force (SE-52, SE-53, SE-54); None: nobody."""
+        """The identity of a peer without any proof, where no access file is in force (SE-52, SE-53, SE-54); None: nobody."""
         if self.kind is DoorKind.NETWORK:
             return ANYBODY
         if origin.uid in (0, os.geteuid()) and origin.uid != OVERFLOW_UID:

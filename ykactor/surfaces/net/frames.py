@@ -95,7 +95,7 @@ class Frames(NamedTuple):
         return self.file.send(socket, self.start, self.size)
 
     def after(self, count: int) -> Frames:
-        """What is left when ``count`` bytes were sent."""
+        """The frames that are left when ``count`` bytes were sent."""
         return Frames(self.file, self.start + count, self.end)
 
     def joined(self, later: Frames) -> Frames | None:

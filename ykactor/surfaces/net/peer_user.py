@@ -34,7 +34,7 @@ class UnknownUserError(Exception):
 
 
 class Connected(Protocol):
-    """What is needed of a connected socket."""
+    """A connected socket."""
 
     def fileno(self) -> int: ...
     def getsockname(self) -> tuple[str, int]: ...

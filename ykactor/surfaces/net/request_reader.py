@@ -28,7 +28,7 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)", re.IGNORECASE)
 
 
 class Head(Struct, eq=False):
-    """How a request begins.
+    """The head of a request.
 
     Attributes:
         target: path and query, as they were sent; ``*`` of ``OPTIONS`` for the whole server.
@@ -45,7 +45,7 @@ class Head(Struct, eq=False):
 
     @property
     def awaits_100(self) -> bool:
-        """Whether the body comes when it is wanted."""
+        """True if the body comes when it is asked for."""
         return self.version == "1.1" and any(
             name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
         )
@@ -87,11 +87,11 @@ class RequestReader:
 
     @property
     def left_bytes(self) -> int:
-        """How much was received and not looked at."""
+        """The number of bytes that were received and not looked at."""
         return len(self._left)
 
     def rest(self) -> bytes:
-        """What was received behind a request."""
+        """The bytes that were received behind a request."""
         return bytes(self._left)
 
     def receive(self, data: bytes | bytearray) -> None:
@@ -115,7 +115,7 @@ class RequestReader:
         return event
 
     def _look_further(self) -> None:
-        """As far as a head may go, and at most to the end of a request."""
+        """Parse as far as a head may go, and at most to the end of a request."""
         if self._is_between:
             self._look_for_line()
             return
@@ -163,7 +163,7 @@ class RequestReader:
             self._fail(HTTPStatus.BAD_REQUEST, str(error))
 
     def _next_piece(self) -> bytes:
-        """What the parser is to get next: a head, and a body in chunks, end with an empty line."""
+        """The bytes that the parser gets next: a head, and a body in chunks, end with an empty line."""
         if self._body_left:
             some = bytes(self._left[: min(self._body_left, self._head_bytes_max)])
             self._body_left -= len(some)

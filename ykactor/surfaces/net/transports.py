@@ -147,7 +147,7 @@ class TlsError(Exception):
 
 
 def transport_of(door: Door, stream: trio.SocketStream) -> Transport:
-    """What a new connection goes over."""
+    """The transport of a new connection."""
     return Transport(stream) if door.tls is None else TlsTransport(stream, door.tls.context, door.tls.turn)
 
 
@@ -260,7 +260,7 @@ class TlsTransport(Transport):
             self._incoming.write_eof()
 
     def _decrypted(self, max_bytes: int) -> bytes | None:
-        """What can be read of what has come; None if that is nothing, b"" at the end."""
+        """Decrypted bytes of what has come; None if there are none, b"" at the end."""
         try:
             return self._tls.read(max_bytes)
         except ssl.SSLWantReadError:

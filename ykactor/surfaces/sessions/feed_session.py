@@ -84,7 +84,7 @@ class FeedSession:
 
     @property
     def _view(self) -> View | None:
-        """What the follower may see; None: everything."""
+        """The part of the state that the follower may see; None: everything."""
         return view_of(self._caller.identity)
 
     def stop(self) -> None:
@@ -267,7 +267,7 @@ class FeedSession:
         return structs.replace(shown, cycles=snapshot.cycles, resource_manager=self._resource_manager())
 
     def _resource_manager(self) -> si.RegisteredResourceManager | None:
-        """Who is registered at present; None if nobody is."""
+        """The resource manager that is registered at present; None if there is none."""
         current = self._gateway.outboxes.current
         if current is None:
             return None

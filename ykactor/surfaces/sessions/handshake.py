@@ -57,7 +57,7 @@ class RequestHead(NamedTuple):
 
     @property
     def page(self) -> PageRequest | None:
-        """What a browser shows by a cookie; it names the page in each request for a websocket."""
+        """The proof of a browser: its cookie, and the page, which it names in each request for a websocket."""
         if (cookies := self.headers.get("cookie")) is None:
             return None
         return PageRequest(cookies=cookies, origin=self.headers.get("origin"), fetch_site=None, is_read=False)

@@ -36,7 +36,7 @@ class _Found(Struct, tag=True):
 
 
 class _Refused(Struct, tag=True):
-    """What a ``ProtocolError`` has."""
+    """The fields of a ``ProtocolError``."""
 
     code: str
     message: str

@@ -230,7 +230,7 @@ def look(registry: Registry, wanted: OperatorAct) -> str:
 
 
 def is_releasing(registry: Registry, wanted: OperatorAct) -> bool:
-    """Whether what an operator has cancelled goes on until the resource manager has confirmed its release (AP-128)."""
+    """True if what an operator has cancelled goes on until the resource manager has confirmed its release (AP-128)."""
     match wanted:
         case CancelTask(name, key):
             application = _application(registry, name)

@@ -199,7 +199,7 @@ class Peer:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the peer has not read what was written for ``send_s``."""
+        """True if the peer has not read what was written for ``send_s``."""
         return self._unread_since is not None and trio.current_time() - self._unread_since > self._send_s
 
     async def send_packed(self, packed: Frames) -> None:

@@ -130,7 +130,7 @@ class RequestHandler:
             await self._backlog.add(pending, size_of(message))
 
     async def _converted(self, request: si.Request) -> _Work:
-        """What partitions are to do. Nobody waits for it, as no turn is held."""
+        """The submissions of a request, by partition. Nobody waits for it, as no turn is held."""
         if not isinstance(request, requests.PartitionRequest):
             return {}
         return await drive(requests.submitting(request), pause)

@@ -155,7 +155,7 @@ class ResourceManagerSession:
             await self.peer.send(journal_status(notice))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Encoding]:
-        """Nobody waits while a configuration is read, so the registration is checked before and again after it."""
+        """Register the peer. Others go on while a configuration is read, so the registration is checked before and after it."""
         if not request.config:
             async with self._gateway.outboxes.turn:
                 return await self._enter(request, None)

@@ -1,4 +1,4 @@
-"""What the daemon changes in the submissions of a resource manager before partitions get them: groups, tags, creation times.
+"""Changes to the submissions of a resource manager before partitions get them: groups, tags, creation times.
 
 A resource manager acts for users and groups that it may claim: its applications and its administrators belong to them.
 
@@ -55,7 +55,7 @@ def _permitted(identity: Identity, new: AddApplication) -> Submission:
 
 
 def of_administrator(identity: Identity, who: UserGroups) -> UserGroups:
-    """Who ends or moves an application, with the groups that count.
+    """The user that ends or moves an application, with the groups that count.
 
     Raises:
         ProtocolError: the identity may not act for this user with these groups.

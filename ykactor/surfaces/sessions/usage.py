@@ -1,4 +1,4 @@
-"""What was used and waited for, for a follower that asks (``ReadUsage``, AP-141)."""
+"""The accounts of use and of waiting, for a follower that asks (``ReadUsage``, AP-141)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _day(text: str, path: str) -> int:
 
 
 def _partitions(gateway: Gateway, view: View | None, request: si.ReadUsage) -> list[PartitionName]:
-    """Those that count, each once."""
+    """The partitions that count, each once."""
     seen = {name.lower(): name for name in gateway.partitions if view is None or view.shows_partition(name)}
     for number, wanted in enumerate(request.partitions):
         if wanted.lower() not in seen:

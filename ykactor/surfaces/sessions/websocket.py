@@ -207,7 +207,7 @@ class _Server:
         return ResourceManagerSession(peer, self._gateway, self._nursery, self._configs, memory, caller, self._audit)
 
     def _caller(self, head: RequestHead, arrival: Arrival, slot: Slot) -> Caller:
-        """Who is at the other end, and has a session's slot now: before anything waits, or others could take it."""
+        """The caller, which has a session's slot now: before anything waits, or others could take it."""
         shown = structs.replace(arrival.transport.credentials, bearer=head.bearer, page=head.page)
         role = SESSION_ROLES.get(head.path, Role.READER)
         caller = self._admission.caller(role, arrival.door, arrival.origin, shown, head.path)
