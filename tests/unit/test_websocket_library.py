@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from pathlib import Path
+from typing import TypeGuard
 
 import trio_websocket
 
@@ -23,12 +24,24 @@ def private_names(path: Path) -> set[str]:
     named = {name.asname or name.name for node in imports for name in node.names}
     found = {name for name in named if name.startswith("_")}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
-            found |= {node.attr} if ast.unparse(node.value) not in ("self", "cls", "zlib") else set()
+        if _is_private(node) and ast.unparse(node.value) not in ("self", "cls", "zlib"):
+            found.add(node.attr)
         if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & named:
-            methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
-            found |= {name for name in methods if name.startswith("_") and not name.startswith("__")} - OWN
+            found |= inherited_names(node)
     return found
+
+
+def inherited_names(kind: ast.ClassDef) -> set[str]:
+    """The private names of ``self`` that a class neither sets nor defines, and the private methods that it may override."""
+    own = {node for node in ast.walk(kind) if _is_private(node) and ast.unparse(node.value) == "self"}
+    made = {node.attr for node in own if isinstance(node.ctx, ast.Store)}
+    methods = {node.name for node in kind.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    hooks = {name for name in methods if name.startswith("_") and not name.startswith("__")}
+    return ({node.attr for node in own} - made | hooks) - OWN
+
+
+def _is_private(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
 
 
 #: A private method of our own in a class that inherits from one of the libraries, which has none of that name.
