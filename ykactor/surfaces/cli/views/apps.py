@@ -19,7 +19,7 @@ from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import View, command_of
 
 
-def _durations(application: dict[str, Any]) -> dict[str, int]:
+def durations(application: dict[str, Any]) -> dict[str, int]:
     """The seconds that an application has waited for its start and has run; what is not known is left out."""
     submitted_ns, started_ns = (application.get(key) for key in ("submissionTime", "startTime"))
     # Not the time in Completing, in which another task might have come.
@@ -68,7 +68,7 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each application."""
     for name, application in state.applications.items():
         row: Row = {"applicationID": name, **to_builtins(application)}
-        more = _of_live(row, state, now_ns) if "priority" in row else _durations(row)
+        more = _of_live(row, state, now_ns) if "priority" in row else durations(row)
         yield row | more
 
 
