@@ -47,5 +47,5 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
         assert [kind for kind, _ in keys] == [ReleaseStarted] * 10 + [AskAdded, *[AskAdded, AskAdded], *[Allocated] * 3]
         assert [key for kind, key in keys if kind is AskAdded] == ["late-0", "late-1", "late-2"]
         snapshot = next(command for command in told if not isinstance(command, Publication)).state
-        assert snapshot["applications"]["app-2"]["pending"][0]["allocationKeys"] == ["late-0"]
-        assert snapshot["preemption"]["victims"] == 10
+        assert snapshot.applications["app-2"].pending[0].allocation_keys == ["late-0"]
+        assert snapshot.preemption.victims == 10

@@ -128,7 +128,7 @@ def test_why_one_waits_that_may_preempt() -> None:
     group = waiting(world)
     assert group["reason"] == "wants 0.02, has 0 of 0.04 vcore in the cluster; Preemption does not help"
     assert (group["lastAttempt"], group["nextAttempt"]) == (41 * NS, 56 * NS)
-    (line,) = [line for line in present("p1", world.state()) if "pending" in line]
+    (line,) = [line for line in present("p1", world.shown()) if "pending" in line]
     tried = "tried to preempt at 1970-01-01T00:00:41.000Z, may preempt from 1970-01-01T00:00:56.000Z on"
     assert line.endswith(f"Preemption does not help; {tried}")
 
