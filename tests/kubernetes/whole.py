@@ -260,9 +260,9 @@ class Whole:
         return BindEnded(bind.key, BindOutcome.DONE)
 
     def _check_selection(self, select: SelectNode) -> None:
-        """The volume of a claim is made where all its pods are that have a place."""
+        """The volume of a claim is made where all its pods are that have a place on a node that is there."""
         book = self.state.book
-        places = {book.pods[key].place for key in book.storage.pods_of(select.claim)} - {""}
+        places = {book.pods[key].place for key in book.storage.pods_of(select.claim)} & book.nodes.keys()
         self.outcomes["selected" if select.node else "taken off"] += 1
         assert not select.node or places == {select.node}, (select, places)
 
