@@ -51,7 +51,7 @@ from ykactor.kubernetes.messages import (
     Stimulus,
     Tell,
 )
-from ykactor.kubernetes.pods import requests_of
+from ykactor.kubernetes.pods import has_ended, requests_of
 from ykactor.kubernetes.state import State
 from ykactor.kubernetes.volumes import SELECTED_NODE
 from ykactor.sim.direct import DirectPartition
@@ -260,9 +260,10 @@ class Whole:
         return BindEnded(bind.key, BindOutcome.DONE)
 
     def _check_selection(self, select: SelectNode) -> None:
-        """The volume of a claim is made where all its pods are that have a place on a node that is there."""
+        """The volume of a claim is made where all its pods are that have a place and have not ended."""
         book = self.state.book
-        places = {book.pods[key].place for key in book.storage.pods_of(select.claim)} & book.nodes.keys()
+        users = [book.pods[key] for key in book.storage.pods_of(select.claim)]
+        places = {user.place for user in users if not has_ended(user.pod)} & book.nodes.keys()
         self.outcomes["selected" if select.node else "taken off"] += 1
         assert not select.node or places == {select.node}, (select, places)
 
