@@ -91,6 +91,22 @@ async def lives(tmp_path: Path, systemd: Systemd) -> None:
             assert not serving.server.store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"]
 
 
+async def test_the_log_begins_with_where_it_connects_to(tmp_path: Path) -> None:
+    """Also when neither the API server nor the daemon is there, so that a wrong address is seen at once."""
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {token: t}}],"
+        " clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]}"
+    )
+    async with adapter(config, "ws://127.0.0.1:1") as running:
+        started = await running.wait_logged("adapter_started")
+        assert [started[key] for key in ("api_server", "daemon", "lease")] == [
+            "https://127.0.0.1:1",
+            "ws://127.0.0.1:1",
+            "ykactor/ykactor",
+        ]
+
+
 async def test_what_an_operator_has_to_act_on_is_a_warning(tmp_path: Path) -> None:
     """Its course is told at info."""
 

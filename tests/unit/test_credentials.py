@@ -234,11 +234,26 @@ def test_a_wrong_kubeconfig(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "- a", "a: b", "current-context: c", "current-context: c\ncontexts: {}", "a: \udcff", "a: &x [*x]"]
+    ("text", "place"),
+    [
+        ("", ""),
+        ("[", ":1:2"),
+        (": [", ":1:1"),
+        ("a: b\nc: d: e", ":2:5"),
+        ("a: \x01", ""),
+        ("- a", ""),
+        ("a: b", ""),
+        ("current-context: c", ""),
+        ("current-context: c\ncontexts: {}", ""),
+        ("a: \udcff", ""),
+        ("a: &x [*x]", ""),
+    ],
 )
-def test_what_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
+def test_what_is_no_kubeconfig(tmp_path: Path, text: str, place: str) -> None:
+    """One line, which begins with the file, and the line and column where it is no YAML."""
     path = tmp_path / "config"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(CredentialsError) as error:
         of_kubeconfig(path)
-    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}{place}: ")
+    assert "\n" not in str(error.value)

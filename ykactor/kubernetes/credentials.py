@@ -69,14 +69,7 @@ def of_kubeconfig(path: Path, context: str = "") -> Credentials:
     Raises:
         CredentialsError: also for plugins that are to be executed, and other ways of proof.
     """
-    try:
-        config = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise CredentialsError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CredentialsError(f"{path}: {error}") from None
-    if not isinstance(config, dict):
-        raise CredentialsError(f"{path}: found no mapping, expected a kubeconfig")
+    config = _read(path)
     context = context or str(config.get("current-context") or "")
     if not context:
         raise CredentialsError(f"{path}: found no current-context, expected a kubeconfig that has one, or --context NAME")
@@ -90,6 +83,23 @@ def of_kubeconfig(path: Path, context: str = "") -> Credentials:
         return Credentials(url, _tls(path, cluster, user), _token(path, user), str(chosen.get("namespace", "")))
     except (OSError, ValueError, ssl.SSLError) as error:
         raise CredentialsError(f"{path}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The mapping in a file. An error is one line, as all errors of commands are."""
+    try:
+        config = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise CredentialsError(f"{path}: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise CredentialsError(f"{path}{place}: not YAML: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(config, dict):
+        raise CredentialsError(f"{path}: found no mapping, expected a kubeconfig")
+    return config
 
 
 def _named(path: Path, config: dict[str, Any], section: str, name: str, kind: str) -> dict[str, Any]:

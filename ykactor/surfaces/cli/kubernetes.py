@@ -189,6 +189,8 @@ async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress 
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with Api.open(credentials) as api, trio.open_nursery() as nursery:
             adapter = Adapter(api, settings, random.Random(os.urandom(8)))
+            lease = "" if settings.lease is None else f"{settings.lease.namespace}/{settings.lease.name}"
+            log_event(log, logging.INFO, "adapter_started", api_server=credentials.url, daemon=settings.url, lease=lease)
             if listen is not None:
                 with _listening(listen):
                     port = await nursery.start(probes.serve, adapter, listen.host, listen.port)

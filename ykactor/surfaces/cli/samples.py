@@ -16,7 +16,7 @@ DIRECTORIES = ("config", "systemd")
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write the sample queue files, with dashboards and alert rules (config/), and the systemd units (systemd/) to DIR.
+    """Write the sample queue files, dashboards, alert rules and manifests for Kubernetes (config/), and systemd units to DIR.
 
     DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
     """
