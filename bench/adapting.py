@@ -30,6 +30,10 @@ from ykactor.wire.si import messages as si
 _AT_ONCE = 20
 #: After a kill, until what was on its way has arrived.
 _IN_FLIGHT_S = 0.5
+#: After this time a ConfigMap has been seen.
+_SEEN_S = 0.2
+#: Requests per second of an adapter that has no ConfigMap.
+_QPS = 200
 
 
 class Backlog(Struct, frozen=True):
@@ -115,28 +119,46 @@ class Telling(Struct, frozen=True):
 
 
 async def bind_beside_conditions(telling: Telling) -> Samples:
-    """Median time from decisions to binds, while conditions of waiting pods are written, by that without them."""
+    """Median time from decisions to binds, while conditions of waiting pods are written, by that of a cluster without them."""
     times: dict[str, list[float]] = {"without_ms": [], "ms": []}
-    async with running_town(telling.nodes) as town, town.adapter() as running, trio.open_nursery() as nursery:
-        server, decided_ns = town.server, dict[str, int]()
-        nursery.start_soon(_note_decisions, running.url, decided_ns)
-        await _bind_evenly(town, decided_ns, "first", 5, telling.pause_s)
-        for number in range(telling.rounds):
-            times["without_ms"].append(await _bind_evenly(town, decided_ns, f"a{number}", telling.pods, telling.pause_s))
+    async with (
+        running_town(telling.nodes) as alone,
+        running_town(telling.nodes) as crowded,
+        alone.adapter() as quiet,
+        crowded.adapter() as running,
+        trio.open_nursery() as nursery,
+    ):
+        server, decided_ns = crowded.server, dict[str, int]()
+        for url in (quiet.url, running.url):
+            await nursery.start(_note_decisions, url, decided_ns)
+        await _allow(crowded, 1)
         for each in range(telling.waiting):
             server.put("pods", pod(f"w{each}", cpu="1000"))
-        await _bind_evenly(town, decided_ns, "last", 1, telling.pause_s)  # it comes behind those that wait
+        await _bind_evenly(alone, decided_ns, "first", 1, telling.pause_s)
+        await _bind_evenly(crowded, decided_ns, "last", 1, telling.pause_s)  # it comes behind those that wait
         for number in range(telling.rounds):
-            times["ms"].append(await _bind_evenly(town, decided_ns, f"b{number}", telling.pods, telling.pause_s))
-        if server.counts["PATCH status"] >= telling.waiting:
+            times["without_ms"].append(await _bind_evenly(alone, decided_ns, f"a{number}", telling.pods, telling.pause_s))
+            await _allow(crowded, _QPS)
+            times["ms"].append(await _bind_evenly(crowded, decided_ns, f"b{number}", telling.pods, telling.pause_s))
+            await _allow(crowded, 1)
+        written = server.counts["PATCH status"]
+        if written >= telling.waiting:
             raise RuntimeError("all conditions were written before the pods were bound")
         nursery.cancel_scope.cancel()
-    return {"ratio": [min(times["ms"]) / min(times["without_ms"])], **times}
+    told_hz = written / (telling.rounds * telling.pods * telling.pause_s)
+    return {"ratio": [min(times["ms"]) / min(times["without_ms"])], **times, "told_hz": [told_hz]}
 
 
-async def _note_decisions(url: str, decided_ns: dict[str, int]) -> None:
+async def _allow(town: Town, qps: int) -> None:
+    """Let the adapter send so many requests per second, so that it does not work beside the other cluster."""
+    town.server.put("configmaps", {"metadata": {"name": "yunikorn-configs"}, "data": {"kubernetes.qps": str(qps)}})
+    await trio.sleep(_SEEN_S)
+
+
+async def _note_decisions(url: str, decided_ns: dict[str, int], task_status: trio.TaskStatus[None]) -> None:
     """Note when each pod was placed."""
     async with follow(url, from_="now") as events:
+        task_status.started()
         async for event in events:
             if isinstance(event, si.EventRecord) and event.event_change_detail == "APP_ALLOC":
                 decided_ns[event.reference_id] = event.timestamp_nano

@@ -22,7 +22,7 @@ from ykactor.actors.clock import system_ns
 
 Body = dict[str, Any]
 #: Objects of these kinds are kept; others are answered and forgotten.
-_KEPT = ("pods", "nodes", "leases", "namespaces")
+_KEPT = ("pods", "nodes", "leases", "namespaces", "configmaps")
 _OK, _CREATED, _NOT_FOUND = b"200 OK", b"201 Created", b"404 Not Found"
 _ABSENT = b'{"kind":"Status","code":404}'
 _READ_MAX = 2**16

@@ -76,7 +76,7 @@ _WAITING_SIZES = {"waiting-1000-sizes": 1_000, "waiting-20000-sizes": 20_000}
 
 
 _BACKLOG = adapting.Backlog(nodes=20, pods=500, rounds=4)
-_TELLING = adapting.Telling(nodes=20, pods=50, waiting=10_000, rounds=5)
+_TELLING = adapting.Telling(nodes=20, pods=25, waiting=10_000, rounds=16)
 _REPORTED = adapting.Fleet(nodes=200, pods=5_000, rounds=3)
 _BEATING = adapting.Fleet(nodes=200, pods=1, rounds=3, beats=25)
 _ANSWERING = adapting.Answering(nodes=2_000, classes=(1, 30, 60, 200))
