@@ -105,7 +105,7 @@ def test_settings_without_effect_are_one_warning() -> None:
     assert taken(config_map("others", data))[1] == []
 
 
-@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"packed")[:-5], gzip.compress(b"\xff"), b""])
+@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"packed", mtime=0)[:-5], gzip.compress(b"\xff", mtime=0), b""])
 def test_a_packed_queue_file_that_cannot_be_read(data: bytes) -> None:
     """The other ConfigMap holds."""
     found, complaints = taken(config_map(DEFAULTS, PLAIN), config_map(CONFIGS, {}, {"queues.yaml.gz": data}))
