@@ -189,11 +189,13 @@ async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress 
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with Api.open(credentials) as api, trio.open_nursery() as nursery:
             adapter = Adapter(api, settings, random.Random(os.urandom(8)))
-            lease = "" if settings.lease is None else f"{settings.lease.namespace}/{settings.lease.name}"
-            log_event(log, logging.INFO, "adapter_started", api_server=credentials.url, daemon=settings.url, lease=lease)
+            port = None
             if listen is not None:
                 with _listening(listen):
                     port = await nursery.start(probes.serve, adapter, listen.host, listen.port)
+            lease = "" if settings.lease is None else f"{settings.lease.namespace}/{settings.lease.name}"
+            log_event(log, logging.INFO, "adapter_started", api_server=credentials.url, daemon=settings.url, lease=lease)
+            if listen is not None:
                 log_event(log, logging.INFO, "adapter_listened", address=f"{listen.host}:{port}")
             nursery.start_soon(adapter.run)
             nursery.start_soon(feed_watchdog, notifier, lambda: adapter.turns, lambda: adapter.is_idle)
