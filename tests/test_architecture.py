@@ -187,13 +187,14 @@ def test_surfaces_import_lower_floors_only() -> None:
 
 
 def test_there_is_one_way_in() -> None:
-    """One file accepts connections, one knows the HTTP/1.1 parser, and an error that a peer can cause has one class."""
+    """One file accepts connections, one knows the HTTP/1.1 parser, one starts the event loop, and an error has one class."""
     surfaces = in_layers("surfaces")
     assert [source for source in surfaces if "serve_listeners" in (PACKAGE / source).read_text()] == [
         "surfaces/admission/listener.py"
     ]
     assert [source for source in surfaces if "httptools" in outside(source)] == ["surfaces/net/request_reader.py"]
     assert not [source for source in surfaces if outside(source) & {"h11", "trio_websocket"}]
+    assert [source for source in surfaces if "trio.run(" in (PACKAGE / source).read_text()] == ["surfaces/cli/loop.py"]
     classes = [
         node.name
         for source in in_layers("surfaces", "wire", "access")

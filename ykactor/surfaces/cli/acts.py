@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import click
-import trio
 
 from ykactor.client import Disconnected, RequestRefused, operate
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.jobs.asking import job_of, present_key
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import print_journal_status, say
@@ -45,7 +44,7 @@ class Act(NamedTuple):
 def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
     """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
     try:
-        refused = trio.run(_ask, daemon, list(acts), expectations)
+        refused = loop.run(_ask, daemon, list(acts), expectations)
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     except* KeyboardInterrupt:
@@ -112,7 +111,7 @@ def _named(names: Sequence[str], app: str, whole: bool) -> list[_Named]:
 
 def _one_named(name: str, app: str) -> _Named:
     if not app and (job := job_of(name)):
-        return _Named(name, job, trio.run(present_key, name))
+        return _Named(name, job, loop.run(present_key, name))
     application_id, is_task, key = (app, "/", name) if app else name.partition("/")
     if is_task and not key:
         raise click.UsageError(f"found {name!r} without the key of a task, expected APP, APP/ASK, or --app APP with ASK")

@@ -25,7 +25,7 @@ from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
-from ykactor.surfaces.cli import demo_tour
+from ykactor.surfaces.cli import demo_tour, loop
 from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
 from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.exit_codes import first_of
@@ -80,7 +80,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
         with kept_state(state_dir, settings) as state, _jobs_directory(state_dir) as directory:
             make = partial(make_daemon, load(demo_tour.QUEUES), settings, state)
             local_of = partial(_local_settings, directory, best_isolation(directory))
-            was_interrupted = trio.run(_demonstrate, make, where, local_of, _what_is_kept(state_dir))
+            was_interrupted = loop.run(_demonstrate, make, where, local_of, _what_is_kept(state_dir))
     except* JournalError as errors:
         raise state_problem(first_of(errors)) from None
     except* DoorError as errors:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import click
-import trio
 from msgspec import UNSET, structs
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
 from ykactor.client.follower import OnConnection, silently
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
@@ -64,7 +64,7 @@ def command(
         kinds=list(kinds),
     )
     try:
-        trio.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, _print_line, _print_notice)
+        loop.run(print_messages, chosen, subscribe, as_text if output == "text" else as_json, _print_line, _print_notice)
     except* (Disconnected, RequestRefused) as errors:
         raise chosen.problem(errors.exceptions[0]) from None
 

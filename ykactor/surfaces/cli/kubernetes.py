@@ -18,7 +18,7 @@ import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.door_options import AddressParam
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import say
@@ -127,7 +127,7 @@ def command(
         warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
     )
     try:
-        if trio.run(_run, credentials, settings, listen) == signal.SIGINT:
+        if loop.run(_run, credentials, settings, listen) == signal.SIGINT:
             raise KeyboardInterrupt
     except* (RequestRefused, SessionReplaced) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
@@ -153,7 +153,7 @@ def check(*, kubeconfig: Path | None, context: str, namespace: str) -> None:
             return await missing(api, _own_namespace(namespace, credentials))
 
     try:
-        lacking = trio.run(ask)
+        lacking = loop.run(ask)
     except ApiError as error:
         raise click.ClickException(f"{credentials.url}: {error}") from None
     for words in lacking:

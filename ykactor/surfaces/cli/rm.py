@@ -1,9 +1,9 @@
 """``ykactor rm``: what an operator does about the resource manager, beside it."""
 
 import click
-import trio
 
 from ykactor.client import Disconnected, RequestRefused, connect, operate
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
@@ -30,7 +30,7 @@ def release(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
     register as RM_ID and no higher epoch has.
     """
     try:
-        trio.run(_release, rm_id, daemon, forget_epoch)
+        loop.run(_release, rm_id, daemon, forget_epoch)
     except* RequestRefused as refusals:
         (refusal,) = refusals.exceptions
         assert isinstance(refusal, RequestRefused)

@@ -22,7 +22,7 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.values.times import DAY_NS, S_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.witness import Durability
-from ykactor.surfaces.cli import door_options, exit_codes
+from ykactor.surfaces.cli import door_options, exit_codes, loop
 from ykactor.surfaces.cli.door_options import (
     DEFAULT_ADDRESS,
     DEFAULT_HTTP,
@@ -218,7 +218,7 @@ def command(
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             if config is None:
                 _log_without_file(state)
-            trio.run(_serve, config, settings, where, state, access)
+            loop.run(_serve, config, settings, where, state, access)
     except JournalError as error:
         raise state_problem(error) from None
     except DoorError as error:

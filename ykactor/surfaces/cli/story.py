@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 
 import click
-import trio
 from msgspec import UNSET
 
 from ykactor.client import Disconnected, RequestRefused
@@ -26,7 +25,7 @@ from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
-from ykactor.surfaces.cli import past
+from ykactor.surfaces.cli import loop, past
 from ykactor.surfaces.cli.causes import cause_of
 from ykactor.surfaces.cli.environment import reserves_nodes
 from ykactor.surfaces.cli.follow import as_text
@@ -90,7 +89,7 @@ def _from_journal(key: str, directory: Path, since_ns: int) -> Iterator[str]:
 
 def _from_daemon(key: str, daemon: Destination, since_ns: int) -> list[str]:
     try:
-        return trio.run(_collect, key, daemon, since_ns)
+        return loop.run(_collect, key, daemon, since_ns)
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
 

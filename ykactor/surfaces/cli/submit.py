@@ -18,6 +18,7 @@ from ykactor.client.connection import alongside
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.check_config import plural, queues_count
 from ykactor.surfaces.cli.ranges import Number
 from ykactor.surfaces.cli.terminal import print_journal_status, say
@@ -153,7 +154,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
         say(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
     try:
-        trio.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
+        loop.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* (Disconnected, RequestRefused) as errors:
         reason = errors.exceptions[0]
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"

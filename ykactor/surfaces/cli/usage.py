@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
-import trio
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from ykactor.core.values.times import DAY_NS
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.summary import wide_console
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.cells import hour_of
 from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
@@ -112,7 +112,7 @@ def _from_daemon(
         return await read_usage(url, by=columns, first_day=first_day, last_day=last_day, partitions=partitions, **login)
 
     try:
-        rows = trio.run(taking(ask, daemon))
+        rows = loop.run(taking(ask, daemon))
     except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     return {

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 import msgspec
-import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.core.values.times import S_NS
 from ykactor.local import control
 from ykactor.local.model import Task
-from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli import cells, loop
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
 from ykactor.surfaces.cli.ranges import WholeNumber
@@ -63,7 +62,7 @@ def command(job: str | None, directory: Path, limit: int, output: str) -> None:
     that has ended the command; RAN how long the attempt has run, and PEAK the most memory that it has used at a time, where this
     is measured. Why a task is Pending is said by ykactor asks. Ended jobs are kept for a week.
     """
-    write(formatted(trio.run(_list, directory, limit) if job is None else trio.run(_show, directory, job), output))
+    write(formatted(loop.run(_list, directory, limit) if job is None else loop.run(_show, directory, job), output))
 
 
 async def _list(directory: Path, limit: int) -> Printout:

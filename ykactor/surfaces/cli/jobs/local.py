@@ -17,7 +17,7 @@ from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import GPU, this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
-from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
 from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
 from ykactor.surfaces.cli.ranges import Number
@@ -82,7 +82,7 @@ def command(
     )
     say(f"{machine.node_id}: {resource_text(machine.resource)}", err=True)
     try:
-        was_interrupted = trio.run(_manage, settings)
+        was_interrupted = loop.run(_manage, settings)
     except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
     if was_interrupted:

@@ -13,6 +13,7 @@ import trio
 
 from ykactor.client.connection import alongside
 from ykactor.local.untrusted import Unreadable, is_there, open_regular
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.jobs.asking import directory_option, shown
 from ykactor.surfaces.cli.terminal import say
 
@@ -26,7 +27,7 @@ def command(task: str, directory: Path, follows: bool) -> None:
 
     The INDEX is needed if the job has several tasks.
     """
-    trio.run(_print, directory, task, follows)
+    loop.run(_print, directory, task, follows)
 
 
 async def _print(directory: Path, name: str, follows: bool) -> None:

@@ -11,11 +11,11 @@ import termios
 from pathlib import Path
 
 import click
-import trio
 
 from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
 from ykactor.local.model import Job
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.acts import PRIORITY
 from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.jobs.logs import Output, copy_until
@@ -152,7 +152,7 @@ def command(
     _check_size("environment variables", job.environ, ENVIRON_MAX)
     if _has_input(_STANDARD_INPUT):
         say("standard input is not read: give the job a file, or its content as an argument", err=True)
-    code = trio.run(_run, directory, job, waits)
+    code = loop.run(_run, directory, job, waits)
     if code:
         raise SystemExit(code)
 

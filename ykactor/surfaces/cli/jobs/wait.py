@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import trio
 
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.jobs.asking import directory_option, endings, exit_code, shown
 from ykactor.surfaces.cli.terminal import say
 
@@ -19,7 +19,7 @@ def command(jobs: tuple[str, ...], directory: Path) -> None:
 
     Ends with the largest exit code of the tasks, 143 for one that has none.
     """
-    code = trio.run(_wait, directory, jobs)
+    code = loop.run(_wait, directory, jobs)
     if code:
         raise SystemExit(code)
 

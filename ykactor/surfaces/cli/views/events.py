@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 import msgspec
-import trio
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.surfaces.cli import cells, past
+from ykactor.surfaces.cli import cells, loop, past
 from ykactor.surfaces.cli.follow import COLOURS, time_text
 from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.terminal import say, write
@@ -58,7 +57,7 @@ def command(
     """
     wanted = si.Subscribe(partitions=list(partitions), queues=list(queues), applications=list(applications), kinds=list(kinds))
     try:
-        events, lost, missing = trio.run(_collect, daemon, wanted)
+        events, lost, missing = loop.run(_collect, daemon, wanted)
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
     if lost is not None and not (events and events[0].timestamp_nano < since):

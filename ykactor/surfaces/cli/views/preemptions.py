@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 import msgspec
-import trio
 
 from ykactor.access.model import is_below, normal_queue
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.messages.kinds import PreemptionKind
 from ykactor.core.messages.reasons import NAMES_MAX, PREEMPTED_BY_QUOTA
-from ykactor.surfaces.cli import cells, past
+from ykactor.surfaces.cli import cells, loop, past
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.terminal import say, write
@@ -175,7 +174,7 @@ def command(
     stays above its max. WORK-LOST is what the victims have used. With -o name the number of each event is printed.
     """
     try:
-        rows = trio.run(_read, daemon, si.Subscribe(partitions=list(partitions), kinds=KINDS), since)
+        rows = loop.run(_read, daemon, si.Subscribe(partitions=list(partitions), kinds=KINDS), since)
     except* (Disconnected, RequestRefused) as errors:
         raise click.ClickException(str(errors.exceptions[0])) from None
     below = [normal_queue(queue) for queue in queues]

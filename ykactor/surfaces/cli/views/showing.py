@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from ykactor.client import Disconnected, RequestRefused, follow
 from ykactor.client.login import LoginOptions
 from ykactor.core.values.printable import printable
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -58,7 +59,7 @@ class Showing(Struct, frozen=True):
             ClickException: there is no connection, or the daemon refuses to answer, or ``show`` raises it.
         """
         try:
-            return trio.run(self._run, ask, show)
+            return loop.run(self._run, ask, show)
         except* (Disconnected, RequestRefused) as errors:
             raise self.daemon.problem(errors.exceptions[0]) from None
 

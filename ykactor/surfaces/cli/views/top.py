@@ -21,7 +21,7 @@ from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.values.printable import printable
-from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli import cells, loop
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -60,7 +60,7 @@ def command(daemon: Destination) -> None:
     if not has_terminal():
         raise Refused("found no terminal, expected one; ykactor queues --watch can be used without")
     try:
-        trio.run(_show, daemon)
+        loop.run(_show, daemon)
     except* (Disconnected, RequestRefused) as errors:
         raise daemon.problem(errors.exceptions[0]) from None
 

@@ -1,0 +1,20 @@
+"""The event loop of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+_Result = TypeVar("_Result")
+_Args = TypeVarTuple("_Args")
+
+
+def run(main: Callable[[*_Args], Awaitable[_Result]], *args: *_Args) -> _Result:
+    """Run ``main`` to its end; Ctrl-C raises ``KeyboardInterrupt`` in it, at a checkpoint.
+
+    Anywhere else the interrupt could come between the call of a coroutine function and its ``await``, and Python would print a
+    warning into what the command says.
+    """
+    return trio.run(main, *args, restrict_keyboard_interrupt_to_checkpoints=True)
