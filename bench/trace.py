@@ -11,6 +11,8 @@ journal to the feed, until the resource manager has the allocation and the ackno
 
 The second table is about workloads of the group ``throughput``: for each ask, the calls of Python functions and of built-in ones,
 by the phases of ``bench.phases``. All calls in the thread count, also those of trio.
+
+``--line`` prints instead the functions that the ask runs through, in order.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -64,14 +67,21 @@ _BULK = ("own-1000", "apps-1000-fair", "one-app-50k")
 
 
 class Trace(Struct):
-    """The code of the product that ran: the calls by function, and the moves."""
+    """The code of the product that ran: each call in order."""
 
-    calls: Counter[CodeType]
-    moves: int = 0
+    calls: list[CodeType]
 
     def files(self) -> set[str]:
-        """The files of these functions."""
+        """The files in which code ran."""
         return {code.co_filename for code in self.calls}
+
+    def functions(self) -> set[CodeType]:
+        """The functions that were called."""
+        return set(self.calls)
+
+    def moves(self) -> int:
+        """How often another file than before was entered; the first one counts too."""
+        return sum(1 for _ in groupby(self.calls, key=lambda code: code.co_filename))
 
 
 class Calls(Struct):
@@ -99,21 +109,17 @@ async def of_one_ask(workload: Workload) -> Trace:
                 await manager.send_message(text)
                 await _receive(manager, key, answered)
             traces.append(trace)
-    return min(traces[_WARM_UP:], key=lambda trace: trace.calls.total())
+    return min(traces[_WARM_UP:], key=lambda trace: len(trace.calls))
 
 
 @contextmanager
 def _traced() -> Iterator[Trace]:
     """The code of the product that runs in this thread during the block."""
-    trace, file = Trace(Counter()), ""
+    trace = Trace([])
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal file
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(_PRODUCT):
-            trace.calls[code] += 1
-            trace.moves += code.co_filename != file
-            file = code.co_filename
+        if event == "call" and frame.f_code.co_filename.startswith(_PRODUCT):
+            trace.calls.append(frame.f_code)
 
     sys.setprofile(note)
     try:
@@ -188,8 +194,16 @@ def _one_table(trace: Trace) -> Table:
     table = Table(title="One ask in one message", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("files", "functions", "calls", "moves"):
         table.add_column(heading, justify="right")
-    table.add_row(*map(str, (len(trace.files()), len(trace.calls), trace.calls.total(), trace.moves)))
+    table.add_row(*map(str, (len(trace.files()), len(trace.functions()), len(trace.calls), trace.moves())))
     return table
+
+
+def _line(trace: Trace) -> Iterator[str]:
+    """The functions in order, with the number of calls where one is called several times without another one in between."""
+    for code, calls in groupby(trace.calls):
+        times = len(list(calls))
+        file = Path(code.co_filename).relative_to(_PRODUCT)
+        yield f"{file}:{code.co_firstlineno} {code.co_qualname}{f' x{times}' if times > 1 else ''}"
 
 
 def _bulk_table(counted: dict[str, Calls]) -> Table:
@@ -210,10 +224,16 @@ def _pair(asks: int, python: int, built_in: int) -> str:
 
 
 @click.command()
-def main() -> None:
+@click.option("--line", "is_line", is_flag=True, help="Print the functions that one ask runs through, in order.")
+def main(is_line: bool) -> None:
     """Print the tables."""
+    trace = trio.run(of_one_ask, PLACED[_ONE])
+    if is_line:
+        for step in _line(trace):
+            click.echo(step)
+        return
     console = Console()
-    console.print(_one_table(trio.run(of_one_ask, PLACED[_ONE])))
+    console.print(_one_table(trace))
     console.print(_bulk_table({name: trio.run(in_bulk, PLACED[name]) for name in _BULK}))
 
 

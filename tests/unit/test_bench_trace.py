@@ -1,11 +1,16 @@
 """``bench/trace.py``: it counts what an ask runs through, and two runs count the same."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import bench
 from bench.phases import PHASES
 from bench.trace import in_bulk, of_one_ask
 from bench.workloads import Workload
 
+FOLDER = Path(bench.__file__).parent
 SMALL = Workload(nodes=20, leaves=2, applications=2, asks_each=500)
 
 
@@ -15,7 +20,18 @@ async def test_one_ask_is_followed_from_the_bytes_to_the_feed() -> None:
     named = {file.rpartition("ykactor/")[2] for file in trace.files()}
     line = {"surfaces/sessions/rm_session.py", "wire/si/requests.py", "core/partition/rounds.py", "core/planner/planner.py"}
     assert line | {"core/objects/node.py", "core/objects/leaf.py", "actors/feed.py", "actors/journal.py"} <= named
-    assert len(named) <= len(trace.calls) <= trace.moves + len(trace.calls) <= 2 * trace.calls.total()
+    assert len(named) <= len(trace.functions()) <= trace.moves() + len(trace.functions()) <= 2 * len(trace.calls)
+
+
+async def test_one_ask_runs_through_no_more_than_is_written_down() -> None:
+    """The table in bench/README.md bounds files, functions, calls and moves; a timer that is due may add a few calls."""
+    (row,) = re.findall(r"\| files \|.*\n.*\n\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", (FOLDER / "README.md").read_text())
+    files, functions, calls, moves = map(int, row)
+    trace = await of_one_ask(SMALL)
+    assert len(trace.files()) <= files
+    assert len(trace.functions()) <= functions + 2
+    assert len(trace.calls) <= 1.01 * calls
+    assert trace.moves() <= 1.01 * moves
 
 
 async def test_calls_in_bulk_are_those_of_the_next_run() -> None:
