@@ -18,7 +18,8 @@ from target import HELD_MAX_S, Target, round_trips
 from ykactor.access.limits import IdentityLimits
 from ykactor.core.values.parts import Pausing
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Frames on one connection, and the largest message that is sent often.
 _FRAMES, _OFTEN_BYTES = 50, 2**16

@@ -13,9 +13,10 @@ from mutants import REQUESTS, Mutator
 from ykactor.client.splitting import SENT_BYTES_MAX, parts_of
 from ykactor.wire.si import codec, division
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding
 from ykactor.wire.si.division import VALUE_MAX
 from ykactor.wire.si.lengths import ENTRIES_MAX
+from ykactor.wire.si.protocol_error import ProtocolError
 
 both = pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=lambda encoding: encoding.name)
 

@@ -37,7 +37,8 @@ from ykactor.surfaces.net.systemd import Notifier
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.codec import JSON
+from ykactor.wire.si.protocol_error import ProtocolError
 
 DEFAULT = PartitionName("default")
 #: Until everything that was begun is done; simulated seconds.

@@ -39,9 +39,9 @@ from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.sessions.peer import Limits
 from ykactor.surfaces.sessions.websocket import serve_websockets
-from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.events import events
 from ykactor.wire.si.messages import EventRecord
+from ykactor.wire.si.protocol_error import ProtocolError
 from ykactor.wire.si.responses import responses
 
 Script = Callable[[messages.Submission], list[decisions.Fact]]

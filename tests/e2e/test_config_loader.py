@@ -26,7 +26,7 @@ from ykactor.surfaces.files import config_loader
 from ykactor.surfaces.files.config_loader import INLINE_MAX, load_config
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 SAMPLES = {path.stem: path.read_text() for path in queuetexts.SAMPLES}
 SMALL = tree(queue("a"))

@@ -25,7 +25,7 @@ from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.operator_requests import OperatorRequests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 CONFIG = """
 partitions:

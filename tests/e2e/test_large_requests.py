@@ -9,8 +9,9 @@ from ykactor.client import RequestRefused, connect, keep_registered
 from ykactor.surfaces.sessions import large_requests
 from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.codec import JSON, MSGPACK, Encoding
 from ykactor.wire.si.lengths import REQUEST_MAX
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: A configuration with characters that are escaped, and such as have more than a byte.
 TEXT = 'partitions:\n  - "ä\\U0001F600" # \U0001f600\n' * 20_000

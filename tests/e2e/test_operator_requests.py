@@ -22,7 +22,7 @@ from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.operator_requests import OperatorRequests
 from ykactor.surfaces.sessions.pending import Pending
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 TEXT = several(default=[queue("a"), queue("b")], gpu=[queue("a")])
 

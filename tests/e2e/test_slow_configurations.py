@@ -25,7 +25,8 @@ from ykactor.surfaces.sessions.config_updates import WAITING_MAX
 from ykactor.surfaces.sessions.peer import Limits
 from ykactor.wire import queuefile
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.codec import JSON
+from ykactor.wire.si.protocol_error import ProtocolError
 
 FIRST = tree(queue("a"))
 SECOND = tree(queue("a"), queue("b"))

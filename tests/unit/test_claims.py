@@ -11,8 +11,8 @@ from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.sessions.submissions import of_administrator, permitted
-from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import TEXT_MAX
+from ykactor.wire.si.protocol_error import ProtocolError
 
 CI = Identity(name="ci", roles=frozenset([Role.RM]), users=Names.of(["alice", "bob"]), groups=Names.of(["dev"]))
 FORCED = {"application.create.force": "true"}

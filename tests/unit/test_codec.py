@@ -9,7 +9,8 @@ import pytest
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 MESSAGES = [
     si.RegisterResourceManagerRequest(rm_id="rm-1", build_info={"arch": "arm64"}, config="partitions: []", resume_from=7),

@@ -14,8 +14,9 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.codec import JSON, MSGPACK, Encoding
 from ykactor.wire.si.lengths import TEXT_MAX
+from ykactor.wire.si.protocol_error import ProtocolError
 from ykactor.wire.si.requests import PartitionRequest, submissions, unknown_partition
 
 LONG = "x" * (TEXT_MAX + 1)

@@ -12,7 +12,8 @@ from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.codec import JSON
+from ykactor.wire.si.protocol_error import ProtocolError
 from ykactor.wire.si.requests import administration, quotas, running, submissions, unknown_partition
 
 

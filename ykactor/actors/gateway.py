@@ -28,7 +28,7 @@ class ReadConfig(Protocol):
             afresh: remove all nodes and applications first, so that nothing that runs prevents the change (SC-141).
 
         Raises:
-            wire.si.codec.ProtocolError: it cannot replace the configuration in force.
+            wire.si.protocol_error.ProtocolError: it cannot replace the configuration in force.
         """
 
 
@@ -90,14 +90,14 @@ class Gateway(Protocol):
                 operator.
 
         Raises:
-            wire.si.codec.ProtocolError: the text is invalid or the checksum differs.
+            wire.si.protocol_error.ProtocolError: the text is invalid or the checksum differs.
         """
 
     async def reload_file(self) -> str:
         """Read the queue file again and put it into force, or change nothing; returns the checksum in force.
 
         Raises:
-            wire.si.codec.ProtocolError: there is none, it cannot be read, or it is invalid.
+            wire.si.protocol_error.ProtocolError: there is none, it cannot be read, or it is invalid.
         """
 
     async def with_groups(self, partition: PartitionName, submissions: list[Submission]) -> list[Submission]:

@@ -14,7 +14,8 @@ from ykactor.client.connection import LASTING_S, MessageStream, alongside, encod
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: At the first connection: how long a follower that waits does so for a daemon that does not listen yet.
 FIRST_CONNECT_S = 5.0

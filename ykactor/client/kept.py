@@ -19,7 +19,8 @@ from ykactor.client.login import LoginOptions
 from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
 from ykactor.client.splitting import parts_of
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, ProtocolError
+from ykactor.wire.si.codec import JSON
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"

@@ -16,7 +16,7 @@ from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.scenario.endings import Endings
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Stands for the first partition; no partition has this name.
 ANY_PARTITION = PartitionName("")

@@ -36,7 +36,7 @@ from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario
 from ykactor.wire.scenario.endings import Endings, ask_key
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Called after each instant with the completed fraction of the scenario, 0 to 1.
 Progress = Callable[[float], None]

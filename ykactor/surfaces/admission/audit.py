@@ -29,8 +29,8 @@ from ykactor.surfaces.files.daemon_rows import DaemonRows
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.net.doors import network_of
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import shortened
+from ykactor.wire.si.protocol_error import ProtocolError
 
 if TYPE_CHECKING:  # a daemon without an access file does without the libraries that this one needs
     from ykactor.access.access import Access

@@ -12,7 +12,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.core.values.times import NEVER
 from ykactor.surfaces.net.doors import network_of
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 
 class Cookie(Struct, frozen=True):

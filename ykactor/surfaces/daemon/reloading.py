@@ -30,7 +30,7 @@ from ykactor.surfaces.files.watcher import ConfigWatcher, TryAgainError
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 log = get_logger(__name__)
 

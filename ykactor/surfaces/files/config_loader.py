@@ -1,21 +1,18 @@
 """Loads a queue file without blocking the event loop.
 
-Loading thousands of queues takes most of a second. A thread would not help, because the YAML parser holds the interpreter lock.
-So a large text is loaded by a separate process, and its result is decoded one frame at a time.
+Loading thousands of queues takes most of a second, so a large text is loaded by a separate process, and its result is decoded
+one frame at a time.
 """
-
-from __future__ import annotations
-
-import sys
 
 import trio
 
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.surfaces.files.helper_process import in_helper_process
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.frames import FrameReader, encode
 from ykactor.wire.queuefile.manifests import BINARY_KEY
 
-#: A text of up to this many characters is loaded in this process, in less than 10 ms. Starting a process takes 0.1 s.
+#: A text of up to this many characters is loaded in this process, in less than 10 ms.
 INLINE_MAX = 8_000
 #: With one of these a short text can stand for a long one: compressed data, and anchors.
 _MULTIPLIERS = (BINARY_KEY, "&")
@@ -39,24 +36,18 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
     """
     if is_small(text):
         return queuefile.load(text, source)
-    command = [sys.executable, "-P", "-m", __name__, source]  # -P: import nothing from where the daemon was started
-    with trio.fail_after(LOAD_S):
-        process = await trio.run_process(command, stdin=text.encode(), capture_stdout=True, capture_stderr=True)
-        reader = FrameReader(process.stdout, text)
-        for _ in reader:
-            await trio.lowlevel.checkpoint()
+    encoded = await in_helper_process(_load_encoded, text.encode(), source, limit_s=LOAD_S)
+    reader = FrameReader(encoded, text)
+    for _ in reader:
+        await trio.lowlevel.checkpoint()
     return reader.config
 
 
-def main() -> None:
-    """The separate process: reads a text and writes frames. ``sys.argv[1]`` is the name of the file, for messages."""
+def _load_encoded(data: bytes, source: str) -> bytes:
+    """The frames of a configuration, or of its mistakes."""
     loaded: SchedulerConfig | queuefile.ConfigError
     try:
-        loaded = queuefile.load(sys.stdin.buffer.read().decode(), sys.argv[1])
+        loaded = queuefile.load(data.decode(), source)
     except queuefile.ConfigError as error:
         loaded = error
-    sys.stdout.buffer.write(encode(loaded))
-
-
-if __name__ == "__main__":
-    main()
+    return encode(loaded)

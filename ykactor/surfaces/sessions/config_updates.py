@@ -16,7 +16,8 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.surfaces.sessions.pending import unavailable_when_closed
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,9 @@ from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
 from ykactor.surfaces.sessions.usage import read_usage
 from ykactor.wire.compression import compressed
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 from ykactor.wire.si.kinds import EVENT_KINDS
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Existing queues that a refusal names.
 _EXAMPLES_MAX = 20

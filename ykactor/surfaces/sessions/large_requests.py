@@ -1,11 +1,8 @@
 """Reads requests. One with a large configuration is read by a separate process, so that nobody waits for it."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from subprocess import CalledProcessError
 from typing import TypeVar, cast
 
 import msgspec
@@ -14,9 +11,11 @@ from msgspec import Struct, structs
 
 from ykactor.actors.driving import drive, pause
 from ykactor.core.values.parts import Pausing, finished
+from ykactor.surfaces.files.helper_process import in_helper_process
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ENCODINGS, MSGPACK, Encoding, ProtocolError
+from ykactor.wire.si.codec import ENCODINGS, MSGPACK, Encoding
 from ykactor.wire.si.lengths import REQUEST_MAX, size_of
+from ykactor.wire.si.protocol_error import ProtocolError
 
 R = TypeVar("R", bound=si.Request | si.OperatorRequest)
 
@@ -59,14 +58,12 @@ async def read_request(decoding: Decoding[R], encoding: Encoding, message: bytes
     """
     if size_of(message) <= REQUEST_MAX:
         return await drive(decoding(encoding, message), pause)
-    command = [sys.executable, "-P", "-m", __name__, encoding.name, decoding.__name__]
     raw = message.encode() if isinstance(message, str) else message
     try:
-        with trio.fail_after(READ_S):
-            process = await trio.run_process(command, stdin=raw, capture_stdout=True)
-    except (OSError, subprocess.CalledProcessError, trio.TooSlowError):
+        read = await in_helper_process(_read, raw, encoding.name, decoding.__name__, limit_s=READ_S)
+    except (OSError, CalledProcessError, trio.TooSlowError):
         raise _FAILED from None
-    return await _received(decoding, process.stdout)
+    return await _received(decoding, read)
 
 
 async def _received(decoding: Decoding[R], data: bytes) -> R:
@@ -83,26 +80,18 @@ async def _received(decoding: Decoding[R], data: bytes) -> R:
     return cast("R", structs.replace(request, config="".join(parts)))
 
 
-def _read(data: bytes, encoding: Encoding, decoding: Decoding[R]) -> tuple[_Found | _Refused, str]:
-    """What becomes of a message, and its configuration."""
+def _read(data: bytes, encoding_name: str, decoding_name: str) -> bytes:
+    """The outcome of a message, followed by its configuration."""
+    text = ""
+    outcome: _Found | _Refused
     try:
-        request = finished(decoding(encoding, data))
+        request = finished(getattr(Encoding, decoding_name)(ENCODINGS[encoding_name], data))
         text = getattr(request, "config", "")
         if not text:
             found = f"found a request of {len(data)} bytes without a configuration"
             raise ProtocolError("OUT_OF_RANGE", f"{found}, expected at most {REQUEST_MAX}: split it", "", request.id)
+        outcome = _Found(MSGPACK.encode(structs.replace(request, config="")))
     except ProtocolError as error:
-        return _Refused(error.code, error.message, error.path, error.request_id), ""
-    return _Found(MSGPACK.encode(structs.replace(request, config=""))), text
-
-
-def main() -> None:
-    """The separate process: reads a message, writes its outcome and its configuration."""
-    encoding, decoding = ENCODINGS[sys.argv[1]], getattr(Encoding, sys.argv[2])
-    outcome, text = _read(sys.stdin.buffer.read(), encoding, decoding)
+        outcome = _Refused(error.code, error.message, error.path, error.request_id)
     head = msgspec.msgpack.encode(outcome)
-    sys.stdout.buffer.write(len(head).to_bytes(_SIZE_BYTES, "big") + head + text.encode())
-
-
-if __name__ == "__main__":
-    main()
+    return len(head).to_bytes(_SIZE_BYTES, "big") + head + text.encode()

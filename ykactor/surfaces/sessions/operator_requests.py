@@ -34,7 +34,7 @@ from ykactor.surfaces.sessions.pending import Pending, interrupted, unavailable_
 from ykactor.surfaces.sessions.rm_requests import check_reach, end_registration, put
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 from ykactor.wire.si.requests import operation
 
 #: Sent to a resource manager whose registration an operator has ended.

@@ -24,7 +24,8 @@ from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.surfaces.sessions.operator_requests import OperatorRequests
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 

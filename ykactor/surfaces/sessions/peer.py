@@ -17,8 +17,9 @@ from ykactor.surfaces.net.frames import Frames
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON, Encoding, ProtocolError
+from ykactor.wire.si.codec import JSON, Encoding
 from ykactor.wire.si.lengths import TEXT_MAX, shortened, size_of
+from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 

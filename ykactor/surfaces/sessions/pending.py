@@ -12,7 +12,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: The bytes of the requests that the partitions have not finished; then the session reads no further request.
 BACKLOG_BYTES_MAX = 2**26

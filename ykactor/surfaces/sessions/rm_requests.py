@@ -35,8 +35,9 @@ from ykactor.surfaces.sessions.pending import Backlog, Pending, unavailable_when
 from ykactor.surfaces.sessions.submissions import limited, moved, of_administrator, permitted
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
-from ykactor.wire.si.codec import PART_BYTES, Encoding, ProtocolError
+from ykactor.wire.si.codec import PART_BYTES, Encoding
 from ykactor.wire.si.lengths import size_of
+from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,8 @@ from ykactor.surfaces.sessions.large_requests import read_request
 from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
 from ykactor.surfaces.sessions.rm_requests import RequestHandler, check_reach, reset_partitions
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import Encoding, ProtocolError
+from ykactor.wire.si.codec import Encoding
+from ykactor.wire.si.protocol_error import ProtocolError
 
 logger = logging.getLogger(__name__)
 

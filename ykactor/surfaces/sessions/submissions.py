@@ -23,8 +23,8 @@ from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
 from ykactor.core.placement.users import resolve
 from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.values.quantities import parse_uint64, shown
-from ykactor.wire.si.codec import ProtocolError
 from ykactor.wire.si.lengths import ITEMS_MAX, shortened
+from ykactor.wire.si.protocol_error import ProtocolError
 
 
 def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[list[Submission]]:

@@ -20,7 +20,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.values.times import DAY_NS
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: How long a partition may take to answer.
 ANSWER_S = 30

@@ -20,7 +20,8 @@ from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes,
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
 from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, TimedRequest
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError, refuse_repeated_keys
+from ykactor.wire.si.codec import refuse_repeated_keys
+from ykactor.wire.si.protocol_error import ProtocolError
 
 _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 #: Longer numbers stay text: Python converts at most 4300 digits.

@@ -14,7 +14,8 @@ import msgspec
 from ykactor.core.values.parts import Pausing, finished, in_parts
 from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.division import LISTS, Division, MistakeError, put_back
+from ykactor.wire.si.division import LISTS, Division, put_back
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: The fields that hold a ``si.WireResource``, by their names on the wire.
 _RESOURCE_FIELDS = ("resourcePerAlloc", "schedulableResource", "placeholderAsk")
@@ -32,29 +33,6 @@ _TREE_MAX = 2**16
 _UNKNOWN_FIELD = "Object contains unknown field "
 _MISSING_FIELD = "Object missing required field "
 _MISSING = "found nothing, expected this required field"
-
-
-class ProtocolError(Exception):
-    """A message of a peer is wrong; nothing of the message took effect.
-
-    Attributes:
-        code: for programs, for example ``WRONG_TYPE``.
-        message: for people: what was found, what was expected.
-        path: where in the message, for example ``allocations[3].resourcePerAlloc.vcore``; empty for the whole message.
-        request_id: the request's ``id``; empty if it could not be read.
-    """
-
-    def __init__(self, code: str, message: str, path: str = "", request_id: str = "") -> None:
-        super().__init__(f"{path}: {message}" if path else message)
-        self.code = code
-        self.message = message
-        self.path = path
-        self.request_id = request_id
-
-    def below(self, parent: str, request_id: str = "") -> "ProtocolError":
-        """The same error with ``parent`` put in front of ``path``."""
-        path = f"{parent}.{self.path}" if self.path else parent
-        return ProtocolError(self.code, self.message, path, request_id or self.request_id)
 
 
 class _Identified(msgspec.Struct):
@@ -115,7 +93,7 @@ class Encoding:
         raw = data.encode() if isinstance(data, str) else data
         try:
             division = Division(self._library, raw)
-        except MistakeError as error:
+        except ProtocolError as error:
             raise ProtocolError(error.code, error.message, error.path, self._id_of(raw)) from None
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self._checked(decoder, raw, kind)  # finds it too, and says what it is

@@ -14,6 +14,7 @@ from msgspec import Meta, structs
 
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.lengths import ENTRIES_MAX
+from ykactor.wire.si.protocol_error import ProtocolError
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -47,16 +48,6 @@ _CONFIG = "config"
 _Members = dict[str, msgspec.Raw]
 
 
-class MistakeError(Exception):
-    """A mistake in a message before it is decoded: a code, a sentence, and where."""
-
-    def __init__(self, code: str, message: str, path: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.path = path
-
-
 class Division:
     """One message, divided.
 
@@ -68,7 +59,7 @@ class Division:
         entries: what was taken out, by path, encoded.
 
     Raises:
-        MistakeError: too many entries, too large a value, or a key that is repeated.
+        ProtocolError: too many entries, too large a value, or a key that is repeated.
         msgspec.DecodeError: the bytes are not of this encoding, or no mapping.
     """
 
@@ -104,7 +95,7 @@ class Division:
         except msgspec.ValidationError as error:
             if "length" in str(error):
                 raise _too_many(path) from None
-            raise MistakeError("WRONG_TYPE", "found another value, expected a list", path) from None
+            raise ProtocolError("WRONG_TYPE", "found another value, expected a list", path) from None
         for index, entry in enumerate(entries):
             if _size(entry) > VALUE_MAX:
                 raise _too_large(f"{path}[{index}]")
@@ -115,19 +106,19 @@ class Division:
         if self._library is msgspec.json:
             colons = sum(1 + bytes(value).count(b":") + name.count(":") for name, value in members.items())
             if bytes(data).count(b":") != colons:
-                raise MistakeError("DUPLICATE_KEY", "found a key twice, expected each once", path)
+                raise ProtocolError("DUPLICATE_KEY", "found a key twice, expected each once", path)
 
 
 def _size(value: msgspec.Raw) -> int:
     return len(memoryview(value))
 
 
-def _too_large(path: str) -> MistakeError:
-    return MistakeError("OUT_OF_RANGE", f"found more than {VALUE_MAX} bytes, expected at most that", path)
+def _too_large(path: str) -> ProtocolError:
+    return ProtocolError("OUT_OF_RANGE", f"found more than {VALUE_MAX} bytes, expected at most that", path)
 
 
-def _too_many(path: str) -> MistakeError:
-    return MistakeError("OUT_OF_RANGE", f"found more than {ENTRIES_MAX} items, expected at most that", path)
+def _too_many(path: str) -> ProtocolError:
+    return ProtocolError("OUT_OF_RANGE", f"found more than {ENTRIES_MAX} items, expected at most that", path)
 
 
 def put_back(request: R, entries: Mapping[str, list[Any]]) -> R:

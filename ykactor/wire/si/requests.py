@@ -52,7 +52,7 @@ from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.core.values.resources import Resource
 from ykactor.wire.si import lengths
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import ProtocolError
+from ykactor.wire.si.protocol_error import ProtocolError
 
 #: The work that is done without a pause, about 2 ms: an entry is as much as its bytes as MessagePack, and some more.
 _STEP_WORK, _ENTRY_WORK = 2**17, 64
