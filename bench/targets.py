@@ -66,6 +66,12 @@ _TARGETS: dict[tuple[str, str], Target] = {
     ("socket-latency", "p99_ms"): Target(10.0),
     ("socket-bulk", "json_share"): Target(0.6),
     ("socket-bulk", "msgpack_share"): Target(0.6),
+    ("small-messages", "ratio_1"): Target(2.8),
+    ("small-messages", "ratio_10"): Target(1.3),
+    ("small-messages", "ratio_100"): Target(1.0),
+    ("small-messages", "ratio_paced"): Target(8.0),
+    ("small-messages", "p50_ms"): Target(2.5),
+    ("small-messages", "p99_ms"): Target(8.0),
     ("idle", "cpu_s"): Target(0.01),
     **{
         (f"hold-{name}", "max_ms"): Target(10.0, always=True)

@@ -4,7 +4,7 @@ Sizes are chosen so that everything fits: a node has 64 vcore and 256 GiB, an as
 for 32,000 asks, more than three times the asks of the smallest case.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -79,10 +79,10 @@ def new_applications(applications: list[tuple[str, str]]) -> si.ApplicationReque
     )
 
 
-def in_requests(asks: Iterator[si.Allocation]) -> list[si.AllocationRequest]:
-    """The asks in requests of ``REQUEST_ASKS``."""
+def in_requests(asks: Iterable[si.Allocation], each: int = REQUEST_ASKS) -> list[si.AllocationRequest]:
+    """The asks in requests of ``each``."""
     every = list(asks)
-    return [si.AllocationRequest(allocations=every[i : i + REQUEST_ASKS]) for i in range(0, len(every), REQUEST_ASKS)]
+    return [si.AllocationRequest(allocations=every[i : i + each]) for i in range(0, len(every), each)]
 
 
 # ---- a full cluster

@@ -22,6 +22,7 @@ from bench.memory import Cluster, footprint
 from bench.plot import svg
 from bench.preempting import Starving, preempt
 from bench.runs import Figure, Report, Result, measure_all
+from bench.small_messages import Small, cost
 from bench.sockets import Paced, bulk, latency
 from bench.table import print_report
 from bench.targets import Target, target, times_better, yunikorn_here
@@ -182,6 +183,16 @@ async def test_sockets() -> None:
     rates = {"without_per_second", *(f"{name}_{what}" for name in ("json", "msgpack") for what in ("per_second", "share"))}
     assert found.keys() == rates | {"p50_ms", "p99_ms", "cpu_us", "json_cpu_us", "msgpack_cpu_us"}
     assert found["p50_ms"][0] <= found["p99_ms"][0]
+
+
+async def test_small_messages() -> None:
+    """A real daemon for each number of asks in a message, with and without a journal; every ask is placed and acknowledged."""
+    with trio.fail_after(300):
+        found = await cost(Small(nodes=20, applications=4, base=SMALL, floods={7: 40}, paced=40))
+    names = {"per_second_7", "p50_ms", "p99_ms", *(f"{name}_{count}" for name in ("cpu_us", "ratio") for count in ("7", "paced"))}
+    assert found.keys() == {"base_cpu_us", *names, *(f"without_{name}" for name in names)}
+    assert found["ratio_7"][0] == found["cpu_us_7"][0] / found["base_cpu_us"][0]
+    assert 0 < found["p50_ms"][0] <= found["p99_ms"][0]
 
 
 @pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])
