@@ -1,11 +1,14 @@
 """After random histories the last reports about pending asks are true."""
 
+from collections import Counter
+
 import pytest
 from checked import LARGE, SMALL, World
 from histories import draw_history
 from seeds import seeds
 
 from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.reasons import FITS
 from ykactor.core.queueing.equivalence import AskQueue
@@ -14,6 +17,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
+from ykactor.core.values.parts import finished
 
 
 @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])
@@ -34,6 +38,16 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
             for queue in application.queues.values():
                 if queue.ask_class is not None:
                     check(world, leaf, application, queue)
+    check_counts(world)
+
+
+def check_counts(world: World) -> None:
+    """EV-62: each leaf has as many pending asks as have a reason."""
+    state = world.scheduler.state
+    queues = finished(partition_state(world.core, state)).queues
+    reasons = Counter(path for _, path, _ in waiting_asks(state))
+    assert {path: queue.pending_asks for path, queue in queues.items() if queue.is_leaf and queue.pending_asks} == reasons
+    assert queues["root"].pending_asks == reasons.total()
 
 
 def check(world: World, leaf: QueueNode, application: PendingApplication, queue: AskQueue) -> None:

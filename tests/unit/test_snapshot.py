@@ -5,7 +5,7 @@ import json
 from gangs import gang, real, room, three
 from msgspec import to_builtins
 from test_view import view
-from world import S_NS, app, ask, foreign, make_world, node, queue, release, remove, seen, terminate, tree
+from world import S_NS, app, ask, foreign, hold, make_world, node, queue, release, remove, seen, terminate, tree
 
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import partition_state
@@ -75,6 +75,7 @@ def test_what_a_follower_sees() -> None:
         "priorityPolicy": "default",
         "priorityOffset": 0,
         "preemptionPolicy": "default",
+        "pendingAsks": 5,
     }
     assert (state["nodes"]["n1"]["capacity"], state["nodes"]["n1"]["available"]) == ({"vcore": 8}, {"vcore": 5})
     assert state["applications"]["app-1"]["pending"] == [
@@ -137,6 +138,47 @@ def test_the_effective_priority_is_told() -> None:
     for state, expected in ((world.state(), 50), (seen(view("root.p.a"), world.state()), 2)):
         application = state["applications"]["app-1"]
         assert [application["effectivePriority"], application["pending"][0]["effectivePriority"]] == [expected] * 2
+
+
+def test_what_is_held_with_a_queue_is_told() -> None:
+    """OP-2: the nearest queue above that is held; for limited readers among theirs; an application that has ended is not held."""
+    world = make_world(tree(queue("p", queue("a"), queue("b")), queue("c")), [node("n1", vcore=4)])
+    world.given(app("ended", "root.p.a"), ask("t1", "ended", vcore=1), release("t1", "ended"))
+    world.wait(30)
+    world.given(app("app-1", "root.p.a"), ask("t1", "app-1", vcore=1), app("app-2", "root.c"))
+    world.administer(hold("root.p"))
+    state = world.state()
+    shown = state["queues"] | state["applications"]
+    held = {name: entry["heldWith"] for name, entry in shown.items() if "heldWith" in entry}
+    assert held == {"root.p.a": "root.p", "root.p.b": "root.p", "app-1": "root.p"}
+    limited = seen(view("root.p.a"), state)
+    assert ["heldWith" in entry for entry in (limited["queues"]["root.p.a"], limited["applications"]["app-1"])] == [False] * 2
+    world.administer(hold("root.p.a"))
+    state = world.state()
+    assert (state["queues"]["root.p.a"]["heldWith"], state["applications"]["app-1"]["heldWith"]) == ("root.p", "root.p.a")
+    assert seen(view("root.p.a"), state)["applications"]["app-1"]["heldWith"] == "root.p.a"
+
+
+def test_how_many_asks_are_pending_in_a_queue_is_told() -> None:
+    """EV-62: with all below it, for limited readers too; as many as have a reason, also behind placeholders and reservations."""
+    world = make_world(tree(queue("p", queue("a"), queue("b")), queue("c")), [node("n1", vcore=4)])
+    world.given(app("app-1", "root.p.a"), *(ask(f"t{number}", "app-1", vcore=1 + number) for number in range(4)))
+    world.given(app("app-2", "root.p.b"), ask("t1", "app-2", vcore=9))
+    state = world.state()
+    assert {path: shown["pendingAsks"] for path, shown in state["queues"].items()} == {
+        "root": 3,
+        "root.p": 3,
+        "root.p.a": 2,
+        "root.p.b": 1,
+        "root.c": 0,
+    }
+    assert seen(view("root.p.a"), state)["queues"]["root.p.a"]["pendingAsks"] == 2
+    world.wait(3)  # for reservations
+    held = room(vcore=1)
+    held.given(gang(), *three(), real("t1"), real("t2"))
+    for each in (world, held):
+        waiting = waiting_asks(each.direct.scheduler.state)
+        assert each.queue("root")["pendingAsks"] == len(waiting) > 2
 
 
 def test_the_dominant_share_of_a_node() -> None:

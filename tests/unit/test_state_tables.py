@@ -175,7 +175,8 @@ KEYS = README.partition("### JSON of the verbs\n")[2].partition("\n## ")[0]
 #: Of gangs, preemption, limits of groups, a lowered quota, and holds.
 OF_THE_PAST = {"startTime", "waitedSeconds", "ranSeconds", "usedSeconds", "lostSeconds"}
 SOMETIMES = {
-    "held", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", "aboveMax", *OF_THE_PAST,
+    "held", "heldWith", "replacing", "leftOut", "lastAttempt", "nextAttempt", "group", "quotaPreemptionStartTime", "aboveMax",
+    *OF_THE_PAST,
 }  # fmt: skip
 
 

@@ -17,7 +17,15 @@ from ykactor.core.inspection import application_status
 from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
 from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
-from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus, actual_guaranteed, effective_priority, headroom
+from ykactor.core.inspection.queue_status import (
+    OF_THE_QUEUE,
+    QueueStatus,
+    actual_guaranteed,
+    effective_priority,
+    headroom,
+    held_with,
+    parent_path,
+)
 from ykactor.core.inspection.shown import Held, Shown, only
 from ykactor.core.messages.pending_causes import PendingCause, PendingCode, Place
 from ykactor.core.messages.reasons import AN_OPERATOR, without_others
@@ -47,7 +55,7 @@ def cut(state: PartitionStatus, shows_queue: ShowsQueue) -> Pausing[PartitionSta
     queues: dict[str, QueueStatus] = {}
     for path, queue in state.queues.items():  # parents before children
         if shows_queue(path):
-            queues[path] = _of_queue(queue, queues.get(path.rpartition(".")[0]))
+            queues[path] = _of_queue(queue, parent_path(path), queues)
         if pace.is_due():
             yield ()
     applications: dict[str, ApplicationStatus] = {}
@@ -78,14 +86,16 @@ def _of_asks(parts: Mapping[str, AsksPart], applications: Container[str]) -> Pau
     return found
 
 
-def _of_queue(queue: QueueStatus, parent: QueueStatus | None) -> QueueStatus:
-    """The fields that depend on the queues above, as if the highest shown queue were the root; ``parent`` as it is shown."""
+def _of_queue(queue: QueueStatus, above: str, queues: Mapping[str, QueueStatus]) -> QueueStatus:
+    """The fields that depend on the queues above, as if the highest shown queue were the root; ``queues`` as they are shown."""
+    parent = queues.get(above)
     return only(
         queue,
         OF_THE_QUEUE,
         headroom=headroom(queue.max, queue.allocated, parent),
         actual_guaranteed=actual_guaranteed(queue.guaranteed, parent),
         held=_of_hold(queue.held),
+        held_with=held_with(above, queues),
     )
 
 
@@ -104,6 +114,7 @@ def _of_application(
         if application.pending is UNSET
         else [_of_pending(group, path, queues, shows_queue) for group in application.pending],
         effective_priority=UNSET if own is UNSET else effective_priority(own, path, queues),
+        held_with=UNSET if own is UNSET else held_with(path, queues),
     )
 
 

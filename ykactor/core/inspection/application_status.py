@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, field
 from ykactor.core.accounting.account import told
 from ykactor.core.accounting.past import Past, total
 from ykactor.core.inspection.ask_status import PendingStatus
-from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
+from ykactor.core.inspection.queue_status import QueueStatus, effective_priority, held_with
 from ykactor.core.inspection.shown import Held, Shown, held
 from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.queueing.priorities import PRIORITY_MIN
@@ -51,6 +51,7 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
         priority: of its most important pending ask; the lowest int32 when nothing is pending.
         effective_priority: the same at root, or at the highest queue that is shown.
         held: by whom the application itself is held.
+        held_with: the nearest queue above it that is held.
         allocations: by key, on which node each task runs.
         start_time: when it ran for the first time.
         used_seconds: the resource-seconds of all its tasks; an amount beyond 64 bits is a text.
@@ -78,6 +79,7 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
     lost_seconds: dict[str, int | str] | UnsetType = UNSET
     records: list[RecordStatus] | UnsetType = UNSET
     effective_priority: int | UnsetType = UNSET
+    held_with: str | UnsetType = UNSET
 
 
 #: The fields that a limited reader sees as they are.
@@ -116,6 +118,7 @@ def live_status(
         pending=pending,
         held=held(waiting.hold),
         effective_priority=effective_priority(priority, waiting.leaf.path, queues),
+        held_with=held_with(waiting.leaf.path, queues),
         **_tasks(registry, waiting),
     )
 

@@ -16,7 +16,6 @@ from ykactor.core.values.resources import Resource, min_union, saturated, satura
 if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
     from ykactor.core.objects.registry import Registry
     from ykactor.core.queueing.tree import QueueNode
-    from ykactor.core.state.above_max import AboveMax
     from ykactor.core.state.state import SchedulerState
 
 
@@ -39,7 +38,10 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
         share: the usage against the guarantee.
         max_applications: 0 is no limit.
         held: by whom the queue itself is held.
+        held_with: the nearest queue above it that is held.
+        above_max: of snapshots only.
         quota_preemption_start_time: when its victims are chosen.
+        pending_asks: how many asks are pending in it and below; of snapshots only.
     """
 
     allocated: Resource
@@ -60,8 +62,10 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
     priority_offset: int
     preemption_policy: str
     held: Held | UnsetType = UNSET
+    held_with: str | UnsetType = UNSET
     above_max: AboveMaxStatus | UnsetType = UNSET
     quota_preemption_start_time: int | UnsetType = UNSET
+    pending_asks: int | UnsetType = UNSET
 
 
 class PriorityStep(Shown, frozen=True, kw_only=True):
@@ -94,13 +98,16 @@ OF_THE_QUEUE = (
     "priority_offset",
     "preemption_policy",
     "quota_preemption_start_time",
+    "pending_asks",
 )
 
 
 def queue_status(
-    registry: Registry, state: SchedulerState, queue: QueueNode, parent: QueueStatus | None, excess: AboveMax | None
+    registry: Registry, state: SchedulerState, queue: QueueNode, queues: Mapping[str, QueueStatus]
 ) -> QueueStatus:
-    """The status of a queue; ``parent`` is that of the queue above it, None if that is not shown; ``excess`` is above its max."""
+    """The status of a queue; ``queues`` has that of the queue above it, unless that is not shown."""
+    above = parent_path(queue.path)
+    parent = queues.get(above)
     config, properties = queue.config, queue.config.properties
     starts = state.clocks.starts if state.enforces_quotas() else {}
     return QueueStatus(
@@ -122,7 +129,7 @@ def queue_status(
         priority_offset=properties.priority_offset,
         preemption_policy=properties.preemption_policy,
         held=held(queue.hold),
-        above_max=UNSET if excess is None else AboveMaxStatus(resource=saturated(excess.amounts), reason=excess.reason),
+        held_with=held_with(above, queues),
         quota_preemption_start_time=starts.get(queue, UNSET),
     )
 
@@ -138,6 +145,19 @@ def actual_guaranteed(guaranteed: Resource | None, parent: QueueStatus | None) -
     return min_union(guaranteed, None if parent is None else parent.actual_guaranteed)
 
 
+def parent_path(path: str) -> str:
+    """The path of the queue above; "" of root."""
+    return path.rpartition(".")[0]
+
+
+def held_with(path: str, queues: Mapping[str, QueueStatus]) -> str | UnsetType:
+    """The queue at ``path`` or the nearest one above it that is held, as far as these are shown; UNSET if none is (OP-2)."""
+    queue = queues.get(path)
+    if queue is None:
+        return UNSET
+    return queue.held_with if queue.held is UNSET else path
+
+
 def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -> Iterator[PriorityStep]:
     """The steps of a priority from the queue at ``path`` upwards, if nothing in a queue is more important (PR-11)."""
     while path in queues:
@@ -145,7 +165,7 @@ def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -
         shown = queue_priority(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))
         assert shown is not None, "of a number"
         yield PriorityStep(queue_name=path, offset=offset, is_fence=is_fence, priority=shown)
-        request, path = shown, path.rpartition(".")[0]
+        request, path = shown, parent_path(path)
 
 
 def effective_priority(request: int, path: str, queues: Mapping[str, QueueStatus]) -> int:

@@ -5,11 +5,12 @@ Read between two cycles only, also during the pauses. Quantities are base units;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from ykactor.core.inspection import node_status, queue_status
 from ykactor.core.inspection.application_status import ApplicationStatus, ended_status, live_status
@@ -22,7 +23,7 @@ from ykactor.core.inspection.partition_status import (
     PreemptionStatus,
 )
 from ykactor.core.inspection.pending_asks import pending_asks, pending_groups
-from ykactor.core.inspection.queue_status import QueueStatus
+from ykactor.core.inspection.queue_status import AboveMaxStatus, QueueStatus
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.timers import EndedApplication
@@ -31,7 +32,7 @@ from ykactor.core.state.above_max import above_max
 from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import saturated_and_pruned
+from ykactor.core.values.resources import saturated, saturated_and_pruned
 
 #: An entry of pending asks takes as long as so many items: 10 us.
 _ENTRY_ITEMS = 5
@@ -77,13 +78,31 @@ def partition_state(partition: PartitionCore, state: SchedulerState, *, every_as
 
 def _queues(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, QueueStatus]]:
     queues: dict[str, QueueStatus] = {}
+    pending_asks = yield from _count_pending(state)
     pace = Pace()
     for path, queue in state.tree.nodes.items():  # parents before children
-        parent = None if queue.parent is None else queues[queue.parent.path]
-        queues[path] = queue_status.queue_status(partition.registry, state, queue, parent, above_max(state, queue))
+        status, excess = queue_status.queue_status(partition.registry, state, queue, queues), above_max(state, queue)
+        queues[path] = structs.replace(
+            status,
+            above_max=UNSET if excess is None else AboveMaxStatus(resource=saturated(excess.amounts), reason=excess.reason),
+            pending_asks=pending_asks[path],
+        )
         if pace.is_due():
             yield ()
     return queues
+
+
+def _count_pending(state: SchedulerState) -> Pausing[Counter[str]]:
+    """The number of pending asks in each queue and below, by its path."""
+    counts: Counter[str] = Counter()
+    pace = Pace()
+    for waiting in state.applications.values():
+        if waiting.asks:
+            for queue in waiting.leaf.path_up:
+                counts[queue.path] += len(waiting.asks)
+        if pace.is_due():
+            yield ()
+    return counts
 
 
 def _applications(

@@ -10,7 +10,6 @@ from ykactor.core.inspection.application_status import ApplicationStatus
 from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.shown import Held
 from ykactor.core.messages.reasons import amounts
 from ykactor.core.values.printable import printable
@@ -18,7 +17,6 @@ from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli.cells import in_order
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import users
-from ykactor.surfaces.cli.views.holds import held_queue
 from ykactor.surfaces.cli.views.listing import Row
 
 Applications = Mapping[str, ApplicationStatus]
@@ -30,7 +28,7 @@ def present(key: str, partition: PartitionStatus) -> Iterator[str]:
 
 
 def _lines(key: str, partition: PartitionStatus) -> Iterator[str]:
-    yield from _application(key, partition.applications, partition.queues)
+    yield from _application(key, partition.applications)
     nodes = partition.nodes or {}  # not shown to everybody
     if key in nodes:
         node = nodes[key]
@@ -53,13 +51,12 @@ def _nodes_of(key: str, nodes: Mapping[str, NodeStatus], applications: Applicati
     return on_nodes | {allocations[key] for allocations in of_applications if key in allocations}
 
 
-def _application(key: str, applications: Applications, queues: Mapping[str, QueueStatus]) -> Iterator[str]:
+def _application(key: str, applications: Applications) -> Iterator[str]:
     for name, application in applications.items():
         if key == name:
             # A rejected application has the queue that it asked for, which need not exist.
             queue = application.queue_name if application.state != "Rejected" else ""
-            with_queue = held_queue(queue, queues) if application.allocated is not UNSET else ""
-            held = _held(application.held) + (f", held with queue {with_queue}" if with_queue else "")
+            held = _held(application.held) + (f", held with queue {application.held_with}" if application.held_with else "")
             state = application.outcome or application.state
             yield f"now: application {name} is {state} in {queue or 'no queue'}{held}{_ended(application)}"
         for entry in application.replacing or ():

@@ -89,12 +89,11 @@ def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures
     figures, pace = PartitionFigures(core.name), Pace()
     types = state.tree.root_max or {}
     nothing = dict.fromkeys(types, 0) if len(types) <= min(NAMES_MAX, ZEROS_MAX // len(state.tree.nodes)) else {}
-    statuses: dict[QueuePath, QueueStatus] = {}
+    statuses: dict[str, QueueStatus] = {}
     for path, queue in state.tree.nodes.items():  # parents before children
-        parent, excess = None if queue.parent is None else statuses[queue.parent.path], above_max(state, queue)
-        statuses[path] = status = queue_status(core.registry, state, queue, parent, excess)
+        statuses[path] = status = queue_status(core.registry, state, queue, statuses)
         figures.queues[path] = _queue(status, queue.preempting, nothing)
-        if excess is not None:
+        if (excess := above_max(state, queue)) is not None:
             figures.above_max[path] = excess
         if pace.is_due(_QUEUE_ITEMS):
             yield ()

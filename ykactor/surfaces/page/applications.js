@@ -1,9 +1,9 @@
 // The applications, with a search.
 
 import { ageSince, amounts } from "./amounts.js";
+import { isHeld } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
-import { heldWith } from "./queueing.js";
 
 export class Applications {
     #drawn = "";
@@ -19,7 +19,7 @@ export class Applications {
             onOpen: (item) => app.select("application", item.key),
             columns: [
                 { title: "Application", fill: (cell, item) => setText(cell, item.key) },
-                { title: "State", fill: (cell, item) => setText(cell, this.#stateOf(entry(item))) },
+                { title: "State", fill: (cell, item) => setText(cell, stateOf(entry(item))) },
                 { title: "Queue", kind: "wide", fill: (cell, item) => setText(cell, entry(item).queueName ?? "") },
                 { title: "User", kind: "wide", fill: (cell, item) => setText(cell, entry(item).user ?? "") },
                 { title: "Tasks", kind: "number", fill: (cell, item) => setText(cell, String(tasks(entry(item)))) },
@@ -28,11 +28,6 @@ export class Applications {
                 { title: "Age", kind: "number", fill: (cell, item) => setText(cell, age(entry(item))) },
             ],
         });
-    }
-
-    #stateOf(entry) {
-        const isHeld = entry.held !== undefined || heldWith(entry, this.app.partition.queues) !== undefined;
-        return (entry.outcome ?? entry.state) + (isHeld ? ", held" : "");
     }
 
     /** Show the present state. */
@@ -51,6 +46,7 @@ export class Applications {
 }
 
 const textOf = (name, entry) => `${name} ${entry.queueName} ${entry.user ?? ""} ${entry.outcome ?? entry.state}`.toLowerCase();
+const stateOf = (entry) => (entry.outcome ?? entry.state) + (isHeld(entry) ? ", held" : "");
 const tasks = (entry) => Object.keys(entry.allocations ?? {}).length;
 const waiting = (entry) => (entry.pending ?? []).reduce((sum, group) => sum + group.count, 0);
 const age = (entry) => (entry.submissionTime ? ageSince(entry.submissionTime) : "");

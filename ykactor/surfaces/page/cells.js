@@ -1,4 +1,4 @@
-// Cells that several tables have.
+// Cells that several tables have, and what they say.
 
 import { timeOfDay } from "./amounts.js";
 import { setAttribute, setText } from "./dom.js";
@@ -13,3 +13,6 @@ const timeOf = (event) => (event.timestampNano ? timeOfDay(event.timestampNano) 
 
 /** The time of an event. */
 export const timeColumn = { title: "Time", kind: "number", fill: (cell, { event }) => setText(cell, timeOf(event)) };
+
+/** Whether a queue or an application is held, itself or with a queue above it. */
+export const isHeld = (entry) => entry.held !== undefined || entry.heldWith !== undefined;

@@ -1,8 +1,6 @@
 // What is told of a queue, an application, a node or an event: facts with names, and lines below them.
 
 import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
-import { parentOf } from "./paths.js";
-import { heldQueue, heldWith } from "./queueing.js";
 
 /** Lines of a list, and keys of asks in one of them. */
 const [LINES_MAX, KEYS_MAX] = [100, 10];
@@ -33,7 +31,7 @@ function ofQueue(queue, path, partition) {
     const facts = [
         ["State", queue.state],
         ["Held", held(queue)],
-        ["Held with queue", heldQueue(parentOf(path), partition.queues)],
+        ["Held with queue", queue.heldWith],
         ["Used", amounts(queue.allocated)],
         ["Guaranteed", amounts(queue.guaranteed, "none")],
         ["Maximum", amounts(queue.max, "none")],
@@ -62,11 +60,11 @@ function waits(group) {
     return `${group.count} x ${amounts(group.resource)} wait (${keys}): ${group.reason}${next}`;
 }
 
-function ofApplication(application, name, partition) {
+function ofApplication(application) {
     const facts = [
         ["State", application.outcome ?? application.state],
         ["Held", held(application)],
-        ["Held with queue", heldWith(application, partition.queues)],
+        ["Held with queue", application.heldWith],
         ["Queue", application.queueName],
         ["User", application.user],
         ["Groups", (application.groups ?? []).join(", ")],

@@ -123,7 +123,7 @@ function choosePartition(name) {
     const types = inOrder(app.partition.types());
     if (!types.includes(app.type)) app.type = types[0];
     offer(byId("type"), types, app.type);
-    setText(byId("asks-count"), `(${app.partition.waiting.get("")})`);
+    setText(byId("asks-count"), `(${app.partition.waiting()})`);
 }
 
 /** The choices of a list, made again only if they are others. */

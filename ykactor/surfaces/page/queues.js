@@ -2,10 +2,10 @@
 
 import { amount, of, priority } from "./amounts.js";
 import { drawUsage } from "./bar.js";
+import { isHeld } from "./cells.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { Grid } from "./grid.js";
 import { nameOf, parentOf, pathsOf } from "./paths.js";
-import { heldQueue } from "./queueing.js";
 
 /** In a tree of up to so many queues all are open at first. */
 const OPEN_MAX = 100;
@@ -15,7 +15,6 @@ export class QueueTree {
     /** What the user has opened or closed. */
     #folds = new Map();
     #drawn = "";
-    #capacity = {};
 
     constructor(app) {
         this.app = app;
@@ -33,7 +32,7 @@ export class QueueTree {
                 { title: "Pending", kind: "number wide", fill: (cell, item) => setText(cell, this.#pending(queue(item))) },
                 { title: "Queue prio", kind: "number", fill: (cell, item) => setText(cell, priority(queue(item).priority)) },
                 { title: "Running", kind: "number wide", fill: (cell, item) => setText(cell, running(queue(item))) },
-                { title: "Waiting", kind: "number", fill: (cell, item) => setText(cell, this.#waiting(item.key)) },
+                { title: "Waiting", kind: "number", fill: (cell, item) => setText(cell, String(queue(item).pendingAsks || "")) },
             ],
         });
     }
@@ -44,7 +43,6 @@ export class QueueTree {
         if (wanted === this.#drawn) return this.grid.draw();
         this.#drawn = wanted;
         this.#children = new Map();
-        this.#capacity = this.app.partition.capacity();
         for (const path of [...this.app.partition.queues.keys()].sort()) {
             const above = this.app.partition.queues.has(parentOf(path)) ? parentOf(path) : "";
             if (!this.#children.has(above)) this.#children.set(above, []);
@@ -89,7 +87,8 @@ export class QueueTree {
     }
 
     #drawUsage(cell, queue) {
-        drawUsage(cell, queue, this.app.type, this.app.partition.showsAll ? of(this.#capacity, this.app.type) : null);
+        const { showsAll, queues } = this.app.partition;
+        drawUsage(cell, queue, this.app.type, showsAll ? of(queues.get("root")?.max, this.app.type) : null);
     }
 
     #pending(queue) {
@@ -99,13 +98,9 @@ export class QueueTree {
 
     /** What is unusual about a queue. */
     #marksOf(path) {
-        const { state = "Active" } = this.app.partition.queues.get(path) ?? {};
-        const isHeld = heldQueue(path, this.app.partition.queues) !== undefined;
-        return [...(state === "Active" ? [] : [state.toLowerCase()]), ...(isHeld ? ["held"] : [])].join(", ");
-    }
-
-    #waiting(path) {
-        return String(this.app.partition.waiting.get(path) ?? "");
+        const queue = this.app.partition.queues.get(path) ?? {};
+        const { state = "Active" } = queue;
+        return [...(state === "Active" ? [] : [state.toLowerCase()]), ...(isHeld(queue) ? ["held"] : [])].join(", ");
     }
 }
 

@@ -1,11 +1,10 @@
 // The state of the cluster: that of the last snapshot, and what events have changed since.
 //
 // Events carry amounts, states and what comes and goes. What they do not carry (priorities, headroom, shares of queues and nodes,
-// and the reasons why asks wait) is that of the last snapshot. All is kept in maps: names are chosen by clients, and may be those
-// of methods.
+// what is held, how many asks wait and why) is that of the last snapshot. All is kept in maps: names are chosen by clients, and
+// may be those of methods.
 
 import { change } from "./changes.js";
-import { pathsOf } from "./paths.js";
 
 /** The queues, applications and nodes of one partition. */
 export class Partition {
@@ -18,16 +17,14 @@ export class Partition {
         /** Whether we may see what is in no queue: nodes, and the numbers of preemption (SE-84). */
         this.showsAll = found.nodes !== undefined;
         this.preemption = found.preemption ?? {};
-        this.waiting = countWaiting(this);
         /** On which nodes tasks were placed whose application is told next. */
         this.placed = new Map();
     }
 
-    /** The amounts of all nodes together. */
-    capacity() {
-        const total = {};
-        for (const node of this.nodes.values())
-            for (const [type, value] of Object.entries(node.capacity ?? {})) total[type] = (total[type] ?? 0) + value;
+    /** How many asks wait. */
+    waiting() {
+        let total = 0;
+        for (const queue of this.queues.values()) if (queue.isLeaf) total += queue.pendingAsks ?? 0;
         return total;
     }
 
@@ -40,15 +37,6 @@ export class Partition {
                 for (const type of Object.keys(amounts ?? {})) found.add(type);
         return found;
     }
-}
-
-/** How many asks wait in each queue and below it, by its path; by "" how many there are. */
-function countWaiting(partition) {
-    const waiting = new Map([["", 0]]);
-    for (const application of partition.applications.values())
-        for (const group of application.pending ?? [])
-            for (const path of ["", ...pathsOf(application.queueName)]) waiting.set(path, (waiting.get(path) ?? 0) + group.count);
-    return waiting;
 }
 
 export class State {

@@ -11,7 +11,7 @@ from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import apps, asks
 from ykactor.surfaces.cli.views.description import Part, find, lines_of
-from ykactor.surfaces.cli.views.holds import held_by, held_queue, state_text
+from ykactor.surfaces.cli.views.holds import held_by, state_text
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
@@ -37,7 +37,7 @@ _FIELDS = (
     Column("Lost to preemption", apps.LOST),
     Column("Reason", apps.REASON),
     Column("Held by", field("held", held_by)),
-    Column("Held with", field("heldQueue")),
+    Column("Held with", field("heldWith")),
 )
 _RUNNING = (Column("TASK", field("allocationKey")), Column("NODE", field("nodeID")))
 _REPLACING = (
@@ -102,5 +102,5 @@ def _ran(record: Row) -> Row:
 
 def _held_with(row: Row, state: PartitionStatus) -> Row:
     """The queue that is held, by whom, if that holds the application."""
-    path = held_queue(row["queueName"], state.queues) if row.get("isHeld") else ""
-    return {"heldQueue": f"{path}, by {held_by(to_builtins(state.queues[path].held))}"} if path else {}
+    path = row.get("heldWith")
+    return {"heldWith": f"{path}, by {held_by(to_builtins(state.queues[path].held))}"} if path else {}

@@ -13,7 +13,7 @@ from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text, states_of
+from ykactor.surfaces.cli.views.holds import HELD, is_held, state_text, states_of
 from ykactor.surfaces.cli.views.listing import Column, Row, field
 from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import View, command_of
@@ -68,15 +68,15 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
     """One for each application."""
     for name, application in state.applications.items():
         row: Row = {"applicationID": name, **to_builtins(application)}
-        more = _of_live(row, state, now_ns) if "priority" in row else durations(row)
+        more = _of_live(row, now_ns) if "priority" in row else durations(row)
         yield row | more
 
 
-def _of_live(row: Row, state: PartitionStatus, now_ns: int) -> Row:
+def _of_live(row: Row, now_ns: int) -> Row:
     return {
         "ageSeconds": seconds_since(row["submissionTime"], now_ns),
         "effectivePriority": row.pop("effectivePriority", PRIORITY_MIN),
-        "isHeld": "held" in row or bool(held_queue(row["queueName"], state.queues)),
+        "isHeld": is_held(row),
     }
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from msgspec import UNSET
-
-from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views.listing import Row
 
@@ -14,11 +9,9 @@ from ykactor.surfaces.cli.views.listing import Row
 HELD = "Held"
 
 
-def held_queue(path: str, queues: Mapping[str, QueueStatus]) -> str:
-    """The queue itself or the nearest one above it that is held, as far as these are in view; "" if none is."""
-    while path and (path not in queues or queues[path].held is UNSET):
-        path = path.rpartition(".")[0]
-    return path
+def is_held(row: Row) -> bool:
+    """True if a queue or an application is held, itself or with a queue above it."""
+    return "held" in row or "heldWith" in row
 
 
 def held_by(hold: Row) -> str:

@@ -10,7 +10,7 @@ from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import QueueState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views.holds import HELD, held_queue, state_text
+from ykactor.surfaces.cli.views.holds import HELD, is_held, state_text
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
 from ykactor.surfaces.cli.views.view import View, command_of
 
@@ -20,7 +20,8 @@ _COLOURS = {"Draining": "yellow"}
 def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
     """One for each queue."""
     for path, queue in state.queues.items():
-        yield {"queueName": path, **to_builtins(queue), "isHeld": bool(held_queue(path, state.queues))}
+        row: Row = {"queueName": path, **to_builtins(queue)}
+        yield row | {"isHeld": is_held(row)}
 
 
 def priority(value: int) -> str:

@@ -6,7 +6,6 @@ import os
 import sys
 import termios
 import tty
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
@@ -143,14 +142,8 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
 
 def _queue_rows(state: PartitionStatus) -> list[Row]:
     """The queues, the busiest first: those in which most waits, then those that use most."""
-    waiting: Counter[str] = Counter()
-    for application in state.applications.values():
-        count, path = sum(group.count for group in application.pending or ()), application.queue_name
-        while count and path:
-            waiting[path] += count
-            path = path.rpartition(".")[0]
     cluster = state.queues["root"].max or {} if "root" in state.queues else {}
-    rows = [_queue_row(path, queue, cluster) | {"waiting": waiting[path]} for path, queue in state.queues.items()]
+    rows = [_queue_row(path, queue, cluster) for path, queue in state.queues.items()]
     return sorted(rows, key=lambda row: (-row["waiting"], -row["use"], row["queueName"].count(".")))
 
 
@@ -160,7 +153,7 @@ def _queue_row(path: str, queue: QueueStatus, cluster: dict[str, int]) -> Row:
     use, name = max(parts, default=(0.0, ""))
     guaranteed = (queue.guaranteed or {}).get(name)
     mark = None if guaranteed is None else guaranteed / limits[name]
-    return {"queueName": path, **to_builtins(queue), "use": use, "bar": bar(use, mark)}
+    return {"queueName": path, **to_builtins(queue), "waiting": queue.pending_asks or 0, "use": use, "bar": bar(use, mark)}
 
 
 def bar(use: float, mark: float | None) -> str:

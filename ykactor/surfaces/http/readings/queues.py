@@ -33,7 +33,7 @@ def everything(look: Look) -> Pausing[bytes]:
 def tree(look: Look, path: QueuePath, *, is_all: bool = False) -> Pausing[bytes]:
     """The queue at ``path``, which must be there, with everything below it, encoded."""
     shown: dict[QueuePath, bytes] = {}
-    known: dict[QueuePath, QueueStatus] = {}
+    known: dict[str, QueueStatus] = {}
     children = _children(look, path)
     pace = Pace()
     for node in reversed([look.state.tree.nodes[below] for below in _below(path, children)]):  # children before parents
@@ -93,7 +93,7 @@ def _queue(
     node: QueueNode,
     names: list[QueuePath],
     children: list[bytes],
-    known: dict[QueuePath, QueueStatus],
+    known: dict[str, QueueStatus],
     *,
     is_all: bool = False,
 ) -> queues.Queue:
@@ -109,10 +109,10 @@ def _queue(
     )
 
 
-def _status(look: Look, node: QueueNode, known: dict[QueuePath, QueueStatus]) -> QueueStatus:
+def _status(look: Look, node: QueueNode, known: dict[str, QueueStatus]) -> QueueStatus:
     """The status of a queue; it and those of the queues above that are shown are remembered in ``known``."""
     if node.path not in known:
-        parent = node.parent
-        above = None if parent is None or not look.shows(parent.path) else _status(look, parent, known)
-        known[node.path] = queue_status(look.core.registry, look.state, node, above, None)
+        if node.parent is not None and look.shows(node.parent.path):
+            _status(look, node.parent, known)
+        known[node.path] = queue_status(look.core.registry, look.state, node, known)
     return known[node.path]
