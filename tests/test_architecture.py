@@ -38,6 +38,7 @@ FLOORS = (
     {"placement", "queueing"},
     {"partition", "nodes"},
     {"preemption"},
+    {"waiting"},
     {"state"},
     {"planner"},
     {"turn"},

@@ -6,7 +6,8 @@ import trio
 from daemon import application, asks, next_allocated, next_event, node, real_daemon, run_command
 
 from ykactor.client import connect, follow
-from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
+from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE
+from ykactor.core.waiting.reasons import PREDICATE_UNKNOWN
 from ykactor.wire.si import messages as si
 
 

@@ -10,14 +10,13 @@ from seeds import seeds
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.reasons import FITS
-from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA
+from ykactor.core.queueing.equivalence import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.parts import finished
+from ykactor.core.waiting.reasons import FITS
 
 
 @pytest.mark.parametrize("budget", [SMALL, LARGE], ids=["small", "large"])
@@ -31,7 +30,7 @@ def test_what_was_told_last_is_true(seed: int, budget: Budget) -> None:
         state = world.scheduler.state
         if not state.tree.root_max:
             continue  # nobody is tried (PR-26)
-        assert not state.pending_reasons.has_news()
+        assert not state.quota_reports.has_news()
         assert [ask for ask in waiting_asks(state) if FITS in ask[2]] == []  # there is a reason that is true at present
         for application in state.applications.values():
             leaf = state.leaf_of(application)

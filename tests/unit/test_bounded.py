@@ -10,9 +10,9 @@ from bench.growth import tables
 from ykactor.core.accounting import accounts
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS
 from ykactor.core.nodes import index
-from ykactor.core.state import pending_reasons
 from ykactor.core.values.sorted_list import SortedList
 from ykactor.core.values.times import S_NS
+from ykactor.core.waiting import quota_reports
 
 #: Ten years, in milliseconds.
 YEARS_MS = 315_360_000_000
@@ -125,7 +125,7 @@ def test_what_is_gone_is_forgotten(kind: Callable[[World, str], None], monkeypat
     monkeypatch.setattr(accounts, "ROWS_MAX", 20)
     monkeypatch.setattr(accounts, "DAYS_MAX", 5)
     monkeypatch.setattr(index, "CHANGED_MAX", 20)
-    monkeypatch.setattr(pending_reasons, "_CLEANUP_SIZE", 20)
+    monkeypatch.setattr(quota_reports, "_CLEANUP_SIZE", 20)
     world = make_world(CONFIG, [node("n1", vcore=10)], checked=False)
     sizes = []
     for count in (ROUNDS, 3 * ROUNDS):

@@ -1,7 +1,7 @@
 """What was last reported of pending asks."""
 
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.queueing.notified import OVER_QUOTA, NotifiedAsks
+from ykactor.core.queueing.equivalence import OVER_QUOTA, NotifiedAsks
 
 
 def asked(key: str) -> Ask:

@@ -24,10 +24,10 @@ from world import (
 )
 
 from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.pending_causes import PendingCode, Place
-from ykactor.core.messages.reasons import without_others
 from ykactor.core.messages.submissions import SubmitAllocation
 from ykactor.core.values.resources import Resource
+from ykactor.core.waiting.codes import PendingCode, Place
+from ykactor.core.waiting.reasons import without_others
 
 A = queue("a")
 

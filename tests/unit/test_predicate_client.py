@@ -4,10 +4,11 @@ import pytest
 from world import S_NS, answer, answering, app, ask, configure, forget, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX
+from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE
 from ykactor.core.messages.facts import Allocated, PredicatesAsked, Preempted
-from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, PREDICATE_UNKNOWN
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.predicates import NO_ANSWER
+from ykactor.core.waiting.reasons import PREDICATE_UNKNOWN
 
 TEXT = tree(queue("a"), queue("b"))
 TWO_NODES = [node("n1", vcore=4000), node("n2", vcore=4000)]

@@ -23,13 +23,13 @@ from world import (
     tree,
 )
 
-from ykactor.core.messages import reasons
 from ykactor.core.messages.facts import RecheckDue, SchedulingStateChanged
 from ykactor.core.messages.submissions import Submission, WantSchedulingStates
-from ykactor.core.planner.scheduling_state_step import ASKS_MAX, REASON_MAX
 from ykactor.core.records.base import made_from
-from ykactor.core.state.node_counts import REASONS_MAX
 from ykactor.core.values.parts import PART_MAX, finished
+from ykactor.core.waiting import reasons
+from ykactor.core.waiting.causes import REASONS_MAX
+from ykactor.core.waiting.scheduling_states import ASKS_MAX, REASON_MAX
 
 WANTED = WantSchedulingStates(True)
 

@@ -8,7 +8,7 @@ from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, STATE_CAUSES
 from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.access.view import View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
-from ykactor.core.messages import facts, reasons
+from ykactor.core.messages import conditions, facts
 from ykactor.core.messages.asks import Failure
 from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, PreemptionKind, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
@@ -106,8 +106,8 @@ OWN = [
     facts.QueueTypeChanged(S, "root.a", True),
     facts.QuotaPreempted(S, "root.a", RES, RES, 2, 1, RES),
     facts.ApplicationMoved(S, "app-1", "root.a.x", "root.a.y"),
-    facts.AskCondition(S, ASK, "root.a", reasons.of_request("t1", reasons.WITHIN_LIMIT)),
-    facts.AskCondition(S, ASK, "root.a", reasons.of_request("t1", reasons.within_quota("root.a"))),
+    facts.AskCondition(S, ASK, "root.a", conditions.of_request("t1", conditions.WITHIN_LIMIT)),
+    facts.AskCondition(S, ASK, "root.a", conditions.of_request("t1", conditions.within_quota("root.a"))),
 ]
 
 
@@ -193,11 +193,14 @@ def test_a_hold_says_what_happened(is_held: bool) -> None:
 
 
 BEGINNINGS = [
-    (reasons.of_request("t1", reasons.over_quota("root.a", RES, {"vcore": 7})), "Request 't1' does not fit in queue 'root.a'"),
-    (reasons.of_request("t1", reasons.over_limit(RES, {"vcore": 7})), "Request 't1' exceeds the available user quota"),
-    (reasons.unschedulable("t1", {"secret": 3}), "Unschedulable request 't1'"),
-    (reasons.handed_back("t1", Failure("secret", 1, S)), "Request 't1' could not start"),
-    (reasons.no_victim_on("t1", "n1"), "Unschedulable request 't1'"),
+    (
+        conditions.of_request("t1", conditions.over_quota("root.a", RES, {"vcore": 7})),
+        "Request 't1' does not fit in queue 'root.a'",
+    ),
+    (conditions.of_request("t1", conditions.over_limit(RES, {"vcore": 7})), "Request 't1' exceeds the available user quota"),
+    (conditions.unschedulable("t1", {"secret": 3}), "Unschedulable request 't1'"),
+    (conditions.handed_back("t1", Failure("secret", 1, S)), "Request 't1' could not start"),
+    (conditions.no_victim_on("t1", "n1"), "Unschedulable request 't1'"),
     ("Preempted by secret from application secret in root.secret", "Preempted"),
     ("Preempted by Quota change enforcement process in root.secret", "Preempted by Quota change enforcement process"),
     ("Task group 'x' in application 'app-1': allocation resources", ""),

@@ -61,7 +61,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "SchedulerState": (
         "",
         (
-            "applications backoffs clocks ledger nodes pairs pending_reasons preemptions registry reservations reserves "
+            "applications backoffs clocks ledger nodes pairs preemptions quota_reports registry reservations reserves "
             "scheduling_states tasks trackers tree"
         ),
         "generation next_eligible_ns",
@@ -80,11 +80,11 @@ KEPT: dict[str, tuple[str, str, str]] = {
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
     AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
-    Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingGang PendingReasons PlaceholderStep Preemptor
-    PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep Reservation ReservationStep ReservedShapes
-    ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker Trackers
-    UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
-    _Answers _Group _Heap _Look _Silence
+    Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingCauses PendingGang PlaceholderStep Preemptor
+    PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep QuotaReports Reservation ReservationStep
+    ReservedShapes ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker
+    Trackers UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
+    _Answers _Group _Heap _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
 

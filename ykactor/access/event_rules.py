@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from ykactor.core.messages.reasons import AN_OPERATOR
+from ykactor.core.waiting.reasons import AN_OPERATOR
 from ykactor.wire.si.kinds import EVENT_KINDS
 from ykactor.wire.si.messages import EventRecord, Preemption
 

@@ -27,13 +27,13 @@ from ykactor.core.inspection.queue_status import (
     parent_path,
 )
 from ykactor.core.inspection.shown import Held, Shown, only
-from ykactor.core.messages.pending_causes import PendingCause, PendingCode, Place
-from ykactor.core.messages.reasons import AN_OPERATOR, without_others
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource
+from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
+from ykactor.core.waiting.reasons import AN_OPERATOR, without_others
 from ykactor.wire.si.messages import EventRecord
 
 _MS_NS = 10**6

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType, field
 
 from ykactor.core.inspection.shown import Shown
-from ykactor.core.messages.pending_causes import Place
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
+from ykactor.core.waiting.codes import Place
 
 
 class PendingStatus(Shown, frozen=True, kw_only=True):

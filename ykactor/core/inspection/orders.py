@@ -12,7 +12,7 @@ from ykactor.core.queueing.equivalence import ClassKey
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.queueing.waiting import WaitingGroup
+from ykactor.core.queueing.waiting_classes import WaitingGroup
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID
 
@@ -38,7 +38,7 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
     """Classes watched for pending reasons are current classes of their leaves, or empty and about to be forgotten."""
-    for ask_class, leaf in state.pending_reasons.watched():
+    for ask_class, leaf in state.quota_reports.watched():
         if isinstance(ask_class, WaitingGroup):
             if ask_class and ask_class not in leaf.applications.waiting.groups.values():
                 yield f"queue {leaf.path}: a group of waiting classes is watched, expected none that is over"

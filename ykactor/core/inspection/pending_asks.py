@@ -11,16 +11,16 @@ from msgspec import UNSET, structs
 from ykactor.core.inspection.ask_status import AsksPart, PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
-from ykactor.core.messages.pending_causes import PendingCause
-from ykactor.core.messages.reasons import NAMES_MAX
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts
+from ykactor.core.waiting.causes import PendingCauses
+from ykactor.core.waiting.codes import PendingCause
+from ykactor.core.waiting.reasons import NAMES_MAX
 
 
 def pending_groups(

@@ -29,10 +29,10 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.above_max import above_max
-from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import saturated, saturated_and_pruned
+from ykactor.core.waiting.causes import PendingCauses
 
 #: An entry of pending asks takes as long as so many items: 10 us.
 _ENTRY_ITEMS = 5

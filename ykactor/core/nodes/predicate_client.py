@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from itertools import chain, islice
 
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, AskID, Shape, ask_id
+from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE, unschedulable
 from ykactor.core.messages.facts import AskCondition, Fact, PredicatesAsked
-from ykactor.core.messages.reasons import NO_PREDICATE_SERVICE, unschedulable
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.predicates import Question
 from ykactor.core.values.ids import NodeID, QueuePath

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 
-from ykactor.core.messages import reasons
+from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, handed_back, readmitted
 from ykactor.core.messages.facts import AskCondition, AskReadmitted, AskReturned, Fact, Released
 from ykactor.core.messages.kinds import TerminationType
@@ -36,7 +36,7 @@ def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -
     application.changed.task(after)
     wait(application, after)
     released = Released(now_ns, ask, application.queue, node_id, TerminationType.SCHEDULING_FAILED_ON_RM, "")
-    condition = AskCondition(now_ns, after, application.queue, reasons.handed_back(key, after.spec.failures[-1]))
+    condition = AskCondition(now_ns, after, application.queue, conditions.handed_back(key, after.spec.failures[-1]))
     return states_first([*changes, released, AskReturned(now_ns, after, application.queue), condition])
 
 

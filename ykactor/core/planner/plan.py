@@ -43,7 +43,7 @@ class Placement:
         if queue is None or has_more or queue.first() is not ask or not application.is_steady(queue):
             self.apply_generally(state)
             return
-        state.pending_reasons.usage_grew()
+        state.quota_reports.usage_grew()
         application.begin_first(ask, queue)
         state.nodes.charge(self.node, ask.spec.resource)
         state.ledger.charge(self.leaf, ask.spec.resource)
@@ -53,7 +53,7 @@ class Placement:
     def apply_generally(self, state: SchedulerState) -> None:
         """As ``apply``, whatever the application is like."""
         application, ask, leaf = self.application, self.planned.ask, self.leaf
-        state.pending_reasons.usage_grew()
+        state.quota_reports.usage_grew()
         application.discard(ask)
         if state.preemptions.last_attempts:
             state.preemptions.forget(ask)
@@ -76,7 +76,7 @@ class Placement:
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
             application.enter(entered[-1])
-            state.pending_reasons.note(self.leaf, application)  # its asks now belong to other classes
+            state.quota_reports.note(self.leaf, application)  # its asks now belong to other classes
             if application.state in COUNTED_AS_RUNNING:
                 state.ledger.take_slot(self.leaf, application.application_id)
 

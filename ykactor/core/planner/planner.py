@@ -23,7 +23,6 @@ from ykactor.core.planner.plan import TRY_WORK, Placement, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
-from ykactor.core.planner.scheduling_state_step import SchedulingStateStep
 from ykactor.core.planner.unschedulable_step import UnschedulableStep
 from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
@@ -32,6 +31,7 @@ from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.waiting.scheduling_states import SchedulingStateStep
 
 #: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
 SEARCH_WORK_MAX = 10_000
@@ -57,7 +57,7 @@ class Planner:
         self._reserved = ReservationStep(state, self._predicate_client, preemptor)
         self._placeholders = PlaceholderStep(state, self._predicate_client)
         self._unschedulable = UnschedulableStep(state, self._predicate_client, preemptor)
-        self._scheduling_states = SchedulingStateStep(state)
+        self._scheduling_states = SchedulingStateStep(state, state.scheduling_states)
         #: Search work of the last plan.
         self._search_work = 0
 
@@ -87,8 +87,8 @@ class Planner:
         with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here
             yield from self._walk(plan)
         if plan.at_rest:
-            plan.report(*(yield from state.pending_reasons.report(plan.now_ns)))
-            plan.at_rest = not state.pending_reasons.has_news()
+            plan.report(*(yield from state.quota_reports.report(plan.now_ns)))
+            plan.at_rest = not state.quota_reports.has_news()
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 
     def _tell(self, plan: Plan) -> Exchange[None]:
@@ -196,7 +196,7 @@ class Planner:
     def _place(self, plan: Plan, leaf: QueueNode, application: PendingApplication, queue: AskQueue, node: IndexedNode) -> None:
         ask = queue.first()
         if application.held or queue.notified is not None:
-            plan.report(*self._state.pending_reasons.fits(plan.now_ns, leaf, application, ask))
+            plan.report(*self._state.quota_reports.fits(plan.now_ns, leaf, application, ask))
         plan.decide(Placement(plan.now_ns, leaf, application, ask, node))
 
     def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
@@ -245,6 +245,6 @@ class Planner:
         if has_room and not node.reserved and queue_shortage(leaf.path_up, queue.needs) is None:
             self._place(plan, leaf, application, queue, node)
         else:
-            plan.report(*state.pending_reasons.fits(plan.now_ns, leaf, application, queue.first()))
+            plan.report(*state.quota_reports.fits(plan.now_ns, leaf, application, queue.first()))
             plan.report(state.reserve(plan.now_ns, application, queue.first(), node))  # SC-76
         return True

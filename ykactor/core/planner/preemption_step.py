@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ykactor.core.messages import reasons
+from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
@@ -34,6 +34,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import S_NS
+from ykactor.core.waiting import reasons
 
 #: Work units of a search for each node; 1 unit is a look at a node (about 2 us against 0.2 us).
 LOOK_WORK = 10
@@ -135,7 +136,7 @@ class Preemptor:
         if preemptions.next_attempt_ns(ask) > plan.now_ns:
             return
         preemptions.note_attempt(plan.now_ns, ask, reasons.NO_VICTIMS_ON_NODE)
-        plan.report(AskCondition(plan.now_ns, ask, leaf.path, reasons.no_victim_on(_key(ask), node_id)))
+        plan.report(AskCondition(plan.now_ns, ask, leaf.path, conditions.no_victim_on(_key(ask), node_id)))
 
     def _new_search(self, plan: Plan, leaf: QueueNode, ask: Ask, needs: Needs, allowed: Trigger) -> Search:
         tasks, fence = self._state.tasks, fence_root(leaf, needs)

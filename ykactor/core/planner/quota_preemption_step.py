@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import merge
 
-from ykactor.core.messages import reasons
+from ykactor.core.messages import conditions
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted, StaysAboveMax
 from ykactor.core.messages.planned import Eviction
 from ykactor.core.objects.exchange import Exchange
@@ -71,7 +71,7 @@ class QuotaPreemptionStep:
 
 
 def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Exchange[None]:
-    who = reasons.preempted_by_quota(queue.path)
+    who = conditions.preempted_by_quota(queue.path)
     message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
     pace = Pace()
     for victim in victims:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
@@ -23,6 +22,7 @@ from ykactor.core.quota import headroom
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
+from ykactor.core.waiting import reasons
 
 #: Attempts to preempt for asks of one leaf in one pass (PE-10).
 ATTEMPTS_MAX = 10
@@ -119,7 +119,7 @@ class UnschedulableStep:
             order.reposition(application, queue, order_of(ask))
             return False
         if self._node is not None and ask.since_ns + RESERVATION_DELAY_NS <= now_ns:
-            plan.report(*self._state.pending_reasons.fits(now_ns, leaf, application, ask))
+            plan.report(*self._state.quota_reports.fits(now_ns, leaf, application, ask))
             plan.report(self._state.reserve(now_ns, application, ask, self._node))
             return True
         if not self._may_preempt:

@@ -31,7 +31,6 @@ from ykactor.core.messages.facts import (
     QueueLimitChanged,
     QueueRemoved,
 )
-from ykactor.core.messages.reasons import would_close_cycle
 from ykactor.core.values.ids import QueuePath
 
 #: Facts about external changes. The end of a task may be external or not: ``PreemptionAttempts.confirm`` decides.
@@ -80,7 +79,7 @@ class CycleGuard:
         """Why an ask of ``preemptor`` may not preempt a task of ``victim``: it would take a type back. "" if it may."""
         for name in names:
             if (preemptor, victim, name) in self.taken:
-                return would_close_cycle(name, victim, preemptor)
+                return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"
         return ""
 
     def reset(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, Shape, look_work
-from ykactor.core.queueing.notified import NotifiedAsks
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
-from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.sorted_list import SortedList, SortKey
 from ykactor.core.values.times import NEVER
 
@@ -109,6 +108,35 @@ class Turns(Protocol):
     def at_ns(self, ask: Ask) -> int:
         """The Unix time from which an ask may."""
         ...
+
+
+#: What was last reported of an ask: it exceeds what the limits of its user or group leave, or what its queues leave.
+OVER_LIMIT, OVER_QUOTA = 1, 2
+#: What was last reported of an application: it may not start because of ``maxapplications`` of a queue, or of a limit.
+HELD_BY_QUEUE, HELD_BY_LIMIT = 4, 8
+
+
+class NotifiedAsks:
+    """The asks of one ``AskQueue`` by what was last reported of them: 0 is "fits", 1 to 3 are the bits above.
+
+    Created at the first report, so that asks which always fit cost nothing.
+    """
+
+    __slots__ = ("asks",)
+
+    def __init__(self, asks: Iterable[Ask]) -> None:
+        self.asks: tuple[dict[AllocationKey, Ask], ...] = ({ask.spec.allocation_key: ask for ask in asks}, {}, {}, {})
+
+    def add(self, ask: Ask) -> None:
+        """Add an ask of which nothing was reported."""
+        self.asks[0][ask.spec.allocation_key] = ask
+
+    def drop(self, ask: Ask) -> int:
+        """Remove an ask. Returns what was last reported of it."""
+        key = ask.spec.allocation_key
+        before = next(bits for bits, asks in enumerate(self.asks) if key in asks)
+        del self.asks[before][key]
+        return before
 
 
 #: What the asks of one ``AskQueue`` have in common: their shape, and one of the three numbers above.
@@ -239,7 +267,7 @@ class EquivalenceClass(Generic[M]):
 
     Attributes:
         stuck: see above.
-        answer: which quotas held the class back when it was last parked, as the bits of ``notified``; None before that.
+        answer: which quotas held the class back when it was last parked, as the bits above; None before that.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
         offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
         waits_at: its position among those that wait for a node (``waiting``); None while it is not one of them.

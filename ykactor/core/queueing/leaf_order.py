@@ -10,7 +10,7 @@ from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceCla
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.priorities import sort_rank
-from ykactor.core.queueing.waiting import WaitingClasses
+from ykactor.core.queueing.waiting_classes import WaitingClasses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey

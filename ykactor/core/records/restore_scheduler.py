@@ -10,7 +10,7 @@ from ykactor.core.messages.states import COUNTED_AS_RUNNING
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.preemption.attempts import PreemptionAttempt
-from ykactor.core.queueing.notified import NotifiedAsks
+from ykactor.core.queueing.equivalence import NotifiedAsks
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.queueing.tree import QueueNode

@@ -150,7 +150,7 @@ class TaskRow(Row, frozen=True):
         node_id: where the allocation runs, or where the ask will run when the placeholder has ended.
         placeholder: the placeholder that the ask waits for.
         released: whether the release of the allocation was started and is not confirmed.
-        notified: what was last reported of the pending ask (``queueing.notified``).
+        notified: what was last reported of the pending ask (``NotifiedAsks``).
         sized_ns: since when the task has its size, if it was resized.
         preempted: whether the allocation is preempted.
         replaced_ns: when the placeholder was created that the allocation has replaced.

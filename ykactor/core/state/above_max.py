@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ykactor.core.messages import reasons
 from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.preemption.laws import guarantee
 from ykactor.core.preemption.quota import left
@@ -16,6 +15,7 @@ from ykactor.core.preemption.quota_clocks import gives_back
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, positive
+from ykactor.core.waiting import reasons
 
 
 class AboveMax(NamedTuple):

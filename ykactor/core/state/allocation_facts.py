@@ -126,7 +126,7 @@ def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted)
 
 def _begin(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
     """More is in use, whatever the quotas are (QU-41)."""
-    state.pending_reasons.usage_grew()
+    state.quota_reports.usage_grew()
     state.ledger.use(leaf, ask.spec.resource)
     application.begin(ask)
 

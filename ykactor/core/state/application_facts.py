@@ -29,7 +29,7 @@ def application_changed(state: SchedulerState, work: Worklist, fact: Application
     application.enter(entered)
     if entered in COUNTED_AS_RUNNING:
         state.ledger.take_slot(leaf, fact.application_id)
-        state.pending_reasons.usage_grew()
+        state.quota_reports.usage_grew()
     if entered is ApplicationState.RESUMING and application.gang is not None:
         application.gang.is_over = True
     work.touch(leaf, application)
@@ -42,7 +42,7 @@ def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLef
     work.consequences += enrolment.leave(state, fact.at_ns, application)
     work.applications.pop(application, None)
     work.woken.pop(application, None)
-    state.pending_reasons.forget(application)
+    state.quota_reports.forget(application)
     state.backoffs.pop(application, None)
     leaf.applications.remove(application)
     state.pairs.forget(leaf, application)

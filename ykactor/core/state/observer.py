@@ -114,7 +114,7 @@ class Observer:
                 items += len(application.who.groups) // _GROUPS
             state.update_position(application)
             if application.queues:
-                state.pending_reasons.note(state.leaf_of(application), application)
+                state.quota_reports.note(state.leaf_of(application), application)
             if pace.is_due(items):
                 yield
         work.applications.clear()

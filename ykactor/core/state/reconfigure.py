@@ -51,7 +51,7 @@ def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
     """The queue tree or its settings changed: rebuild all orders and trackers. Yields to other tasks."""
     work.tree_changed = False
-    state.pending_reasons.forget_all_classes()
+    state.quota_reports.forget_all_classes()
     queues = state.registry.queues.values()
     yield from state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
     yield from state.nodes.configure(state.registry.config.node_sort_policy)
@@ -106,7 +106,7 @@ def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return
     queued = leaf.applications.queued_applications()  # also applications whose leaving is not observed yet
-    state.pending_reasons.forget_classes(leaf)
+    state.quota_reports.forget_classes(leaf)
     state.tree.reconfigure_leaf(leaf, core.config)
     pending = [state.applications[name] for name in core.applications if name in state.applications]
     for application in dict.fromkeys([*queued, *pending]):

@@ -7,7 +7,7 @@ owners confirm these changes. ``inspection.invariants`` computes the whole state
 What cannot be placed is parked and costs nothing until it is tried again:
 - everywhere, when something grew: less is in use, or a limit is larger (``capacity_grew``);
 - in one leaf, when something changed there and an equivalence class of it is not parked (``QueueTree.wake``);
-- one class that waits for answers about nodes, when its queue is filled meanwhile (``PendingReasons``).
+- one class that waits for answers about nodes, when its queue is filled meanwhile (``QuotaReports``).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
 from ykactor.core.quota.limits import Trackers
 from ykactor.core.state.gang_pairs import GangPairs
-from ykactor.core.state.pending_reasons import PendingReasons
 from ykactor.core.state.running_tasks import RunningTasks
-from ykactor.core.state.scheduling_states import SchedulingStates
 from ykactor.core.values.ids import ApplicationID, NodeID
 from ykactor.core.values.times import NEVER
+from ykactor.core.waiting.quota_reports import QuotaReports
+from ykactor.core.waiting.scheduling_states import SchedulingStates
 
 
 class SchedulerState:
@@ -42,8 +42,8 @@ class SchedulerState:
         registry: the owners; read only.
         applications: every live application.
         trackers: the limits of users and groups that applications count against.
-        pending_reasons: what is reported of pending asks and applications.
-        scheduling_states: what the resource manager was told of them.
+        quota_reports: what owners of pending asks and applications are told of quotas.
+        scheduling_states: what the resource manager was told of pending asks.
         reservations: which node is reserved for which ask.
         preemptions: preemption attempts that are under way, and their victims.
         clocks: when queues above their max have to release tasks.
@@ -67,7 +67,7 @@ class SchedulerState:
         self.reservations = Reservations(self.nodes, registry.changed)
         self.preemptions = PreemptionAttempts(registry.changed)
         self.clocks = QuotaClocks(registry.changed)
-        self.pending_reasons = PendingReasons(self.tree)
+        self.quota_reports = QuotaReports(self.tree)
         self.scheduling_states = SchedulingStates()
         self.pairs = GangPairs(self.nodes)
         self.tasks = RunningTasks(registry, self.applications)
@@ -112,12 +112,12 @@ class SchedulerState:
     def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
         """Nothing in the class can be placed until something grows."""
         leaf.applications.park(ask_class)
-        self.pending_reasons.note_class(leaf, ask_class)
+        self.quota_reports.note_class(leaf, ask_class)
 
     def wait(self, leaf: QueueNode, ask_class: AskClass) -> None:
         """Nothing in the class can be placed, and no node reserved for it, until a node opened for it."""
         leaf.applications.wait(ask_class)
-        self.pending_reasons.note_class(leaf, ask_class)
+        self.quota_reports.note_class(leaf, ask_class)
 
     # ---- orders
 
@@ -175,7 +175,7 @@ class SchedulerState:
         if ask_id(reservation.ask) in self.preemptions.by_ask:
             self.preemptions.end(leaf, reservation.ask, runs=runs)
         self.capacity_grew()
-        self.pending_reasons.note(leaf, application)
+        self.quota_reports.note(leaf, application)
         return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def may_still_preempt(self, ask: Ask) -> bool:
@@ -216,4 +216,4 @@ class SchedulerState:
             application.holds_slot = application.changed = True
             application.touch()
             self.ledger.hold_slot(application.leaf, application.application_id)
-            self.pending_reasons.usage_grew()
+            self.quota_reports.usage_grew()

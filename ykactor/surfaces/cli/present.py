@@ -11,9 +11,9 @@ from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.shown import Held
-from ykactor.core.messages.reasons import amounts
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
+from ykactor.core.waiting.reasons import amounts
 from ykactor.surfaces.cli.cells import in_order
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import users

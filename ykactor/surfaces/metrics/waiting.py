@@ -7,9 +7,9 @@ from collections import Counter
 from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
-from ykactor.core.state import waiting_causes
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.waiting.causes import is_held, pending_of, pending_of_reserved
 
 #: What is missing, by its label.
 REASONS = {
@@ -35,20 +35,20 @@ def by_reason(state: SchedulerState) -> Pausing[Counter[WaitingCause]]:
     known: dict[AskClass, WaitingCause] = {}
     pace = Pace()
     for application in state.applications.values():
-        is_held = waiting_causes.is_held(state, application)
+        held = is_held(state, application)
         if application.gang is not None and application.gang.held:
-            found[WaitingCause.HELD if is_held else WaitingCause.PLACEHOLDER] += len(application.gang.held)
+            found[WaitingCause.HELD if held else WaitingCause.PLACEHOLDER] += len(application.gang.held)
         for queue in application.queues.values():
             if queue.key[1] == HAS_NODE:
                 continue
-            found[WaitingCause.HELD if is_held else _reason(state, application, queue, known)] += len(queue)
+            found[WaitingCause.HELD if held else _reason(state, application, queue, known)] += len(queue)
             if pace.is_due(_CLASS_ITEMS):
                 yield ()
         if pace.is_due():
             yield ()
     for reservation in state.reservations.by_ask.values():
-        is_held = waiting_causes.is_held(state, reservation.application)
-        found[WaitingCause.HELD if is_held else waiting_causes.of_reserved(state, reservation).cause] += 1
+        held = is_held(state, reservation.application)
+        found[WaitingCause.HELD if held else pending_of_reserved(state, reservation).cause] += 1
         if pace.is_due(_CLASS_ITEMS):
             yield ()
     return found
@@ -59,8 +59,8 @@ def _reason(
 ) -> WaitingCause:
     ask_class = queue.ask_class
     if ask_class is None:
-        return waiting_causes.of_asks(state, application, queue).cause
+        return pending_of(state, application, queue).cause
     reason = known.get(ask_class)
     if reason is None:
-        reason = known[ask_class] = waiting_causes.of_asks(state, application, queue).cause
+        reason = known[ask_class] = pending_of(state, application, queue).cause
     return reason

@@ -8,7 +8,6 @@ from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.core.messages.kinds import Act, NodeAction
-from ykactor.core.messages.reasons import some
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.submissions import (
     CancelTask,
@@ -27,6 +26,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.operations import full_path, may_operate, unknown_application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.waiting.reasons import some
 from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit, act_of
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update

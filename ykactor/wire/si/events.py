@@ -14,9 +14,9 @@ from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
-from ykactor.core.messages.reasons import amounts
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, saturated, text
+from ykactor.core.waiting.reasons import amounts
 from ykactor.wire.si import messages as si
 
 #: Longer messages are cut to this length and end with three dots (EV-68).

@@ -9,8 +9,9 @@ import msgspec
 
 from ykactor.access.model import is_below, normal_queue
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.core.messages.conditions import PREEMPTED_BY_QUOTA
 from ykactor.core.messages.kinds import PreemptionKind
-from ykactor.core.messages.reasons import NAMES_MAX, PREEMPTED_BY_QUOTA
+from ykactor.core.waiting.reasons import NAMES_MAX
 from ykactor.surfaces.cli import cells, loop, past
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.since import since_option

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.access.view import View
-from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import MS_NS
+from ykactor.core.waiting.codes import PendingCause
 
 
 class Look(Struct, frozen=True, gc=False):

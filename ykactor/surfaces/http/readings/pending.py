@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import WaitingCause
-from ykactor.core.messages.pending_causes import PendingCause
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.state import waiting_causes
-from ykactor.core.state.pending_causes import PendingCauses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
+from ykactor.core.waiting.causes import PendingCauses, is_held, pending_of
+from ykactor.core.waiting.codes import PendingCause
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import tasks
 from ykactor.wire.rest.codec import encode_part
@@ -49,7 +48,7 @@ def _cause_of_one(look: Look, pending: PendingApplication, ask: Ask, causes: Pen
 
 def was_tried(look: Look, pending: PendingApplication, queue: AskQueue | None) -> bool:
     """True if the scheduler has tried to place the asks of a queue of the application; None: those that wait for placeholders."""
-    if queue is None or queue.ask_class is None or waiting_causes.is_held(look.state, pending):
+    if queue is None or queue.ask_class is None or is_held(look.state, pending):
         return False
-    cause = waiting_causes.of_asks(look.state, pending, queue).cause
+    cause = pending_of(look.state, pending, queue).cause
     return cause in _FOUND_BY_TRYING or (cause is WaitingCause.UNTRIED and not queue.ask_class.is_new())

@@ -1,4 +1,4 @@
-"""What is reported of pending asks and applications: that quotas hold them back, and when that is over (EV-12, EV-71).
+"""What owners of pending asks and applications are told of quotas: that they hold them back, and when that ends (EV-12, EV-71).
 
 The walk tries an equivalence class once for all its members, so the result holds for each of them. It is reported when nothing
 else is left to decide, a bounded number at a time: no placement is delayed by reports, and a result that held only for a moment
@@ -11,15 +11,14 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
-from ykactor.core.messages import reasons
+from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
-from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.queueing.notified import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, NotifiedAsks
+from ykactor.core.queueing.equivalence import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, AskQueue, NotifiedAsks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
-from ykactor.core.queueing.waiting import WaitingGroup
+from ykactor.core.queueing.waiting_classes import WaitingGroup
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.parts import Pace, Pausing
@@ -38,51 +37,50 @@ _GATES = {HELD_BY_QUEUE: Gate.QUEUE, HELD_BY_LIMIT: Gate.QUOTA}
 _HELD = HELD_BY_QUEUE | HELD_BY_LIMIT
 
 
-class PendingReasons:
-    """Finds out what has to be reported.
+class QuotaReports:
+    """Keeps the applications that may have something to report, and reports it.
 
-    Keeps the applications of which there may be something new; each notes in which of its ask queues (``unreported``), and what
-    was last reported.
+    Each application notes in which of its ask queues (``unreported``), and what was last reported of it.
     """
 
     def __init__(self, tree: QueueTree) -> None:
         self._tree = tree
         self._news: dict[PendingApplication, QueueNode] = {}
         #: Parked classes that quotas may hold back further when others use more; the walk does not try them again for that.
-        #: Each with its leaf and the moment when it was last checked, in the order of these moments. Those that wait for a node
-        #: are watched by group.
+        #: Each has its leaf and the moment when it was last checked, in this order. Classes that wait for a node are watched
+        #: by group.
         self._watched: OrderedDict[AskClass | WaitingGroup, tuple[QueueNode, int]] = OrderedDict()
         self._moment = 0
         self._cleanup_size = _CLEANUP_SIZE
         self._usage_grew = False
-        #: Whether the last report has offered classes again.
+        #: True if the last report has offered classes again.
         self._has_woken = False
 
     def has_news(self) -> bool:
-        """Whether there may be something to decide or to report. Begins a new moment if usage has grown (see ``_now``)."""
+        """True if there may be something to decide or to report. Begins a new moment if usage has grown (see ``_now``)."""
         return self._has_woken or bool(self._news) or self._next_watched() is not None
 
     # ---- what has to be checked
 
     def usage_grew(self) -> None:
-        """More is in use: quotas may hold back what they did not hold back until now."""
+        """Note that more is in use: quotas may hold back what they did not hold back before."""
         self._usage_grew = True
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """Some ask queues of the application may be ``unreported``."""
+        """Note that some ask queues of the application may be ``unreported``."""
         self._news[application] = leaf
 
     def forget(self, application: PendingApplication) -> None:
-        """The application has left, with all its asks."""
+        """Forget an application that has left, with all its asks."""
         self._news.pop(application, None)
 
     def note_class(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The class was tried and is parked: note which quotas hold it back. O(1) if these are the same as the last time."""
+        """Note which quotas hold back a class that was tried and is parked. O(1) if these are the same as the last time."""
         self._note_answer(leaf, ask_class)
         self._watch(leaf, ask_class)
 
     def _watch(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """The class was checked just now."""
+        """Watch a class that was checked at the present moment, if quotas may hold it back further."""
         self._watched.pop(ask_class, None)
         if not ask_class or not _may_worsen(ask_class):
             return
@@ -102,11 +100,11 @@ class PendingReasons:
         return self._moment
 
     def forget_all_classes(self) -> None:
-        """All orders are about to be rebuilt."""
+        """Stop watching: all orders are about to be rebuilt."""
         self._watched.clear()
 
     def forget_classes(self, leaf: QueueNode) -> None:
-        """The order of ``leaf`` is about to be rebuilt: its present classes end. O(classes)."""
+        """Stop watching the classes of a leaf, whose order is about to be rebuilt. O(classes)."""
         for ask_class in leaf.applications.classes.values():
             self._watched.pop(ask_class, None)
         for group in leaf.applications.waiting.groups.values():
@@ -132,12 +130,12 @@ class PendingReasons:
         return watched if watched is not None and self._is_old(watched) else None
 
     def _is_old(self, watched: AskClass | WaitingGroup) -> bool:
-        """Whether the class or group is watched and was last checked before the present moment."""
+        """True if the class or group is watched and was last checked before the present moment."""
         known = self._watched.get(watched)
         return known is not None and known[1] != self._now()
 
     def _recheck_group(self, group: WaitingGroup) -> None:
-        """Others use more: quotas may now hold back some classes of the group, which waited for a node until now."""
+        """Check a group whose classes have waited for a node: others use more, so quotas may hold back some of them."""
         leaf, _ = self._watched.pop(group)
         for ask_class in reversed(group.short()):
             leaf.applications.park_if_waiting(ask_class)
@@ -147,7 +145,7 @@ class PendingReasons:
             self._watched[group] = leaf, self._now()
 
     def _recheck(self, ask_class: AskClass) -> None:
-        """Others use more: a quota may now hold back the class, which waited for a node or for another quota until now."""
+        """Check a class that has waited for a node or another quota: others use more, so a quota may hold it back."""
         self._tree.effort.spent += _LOOK_WORK
         leaf, _ = self._watched[ask_class]
         if ask_class and ask_class.parked:
@@ -182,17 +180,17 @@ class PendingReasons:
 
     def fits(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask) -> list[Fact]:
         """Quotas have room for this ask, which is about to be placed or to get a reservation. Returns what to report."""
-        facts: list[Fact] = []
+        report = _Report(now_ns, leaf, application)
         if application.held:
-            _report_held(now_ns, leaf, application, 0, facts)
+            report.hold(0)
         queue = application.asks[ask.spec.allocation_key][1]
         if queue is not None and queue.notified is not None:
             before = queue.notified.drop(ask)
             queue.notified.add(ask)
             if before:
                 application.touch_task(ask)
-                facts += _conditions(now_ns, leaf, application, queue, before, 0, [ask])
-        return facts
+                report.conditions(queue, before, 0, [ask])
+        return report.facts
 
     def report(self, now_ns: int) -> Pausing[list[Fact]]:
         """Report what has changed for pending asks and applications; to be called when nothing can be placed. Pauses.
@@ -213,13 +211,14 @@ class PendingReasons:
         for application, leaf in list(self._news.items()):
             if pace.is_due():
                 yield ()
-            self._report_application(now_ns, leaf, application, facts)
+            self._report_application(_Report(now_ns, leaf, application, facts))
             if len(facts) >= CONDITIONS_MAX:
                 break
             del self._news[application]
         return facts
 
-    def _report_application(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact]) -> None:
+    def _report_application(self, report: _Report) -> None:
+        application = report.application
         queues = sorted(application.unreported, key=lambda queue: queue.number)
         for queue in queues:  # check all of them first: each class says whether the application is held
             if queue.ask_class is not None and self._is_old(queue.ask_class):
@@ -230,62 +229,71 @@ class PendingReasons:
                 continue
             held = ask_class.answer & _HELD
             if held != application.held:
-                _report_held(now_ns, leaf, application, held, facts)
+                report.hold(held)
             if not held:
-                _report_asks(now_ns, leaf, application, queue, ask_class.answer, facts)
-            if len(facts) >= CONDITIONS_MAX:
+                report.asks(queue, ask_class.answer)
+            if len(report.facts) >= CONDITIONS_MAX:
                 break
             del application.unreported[queue]
 
 
 def _may_worsen(ask_class: AskClass) -> bool:
-    """Whether a quota that does not hold the class back now may do so later, and would be reported instead or in addition."""
+    """True if a quota that does not hold the class back now may do so later, and would be reported instead or in addition."""
     answer, (_, slots_needed, trackers, _) = ask_class.answer or 0, ask_class.key
     if not answer or (answer == OVER_QUOTA and trackers):
         return True
     return bool(slots_needed) and answer & _HELD != _HELD
 
 
-def _report_held(now_ns: int, leaf: QueueNode, application: PendingApplication, held: int, facts: list[Fact]) -> None:
-    changed, application.held = application.held ^ held, held
-    application.touch()
-    for gate, name in _GATES.items():
-        if changed & gate:
-            facts.append(RunnableChanged(now_ns, application.application_id, leaf.path, name, not held & gate))
+class _Report:
+    """Facts about one application and its asks, added to ``facts``."""
 
+    __slots__ = ("application", "facts", "leaf", "now_ns")
 
-def _report_asks(
-    now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
-) -> None:
-    if queue.notified is None:
-        if not answer:
-            return
-        queue.notified = NotifiedAsks(queue.items())
-    for before, asks in enumerate(queue.notified.asks):
-        # an ask over a limit is not checked against the queue (SC-148)
-        after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
-        if after != before and asks:
-            moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(facts))))
-            for key, ask in moving.items():
-                del asks[key]
-                application.touch_task(ask)
-            queue.notified.asks[after].update(moving)
-            facts += _conditions(now_ns, leaf, application, queue, before, after, moving.values())
+    def __init__(self, now_ns: int, leaf: QueueNode, application: PendingApplication, facts: list[Fact] | None = None) -> None:
+        self.now_ns = now_ns
+        self.leaf = leaf
+        self.application = application
+        self.facts: list[Fact] = [] if facts is None else facts
 
+    def hold(self, held: int) -> None:
+        """Report by which of the bits ``HELD_BY_QUEUE`` and ``HELD_BY_LIMIT`` the application is held now."""
+        application = self.application
+        changed, application.held = application.held ^ held, held
+        application.touch()
+        for gate, name in _GATES.items():
+            if changed & gate:
+                can_run = not held & gate
+                self.facts.append(RunnableChanged(self.now_ns, application.application_id, self.leaf.path, name, can_run))
 
-def _conditions(
-    now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]
-) -> list[Fact]:
-    """What to report of these asks of ``queue``: ``before`` was reported last; limits of users and groups first (QU-39)."""
-    endings, wanted = [], dict(queue.needs)
-    if (before ^ after) & OVER_LIMIT:
-        free = headroom.left_to_user(application.trackers)
-        endings.append(reasons.over_limit(wanted, free) if after & OVER_LIMIT else reasons.WITHIN_LIMIT)
-    if (before ^ after) & OVER_QUOTA:
-        free = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
-        endings.append(reasons.over_quota(leaf.path, wanted, free) if after & OVER_QUOTA else reasons.within_quota(leaf.path))
-    return [
-        AskCondition(now_ns, ask, leaf.path, reasons.of_request(ask.spec.allocation_key, ending))
-        for ask in asks
-        for ending in endings
-    ]
+    def asks(self, queue: AskQueue, answer: int) -> None:
+        """Report the asks of a queue of which something else was last reported; ``answer`` is that of their class."""
+        if queue.notified is None:
+            if not answer:
+                return
+            queue.notified = NotifiedAsks(queue.items())
+        for before, asks in enumerate(queue.notified.asks):
+            # an ask over a limit is not checked against the queue (SC-148)
+            after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
+            if after != before and asks:
+                moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(self.facts))))
+                for key, ask in moving.items():
+                    del asks[key]
+                    self.application.touch_task(ask)
+                queue.notified.asks[after].update(moving)
+                self.conditions(queue, before, after, moving.values())
+
+    def conditions(self, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]) -> None:
+        """Report that the bits of these asks of ``queue`` changed; limits of users and groups come first (QU-39)."""
+        endings, wanted, leaf = [], dict(queue.needs), self.leaf
+        if (before ^ after) & OVER_LIMIT:
+            free = headroom.left_to_user(self.application.trackers)
+            endings.append(conditions.over_limit(wanted, free) if after & OVER_LIMIT else conditions.WITHIN_LIMIT)
+        if (before ^ after) & OVER_QUOTA:
+            free = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
+            is_over = after & OVER_QUOTA
+            endings.append(conditions.over_quota(leaf.path, wanted, free) if is_over else conditions.within_quota(leaf.path))
+        for ask in asks:
+            for ending in endings:
+                message = conditions.of_request(ask.spec.allocation_key, ending)
+                self.facts.append(AskCondition(self.now_ns, ask, leaf.path, message))

@@ -1,20 +1,19 @@
-"""The sentences that say why asks and applications are pending: for the feed, snapshots, ``story`` and summaries.
+"""The sentences that say why asks are pending and queues stay above their max: for people, in the feed, snapshots and summaries.
 
-This is their only place. Functions get present numbers in base units; ``state.pending_causes`` chooses the sentence for an ask.
-No decision depends on a sentence: causes are kept as values where they are found.
+Functions get present numbers in base units; ``causes`` chooses the sentence for an ask. No decision depends on a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ykactor.core.messages.asks import Failure
+from ykactor.core.messages.conditions import counted
 from ykactor.core.messages.holds import Hold
-from ykactor.core.messages.pending_causes import PendingCode, Place
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.quantities import quantity_text
-from ykactor.core.values.resources import Resource, text
+from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import utc_text
+from ykactor.core.waiting.codes import PendingCode, Place
 
 #: Nodes, tasks and asks that a sentence names.
 NAMES_MAX = 3
@@ -27,12 +26,9 @@ OTHER_STARTS_FIRST = "another application of the queue starts first (application
 FITS = "it fits, and is tried in the next cycle"
 
 PREDICATE_UNKNOWN = "waits for the resource manager to say where it may run"
-NO_PREDICATE_SERVICE = "no resource manager is connected that says whether it may run"
 
 NOT_BELOW_GUARANTEE = "may not preempt: its queue has no guarantee left for it"
 NO_VICTIMS = "Preemption does not help"
-#: Followed by the queue.
-PREEMPTED_BY_QUOTA = "Preempted by Quota change enforcement process in "
 NO_VICTIMS_ON_NODE = "too little can be preempted for it on its node"
 REQUIRES_NODE = "it requires this node"
 
@@ -87,33 +83,6 @@ def no_room(place: Place, wanted: Resource) -> str:
 def running(whose: str, count: int | None, most: int) -> str:
     """A queue, or a user or group in a queue, has no slot for one more running application."""
     return f"{whose} runs {count} of at most {most} application{'' if most == 1 else 's'}"
-
-
-WITHIN_LIMIT = "fits in the available user quota"
-
-
-def over_limit(wanted: Resource, free: Resource | None) -> str:
-    """What a limit has to do with an ask, for its owner (EV-71); goes into ``of_request``."""
-    return f"exceeds the available user quota {_requested(wanted, free)}"
-
-
-def over_quota(path: QueuePath, wanted: Resource, free: Resource | None) -> str:
-    """The same of a queue that has no room."""
-    return f"does not fit in queue '{path}' {_requested(wanted, free)}"
-
-
-def within_quota(path: QueuePath) -> str:
-    """The same of a queue that has room again."""
-    return f"has become schedulable in queue '{path}'"
-
-
-def of_request(key: AllocationKey, ending: str) -> str:
-    """An event for the owner of an ask (EV-71)."""
-    return f"Request '{key}' {ending}"
-
-
-def _requested(wanted: Resource, free: Resource | None) -> str:
-    return f"(requested {text(wanted)}, available {text(free)})"
 
 
 # ---- queues above their max
@@ -198,23 +167,7 @@ def unknown_node(node_id: NodeID) -> str:
 
 def refused(refusals: Mapping[str, int]) -> str:
     """Predicates refuse all nodes with room: each reason with the number of nodes."""
-    return f"no node that has room for it may run it: {_counted(refusals)}"
-
-
-def unschedulable(key: AllocationKey, refusals: Mapping[str, int]) -> str:
-    """An event for the owner of an ask (EV-16)."""
-    return f"Unschedulable request '{key}': {_counted(refusals)}; "
-
-
-def _counted(refusals: Mapping[str, int]) -> str:
-    return "; ".join(f"{reason} ({count}x)" for reason, count in sorted(refusals.items()))
-
-
-def handed_back(key: AllocationKey, failure: Failure) -> str:
-    """An event for the owner of an ask whose allocation could not start (AP-144)."""
-    return (
-        f"Request '{key}' could not start on node {failure.node_id}, which is left out for it until {utc_text(failure.until_ns)}"
-    )
+    return f"no node that has room for it may run it: {counted(refusals)}"
 
 
 def left_out(until: Mapping[NodeID, int]) -> str:
@@ -266,21 +219,6 @@ def waits_for_placeholder(group: str, predicate: str) -> str:
 def below_guarantee(path: QueuePath | None, missing: Resource) -> str:
     """The queue of an ask (None), or one above it, is below its guarantee: what allows the ask to preempt (law 4)."""
     return f"{'its queue' if path is None else f'queue {path}'} is {amounts(missing)} below its guarantee (law 4)"
-
-
-def would_close_cycle(name: str, victim: QueuePath, preemptor: QueuePath) -> str:
-    """Preemption was refused: it would take a type back from a queue."""
-    return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"
-
-
-def preempted_by_quota(path: QueuePath) -> str:
-    """An event for the owner of a task that is preempted because this queue is above its max (EV-71)."""
-    return f"{PREEMPTED_BY_QUOTA}{path}"
-
-
-def no_victim_on(key: AllocationKey, node_id: NodeID) -> str:
-    """An event for the owner of an ask that requires its node (EV-71, PE-63)."""
-    return f"Unschedulable request '{key}' with required node '{node_id}', no preemption victim found"
 
 
 # ---- for readers that are limited to queues (SE-84)

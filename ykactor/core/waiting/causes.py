@@ -1,6 +1,6 @@
-"""Why asks are pending: which of the codes, and of the sentences of ``messages.reasons``, hold at present.
+"""Why asks are pending at present: a code and a sentence for people, a ``WaitingCause`` for programs, and counts of nodes.
 
-Everything is read from the scheduler's state when it is asked for, so no number is outdated.
+Everything is read from the scheduler's state when it is needed, so no number is outdated.
 """
 
 from __future__ import annotations
@@ -8,32 +8,68 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
-from ykactor.core.messages import reasons
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, Shape, ask_id
-from ykactor.core.messages.pending_causes import PendingCause, PendingCode, Place
+from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE
+from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.messages.states import ApplicationState
+from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.indexed_node import IndexedNode
-from ykactor.core.nodes.reservations import Reservation
+from ykactor.core.nodes.reservations import Reservation, Reservations
+from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.tree import QueueNode
+from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.ids import ApplicationID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 from ykactor.core.values.selector import Selector, left_out_of, selects
+from ykactor.core.waiting import reasons
+from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
+
+#: Reasons that ``count_nodes`` counts on their own, the most frequent ones; the others are counted together.
+REASONS_MAX = 8
+
+
+class SchedulerView(Protocol):
+    """The parts of the scheduler's state that say why asks are pending."""
+
+    applications: dict[ApplicationID, PendingApplication]
+    nodes: NodeIndex
+    preemptions: PreemptionAttempts
+    reservations: Reservations
+    tree: QueueTree
+
+
+class Pending(NamedTuple):
+    """What asks are pending for, without a sentence.
+
+    Attributes:
+        queue: the queue with the maximum or limit that has too little left; else their own.
+        has_failed: True if no node can take them, but another node could.
+    """
+
+    cause: WaitingCause
+    queue: QueuePath
+    has_failed: bool = False
 
 
 class PendingCauses:
-    """The causes of one partition's pending asks, for one look: nothing may change meanwhile.
+    """Finds the causes of one partition's pending asks. To be used while nothing changes: it remembers what it has found.
 
     Cost: O(nodes) for each selector, and for each shape that no node can take although it has enough of each type.
+
+    Attributes:
+        counts: by shape how many nodes cannot take its asks, by reason; the shapes that ``count_nodes`` was called for.
     """
 
-    def __init__(self, state: SchedulerState) -> None:
+    def __init__(self, state: SchedulerView) -> None:
+        self.counts: dict[Shape, dict[str, int]] = {}
         self._state = state
         self._blocks: dict[Shape, PendingCause | None] = {}
         self._by_shape: dict[Shape, PendingCause] = {}
@@ -42,11 +78,11 @@ class PendingCauses:
 
     @cached_property
     def _all_nodes(self) -> list[IndexedNode]:
-        """In order; made when something is pending."""
+        """All nodes, by name; made when something is pending."""
         return [node for _, node in sorted(self._state.nodes.nodes.items())]
 
     def of(self, application: PendingApplication, queue: AskQueue) -> PendingCause:
-        """Why the asks of one queue of an application are pending, of those without a node."""
+        """The cause of the asks in one queue of an application, which need a node."""
         block, ask = self._block(queue.shape), queue.first()
         hold = _hold(application)
         if hold is not None or queue.ask_class is None:
@@ -54,7 +90,7 @@ class PendingCauses:
         return _joined(_with_left_out(self._shortage(application, queue.shape, block), ask), self._failure(ask))
 
     def of_reserved(self, reservation: Reservation) -> PendingCause:
-        """Why an ask with a reservation is pending."""
+        """The cause of an ask with a reservation."""
         ask, node, application = reservation.ask, reservation.node, reservation.application
         text, place = reasons.reserved(node.node_id), Place(node_id=node.node_id)
         attempt = self._state.preemptions.by_ask.get(ask_id(ask))
@@ -77,7 +113,7 @@ class PendingCauses:
         return _joined(cause, self._failure(ask))
 
     def of_held(self, application: PendingApplication, ask: Ask) -> PendingCause:
-        """Why a real ask of a task group that has placeholders is pending."""
+        """The cause of a real ask that waits for a placeholder of its task group."""
         waits = reasons.waits_for_placeholder(ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, ""))
         hold = _hold(application)
         cause = PendingCause(PendingCode.PLACEHOLDER, waits) if hold is None else _joined(hold, waits)
@@ -109,7 +145,7 @@ class PendingCauses:
     # ---- nodes
 
     def _block(self, shape: Shape) -> PendingCause | None:
-        """Why no node could run asks of the shape even if it were empty, or that all that could are drained; else None."""
+        """The cause if no node could run asks of the shape even when empty, or if all such nodes are drained; else None."""
         if shape not in self._blocks:
             self._blocks[shape] = self._find_block(shape)
         return self._blocks[shape]
@@ -145,7 +181,7 @@ class PendingCauses:
         return PendingCause(PendingCode.DRAINED, reasons.large_are_drained([node.node_id for node in large]))
 
     def _on_nodes(self, shape: Shape) -> PendingCause:
-        """Why no node has room at present; quotas have room, and nodes that are large enough are there."""
+        """The cause where quotas have room and nodes are large enough, but no node has room at present."""
         found = self._by_shape.get(shape)
         if found is None:
             found = self._by_shape[shape] = self._find_on_nodes(shape)
@@ -167,7 +203,7 @@ class PendingCauses:
         return self._predicates(shape, (node for node in self._state.nodes.in_order() if node.fits(needs, selector)))
 
     def _usable(self, selector: Selector) -> list[IndexedNode]:
-        """The nodes that are not drained and have the attributes that are selected."""
+        """The schedulable nodes with the selected attributes."""
         found = self._selected.get(selector)
         if found is None:
             nodes = (node for node in self._all_nodes if node.schedulable)
@@ -175,7 +211,7 @@ class PendingCauses:
         return found
 
     def _too_full(self, needs: Amounts, selector: Selector) -> str:
-        """Which type no usable node has enough of; "" if of each type some node has."""
+        """A sentence about the first type that no usable node has enough of; "" if there is none."""
         for name, wanted in needs:
             freest = self._freest_of(selector, name)
             if wanted > max(0, freest.available.get(name, 0)):
@@ -193,7 +229,7 @@ class PendingCauses:
         return freest
 
     def most_free(self, shape: Shape) -> Resource:
-        """Of each type in a shape the most that is free on a node that may be used, base units."""
+        """Per type of a shape, the most that is free on any usable node, in base units."""
         needs, required, selector, _ = shape
         if required is not None:
             node = self._state.nodes.nodes.get(required)
@@ -209,7 +245,7 @@ class PendingCauses:
         return self._predicates(shape, [node])
 
     def _predicates(self, shape: Shape, nodes: Iterable[IndexedNode]) -> PendingCause:
-        """What the predicate service says of nodes with room, in order; the first that it has not refused counts."""
+        """The answers of the predicate service about nodes with room, in order; the first one that is no refusal decides."""
         predicates, question = self._state.nodes.predicates, (shape[3], True)
         refusals: Counter[str] = Counter()
         for node in nodes:
@@ -218,12 +254,54 @@ class PendingCauses:
                 if verdict:
                     return PendingCause(PendingCode.NEXT, reasons.FITS)
                 return PendingCause(PendingCode.PREDICATE, reasons.PREDICATE_UNKNOWN)
-            refusals[predicates.refusals(question).get(node.node_id, reasons.NO_PREDICATE_SERVICE)] += 1
+            refusals[predicates.refusals(question).get(node.node_id, NO_PREDICATE_SERVICE)] += 1
         return PendingCause(PendingCode.PREDICATE, reasons.refused(refusals))
+
+    # ---- nodes by reason
+
+    def count_nodes(self, shape: Shape) -> Pausing[dict[str, int]]:
+        """Count the nodes that cannot take an ask of the shape, by the first check that each fails. Pauses.
+
+        Cost: O(nodes) at the first call for a shape, O(1) if it requires its node.
+        """
+        if shape in self.counts:
+            return self.counts[shape]
+        required, counts, pace, known = shape[1], Counter[str](), Pace(), self._state.nodes.nodes
+        for node in known.values() if required is None else [known.get(required)]:
+            if node is not None:
+                counts[self._why_not(shape, node)] += 1
+            if pace.is_due():
+                yield ()
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        found = self.counts[shape] = dict(ranked[:REASONS_MAX])
+        if len(ranked) > REASONS_MAX:
+            found[reasons.OTHERS] = found.get(reasons.OTHERS, 0) + sum(count for _, count in ranked[REASONS_MAX:])
+        return found
+
+    def _why_not(self, shape: Shape, node: IndexedNode) -> str:
+        """The reason why a node cannot take an ask of the shape at present."""
+        needs, required, selector, predicate = shape
+        if required is None and not node.schedulable:
+            return reasons.DRAINED
+        if selector and not selects(selector, node.attributes):
+            return reasons.LEFT_OUT if node.node_id in left_out_of(selector) else reasons.NOT_SELECTED
+        for name, wanted in needs:
+            if wanted > 0 and wanted > node.capacity.get(name, 0):
+                return reasons.too_small(name)
+        if required is None and node.reserved:
+            return reasons.RESERVED_FOR_OTHERS
+        for name, wanted in needs:
+            if wanted > 0 and wanted > node.available.get(name, 0):
+                return reasons.too_full(name)
+        predicates, question = self._state.nodes.predicates, (predicate, True)
+        verdict = predicates.verdict(question, node.node_id)
+        if verdict is False:
+            return predicates.refusals(question).get(node.node_id, NO_PREDICATE_SERVICE)
+        return reasons.HAS_ROOM if verdict else reasons.PREDICATE_UNKNOWN
 
 
 def _hold(application: PendingApplication) -> PendingCause | None:
-    """Who holds the application, or the nearest queue that is held; None if nobody does."""
+    """The cause if the application or a queue above it is held, the nearest one; else None."""
     if application.hold is not None:
         return PendingCause(PendingCode.HELD, reasons.held(application.hold))
     assert isinstance(application.leaf, QueueNode)
@@ -241,7 +319,7 @@ def _with_left_out(cause: PendingCause, ask: Ask) -> PendingCause:
 
 
 def _kept_back(application: PendingApplication) -> PendingCause:
-    """Why an application has no place in the order of its leaf."""
+    """The cause of an application that has no place in the order of its leaf."""
     if application.state is ApplicationState.FAILING:
         return PendingCause(PendingCode.FAILING, reasons.FAILING)
     if application.backoff_ns:
@@ -250,7 +328,7 @@ def _kept_back(application: PendingApplication) -> PendingCause:
 
 
 def _missing(shape: Shape, short: Shortage) -> PendingCause:
-    """Which running slot is missing, or of which type too little is left."""
+    """The cause: a missing running slot, or a type of which too little is left."""
     found, name = short
     if isinstance(found, Tracker):
         whose, slots, limit = str(found.whose), (len(found.applications), found.max_applications), found.limit
@@ -263,7 +341,7 @@ def _missing(shape: Shape, short: Shortage) -> PendingCause:
 
 
 def _too_small(needs: Amounts, nodes: list[IndexedNode], what: str) -> str:
-    """Why none of the nodes could run the ask even if it were empty."""
+    """A sentence: none of the nodes could run the ask even when empty."""
     for name, wanted in needs:
         largest = max(node.capacity.get(name, 0) for node in nodes)
         if wanted > largest:
@@ -280,3 +358,69 @@ def _joined(cause: PendingCause, *sentences: str) -> PendingCause:
     """The cause with more sentences behind its own."""
     more = list(filter(None, sentences))
     return structs.replace(cause, text="; ".join([cause.text, *more])) if more else cause
+
+
+# ---- in one word
+
+
+def is_held(state: SchedulerView, application: PendingApplication) -> bool:
+    """True if an operator holds the application or a queue above it."""
+    return application.hold is not None or state.tree.leaf_of(application).is_held()
+
+
+def pending_of(state: SchedulerView, application: PendingApplication, queue: AskQueue) -> Pending:
+    """What the asks in a queue of an application are pending for; the application is not held.
+
+    It looks at no node beyond those with open questions, and holds for all applications of the equivalence class.
+    """
+    ask_class, own = queue.ask_class, application.leaf.path
+    if ask_class is None:
+        return Pending(_kept_back_for(application, queue), own)
+    short = application.slot_shortage() or application.shortage(queue.shape)
+    if short is not None:
+        return Pending(WaitingCause.NODES, own, has_failed=True) if _is_cluster(short) else _of_shortage(short)
+    if state.tree.root_max and not ask_class.parked:
+        return Pending(WaitingCause.UNTRIED, own)
+    return _on_nodes(state, queue, own)
+
+
+def pending_of_reserved(state: SchedulerView, reservation: Reservation) -> Pending:
+    """What an ask with a reservation is pending for; its application is not held."""
+    application = reservation.application
+    short = application.slot_shortage() or application.shortage(reservation.shape)
+    if short is not None and not _is_cluster(short):
+        return _of_shortage(short)
+    return Pending(WaitingCause.RESERVED, application.leaf.path, has_failed=not reservation.is_pinned())
+
+
+def _kept_back_for(application: PendingApplication, queue: AskQueue) -> WaitingCause:
+    """What asks in no class are pending for."""
+    if application.state is ApplicationState.FAILING:
+        return WaitingCause.APPLICATION
+    if application.backoff_ns:
+        return WaitingCause.BACKOFF
+    return WaitingCause.UNTRIED if application.changed or queue in application.opened else WaitingCause.APPLICATION
+
+
+def _is_cluster(short: Shortage) -> bool:
+    """True if all nodes together have too little left."""
+    place, name = short
+    return bool(name) and not isinstance(place, Tracker) and place.parent is None
+
+
+def _of_shortage(short: Shortage) -> Pending:
+    place, name = short
+    if not name:
+        return Pending(WaitingCause.MAX_APPLICATIONS, place.path)
+    return Pending(WaitingCause.USER if isinstance(place, Tracker) else WaitingCause.QUEUE, place.path)
+
+
+def _on_nodes(state: SchedulerView, queue: AskQueue, own: QueuePath) -> Pending:
+    """What asks are pending for that quotas have room for."""
+    predicates, question = state.nodes.predicates, (queue.predicate, True)
+    for node_id in predicates.awaited(question):
+        node = state.nodes.nodes.get(node_id)
+        if node is not None and node.fits(queue.needs, queue.selector):
+            return Pending(WaitingCause.PREDICATE, own)
+    is_refused = bool(queue.predicate) and (not predicates.is_answered or bool(predicates.refusals(question)))
+    return Pending(WaitingCause.PREDICATE if is_refused else WaitingCause.NODES, own, has_failed=queue.required_node is None)

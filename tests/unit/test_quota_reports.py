@@ -3,14 +3,12 @@
 import pytest
 from world import World, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
-from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
+from ykactor.core.messages.facts import AskCondition, RunnableChanged
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.state import pending_reasons as module
-from ykactor.core.state.pending_reasons import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.core.turn.turn import Cycle
+from ykactor.core.waiting import quota_reports as module
+from ykactor.core.waiting.quota_reports import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.sim.direct import carry_out
 
 ONE_NODE = [node("n1", vcore=4)]
@@ -135,9 +133,9 @@ def test_lines_that_are_over_are_not_looked_at() -> None:
     state = world.direct.scheduler.state
     for text in [*texts[::-1], *texts[::-1]]:
         world.send(configure(text))
-        assert len(state.pending_reasons.watched()) == 2
+        assert len(state.quota_reports.watched()) == 2
     world.send(remove("app-1"), ask("b3", "big", vcore=1))
-    assert state.pending_reasons.watched() == []
+    assert state.quota_reports.watched() == []
 
 
 def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
@@ -147,7 +145,7 @@ def test_lines_of_a_dynamic_leaf_are_over_with_its_quotas() -> None:
     world.send(app("app-1", ""), ask("t0", "app-1", vcore=6), ask("t1", "app-1", vcore=6), ask("t2", "app-1", vcore=7))
     tags = {"namespace__resourcequota": '{"resources": {"vcore": {"value": 20}}}'}
     world.send(app("app-2", "", **tags), ask("u1", "app-2", vcore=8))
-    watched = world.direct.scheduler.state.pending_reasons.watched()
+    watched = world.direct.scheduler.state.quota_reports.watched()
     assert len(watched) == len({line.key for line, _ in watched})
 
 
@@ -166,7 +164,7 @@ def test_looking_is_bounded() -> None:
     state, planner = world.direct.scheduler.state, Planner(world.direct.scheduler.state)
     assert remarks(world) == []
     assert carry_out(planner.plan(0, Budget(256, 10**6))).work == 0
-    state.pending_reasons.usage_grew()
+    state.quota_reports.usage_grew()
     plans = [carry_out(planner.plan(0, Budget(256, 10**6))) for _ in range(4)]
     assert [plan.at_rest for plan in plans] == [False, False, True, True]
     assert [plan.work for plan in plans] == [5 * LOOKS_MAX, 5 * LOOKS_MAX, 50, 0]
@@ -188,15 +186,13 @@ def test_only_what_may_be_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     world = make_world(tree(queue("a", max={"vcore": 1})), ONE_NODE)
     world.send(app("app-1"), *(ask(f"t{n}", "app-1", vcore=2 + n) for n in range(50)))
     compared: list[int] = []
-    report = module._report_asks
+    report = module._Report.asks
 
-    def noted(
-        now_ns: int, leaf: QueueNode, application: PendingApplication, queue: AskQueue, answer: int, facts: list[Fact]
-    ) -> None:
+    def noted(self: module._Report, queue: AskQueue, answer: int) -> None:
         compared.append(len(queue))
-        report(now_ns, leaf, application, queue, answer, facts)
+        report(self, queue, answer)
 
-    monkeypatch.setattr(module, "_report_asks", noted)
+    monkeypatch.setattr(module._Report, "asks", noted)
     world.send(ask("t50", "app-1", vcore=2))
     assert compared == [2]
     assert remarks(world)[-1].startswith("Request 't50' does not fit")

@@ -1,13 +1,13 @@
-"""Why asks are pending, in words and present numbers (``state.pending_causes``, ``messages.reasons``)."""
+"""Why asks are pending, in words and present numbers (``waiting.causes``, ``waiting.reasons``)."""
 
 import pytest
 from world import World, app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.messages import reasons
-from ykactor.core.messages.pending_causes import Place
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
+from ykactor.core.waiting import reasons
+from ykactor.core.waiting.codes import Place
 
 GIB = 2**30
 

@@ -1,0 +1,325 @@
+"""Tells the resource manager what its pending asks wait for: what is new of them, in rounds (AP-146 to AP-148).
+
+A round looks at all pending asks, in several plans if there are many. Comparing is cheap: asks that wait for the same are
+compared in one word. Sentences and counts of nodes are made only for what is told. What was told is kept only while a resource
+manager is connected that wants it: the next one is told everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from ykactor.core.messages.asks import Ask, Shape, shape_of
+from ykactor.core.messages.facts import Fact, SchedulingStateChanged
+from ykactor.core.messages.kinds import SchedulingState, WaitingCause
+from ykactor.core.nodes.reservations import Reservation
+from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
+from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.quota import headroom
+from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.parts import Pace, Pausing, in_parts
+from ykactor.core.values.resources import Resource
+from ykactor.core.values.times import MS_NS, S_NS
+from ykactor.core.waiting.causes import Pending, PendingCauses, SchedulerView, is_held, pending_of, pending_of_reserved
+
+#: The shortest time between two entries about one ask.
+APART_NS = 15 * S_NS
+#: From the begin of a round to that of the next: so long for each item that was looked at (an ask; a group of asks is ten more),
+#: but within these bounds. An item takes about 0.2 us, so rounds take about 2 % of the time.
+ITEM_NS = MS_NS // 100
+ROUND_MIN_NS, ROUND_MAX_NS = S_NS, 15 * S_NS
+#: The most asks that one plan tells (about 3 us each, with their entries), items that it looks at, and nodes that it counts.
+ASKS_MAX = 2_000
+ITEMS_MAX = 50_000
+NODES_MAX = 20_000
+#: A group of asks takes as long as so many asks.
+_GROUP_ITEMS = 10
+#: So many items take as long as one of a ``Pace``.
+_ITEMS_PER_PACE = 10
+#: Longer sentences are cut.
+REASON_MAX = 1024
+
+_ON_NODES = (WaitingCause.NODES, WaitingCause.PREDICATE)
+
+
+class Told(NamedTuple):
+    """The last that was told of an ask, and when."""
+
+    pending: Pending
+    at_ns: int
+
+
+class SchedulingStates:
+    """The rounds of one partition, and what was told of each ask.
+
+    Attributes:
+        is_wanted: True if a resource manager is connected that wants to be told.
+        is_restored: True if the partition was restored after the last round.
+        has_changed: True if reasons may have changed since the newest round began.
+        items: number of items that the newest round has looked at.
+        queue_number: the number of the last ask queue of the next application that was looked at.
+    """
+
+    def __init__(self) -> None:
+        self.want(is_wanted=False)
+
+    def want(self, *, is_wanted: bool) -> None:
+        """Forget what was told: another resource manager is connected, or the same one again, or none."""
+        self.is_wanted = is_wanted
+        self.is_restored = False
+        self.has_changed = True
+        self.items = self.queue_number = 0
+        #: By arrival number: in the last round that is complete, and in the present one.
+        self._told: dict[int, Told] = {}
+        self._kept: dict[int, Told] = {}
+        #: The applications that the present round has not looked at yet, the next one last.
+        self._ahead: list[ApplicationID] = []
+        self._began_ns = self._next_ns = 0
+        #: When the first of the asks may be told for which it was too early; None if there is none.
+        self._early_ns: int | None = None
+
+    def restore(self, *, is_wanted: bool) -> None:
+        """Forget what was told: the partition was restored."""
+        self.want(is_wanted=is_wanted)
+        self.is_restored = True
+
+    def postpone(self, now_ns: int) -> None:
+        """Tell nothing for ``APART_NS``: after ``restore`` it is not known what was told just before."""
+        self.is_restored = False
+        self._next_ns = now_ns + APART_NS
+
+    # ---- rounds
+
+    def due_ns(self) -> int | None:
+        """The time of the next round; None if there is nothing more to tell."""
+        if not self.is_wanted or not (self.has_changed or self._early_ns is not None):
+            return None
+        return self._next_ns if self.has_changed else max(self._next_ns, self._early_ns or 0)
+
+    def begin(self, now_ns: int, applications: Iterable[ApplicationID]) -> None:
+        """Begin a round."""
+        self._ahead = [*applications]
+        self._ahead.reverse()
+        self._began_ns, self.items = now_ns, 0
+        self.has_changed, self._early_ns = False, None
+        self._end_if_complete()
+
+    def next_application(self) -> ApplicationID | None:
+        """The application that is next in the present round; None if the round is complete."""
+        return self._ahead[-1] if self._ahead else None
+
+    def pass_on(self) -> None:
+        """Go to the next application: all pending asks of this one were looked at."""
+        self._ahead.pop()
+        self.queue_number = 0
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if not self._ahead:
+            self._told, self._kept = self._kept, {}
+            self._next_ns = self._began_ns + min(max(ROUND_MIN_NS, self.items * ITEM_NS), ROUND_MAX_NS)
+
+    # ---- asks
+
+    def is_news(self, now_ns: int, ask: Ask, pending: Pending) -> bool:
+        """True if this is to be told of an ask now. If it is new but too early, a later round tells it."""
+        told = self._keep(ask)
+        if told is None:
+            return pending.cause is not WaitingCause.UNTRIED
+        if pending == told.pending or pending.cause is WaitingCause.UNTRIED:
+            return False
+        may_ns = told.at_ns + APART_NS
+        if may_ns > now_ns:
+            self._early_ns = may_ns if self._early_ns is None else min(may_ns, self._early_ns)
+        return may_ns <= now_ns
+
+    def _keep(self, ask: Ask) -> Told | None:
+        """Look up what was told of a pending ask, and keep it for the next round; None if nothing was told."""
+        told = self._kept.get(ask.arrival)
+        if told is None:
+            told = self._told.get(ask.arrival)
+            if told is not None:
+                self._kept[ask.arrival] = told
+        return told
+
+    def has_told_failed(self, ask: Ask) -> bool:
+        """True if the last that was told of an ask is that no node can take it (``SchedulingState.FAILED``)."""
+        told = self._kept.get(ask.arrival) or self._told.get(ask.arrival)
+        return told is not None and told.pending.has_failed
+
+    def note(self, ask: Ask, told: Told) -> None:
+        """Note what is told of an ask."""
+        self._kept[ask.arrival] = told
+
+    def forget(self, ask: Ask) -> None:
+        """Forget what was told of an ask: it was placed, and is pending again."""
+        self._told.pop(ask.arrival, None)
+        self._kept.pop(ask.arrival, None)
+
+
+class _Group(NamedTuple):
+    """Asks of one application that wait for the same.
+
+    Attributes:
+        queue, reservation: the one that they are in, or that the only one has; without both they wait for placeholders.
+    """
+
+    pending: Pending
+    asks: Iterable[Ask]
+    queue: AskQueue | None = None
+    reservation: Reservation | None = None
+
+
+class SchedulingStateStep:
+    """Carries out the rounds of one partition."""
+
+    def __init__(self, state: SchedulerView, states: SchedulingStates) -> None:
+        self._state = state
+        self._states = states
+        #: What was found out since something last changed.
+        self._causes = PendingCauses(state)
+
+    def run(self, now_ns: int) -> Pausing[list[Fact]]:
+        """Begin a round if one is due, or continue one; to be called when nothing else can be decided. Pauses.
+
+        Returns: what is told; there may be more in this round while ``SchedulingStates.next_application`` is not None.
+        """
+        states = self._states
+        if states.is_restored:
+            states.postpone(now_ns)
+        if states.has_changed:
+            self._causes = PendingCauses(self._state)
+        if states.next_application() is None:
+            due_ns = states.due_ns()
+            if due_ns is None or due_ns > now_ns:
+                return []
+            states.begin(now_ns, self._state.applications)
+        part = _Part(self._state, states, self._causes, now_ns)
+        while not part.is_full() and (name := states.next_application()) is not None:
+            if (yield from part.look_at(name)):
+                states.pass_on()
+        if states.next_application() is None:
+            self._causes = PendingCauses(self._state)  # it must not keep what is gone
+        return part.facts
+
+
+class _Part:
+    """The part of a round that one plan carries out."""
+
+    def __init__(self, state: SchedulerView, states: SchedulingStates, causes: PendingCauses, now_ns: int) -> None:
+        self.facts: list[Fact] = []
+        self._state = state
+        self._states = states
+        self._causes = causes
+        self._now_ns = now_ns
+        self._asks_count = self._items = self._nodes_count = 0
+        self._pace = Pace()
+
+    def is_full(self) -> bool:
+        """True if the next plan should continue."""
+        return self._asks_count >= ASKS_MAX or self._items >= ITEMS_MAX or self._nodes_count >= NODES_MAX
+
+    def look_at(self, name: ApplicationID) -> Pausing[bool]:
+        """Tell what is new of the asks of an application. Returns False if the part got full before its last ask."""
+        application, states = self._state.applications.get(name), self._states
+        if application is None:
+            return True
+        for group in _groups(self._state, application, states.queue_number):
+            self._spend(_GROUP_ITEMS)
+            for asks in in_parts(group.asks):
+                if self._asks_count >= ASKS_MAX or self._nodes_count >= NODES_MAX:
+                    return False
+                if self._pace.is_due(1 + (len(asks) + _GROUP_ITEMS) // _ITEMS_PER_PACE):
+                    yield ()
+                yield from self._look_at_asks(application, group, asks)
+            if group.queue is not None:
+                states.queue_number = group.queue.number
+        return True
+
+    def _spend(self, items: int) -> None:
+        self._items += items
+        self._states.items += items
+
+    def _look_at_asks(self, application: PendingApplication, group: _Group, asks: list[Ask]) -> Pausing[None]:
+        states, now_ns = self._states, self._now_ns
+        self._spend(len(asks))
+        news = [ask for ask in asks if states.is_news(now_ns, ask, group.pending)]
+        self._asks_count += len(news)
+        told = Told(group.pending, now_ns)
+        for ask in news:
+            states.note(ask, told)
+        for shape, alike in _by_shape(group, news):
+            self.facts.append((yield from self._tell(application, group, shape, alike)))
+
+    def _tell(
+        self, application: PendingApplication, group: _Group, shape: Shape, asks: list[Ask]
+    ) -> Pausing[SchedulingStateChanged]:
+        pending, requested = group.pending, dict(shape[0])
+        return SchedulingStateChanged(
+            self._now_ns,
+            application.application_id,
+            tuple(ask.spec.allocation_key for ask in asks),
+            SchedulingState.FAILED if pending.has_failed else SchedulingState.SKIPPED,
+            pending.cause,
+            pending.queue,
+            requested,
+            _only(requested, self._available(application, group, shape)),
+            (yield from self._nodes(shape)) if pending.cause in _ON_NODES else {},
+            self._reason(application, group, asks[0])[:REASON_MAX],
+        )
+
+    def _reason(self, application: PendingApplication, group: _Group, ask: Ask) -> str:
+        if group.queue is not None:
+            return self._causes.of(application, group.queue).text
+        if group.reservation is not None:
+            return self._causes.of_reserved(group.reservation).text
+        return self._causes.of_held(application, ask).text
+
+    def _available(self, application: PendingApplication, group: _Group, shape: Shape) -> Resource | None:
+        """The most that asks of the group could have (AP-147); None if the reason has no amounts."""
+        cause = group.pending.cause
+        if cause is WaitingCause.USER:
+            return headroom.left_to_user(application.trackers)
+        if cause is WaitingCause.QUEUE:
+            return headroom.left_to_queue(self._state.tree.leaf_of(application).path_up, is_pinned=shape[1] is not None)
+        if cause is WaitingCause.RESERVED and group.reservation is not None:
+            available = group.reservation.node.available
+            return {name: max(0, available.get(name, 0)) for name, _ in shape[0]}
+        return self._causes.most_free(shape) if cause in _ON_NODES else None
+
+    def _nodes(self, shape: Shape) -> Pausing[dict[str, int]]:
+        """How many nodes cannot take asks of the shape, by reason."""
+        if shape not in self._causes.counts:
+            self._nodes_count += 1 if shape[1] is not None else len(self._state.nodes.nodes)
+        return (yield from self._causes.count_nodes(shape))
+
+
+def _only(wanted: Resource, available: Resource | None) -> Resource | None:
+    """The available amounts of the wanted types."""
+    return None if available is None else {name: available[name] for name in wanted if name in available}
+
+
+def _groups(state: SchedulerView, application: PendingApplication, queue_number: int) -> Iterator[_Group]:
+    """The pending asks of an application, without those in queues up to the number, which the round has looked at."""
+    own, is_application_held = application.leaf.path, is_held(state, application)
+    held = Pending(WaitingCause.HELD, own)
+    for queue in application.queues.values():
+        if queue.key[1] != HAS_NODE and queue.number > queue_number:
+            yield _Group(held if is_application_held else pending_of(state, application, queue), queue, queue=queue)
+    for ask in application.reserving.values():
+        found = state.reservations.of(ask)
+        yield _Group(held if is_application_held else pending_of_reserved(state, found), [ask], reservation=found)
+    if application.gang is not None:
+        yield _Group(held if is_application_held else Pending(WaitingCause.PLACEHOLDER, own), application.gang.held)
+
+
+def _by_shape(group: _Group, asks: list[Ask]) -> Iterator[tuple[Shape, list[Ask]]]:
+    """Asks of the group that wait for the same reason, with their shape."""
+    if group.queue is not None:
+        if asks:
+            yield group.queue.shape, asks
+        return
+    for (_, shape), alike in groupby(asks, lambda ask: (ask.spec.task_group_name, shape_of(ask.spec))):
+        yield shape, list(alike)
