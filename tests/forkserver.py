@@ -25,7 +25,7 @@ REPORT = struct.Struct("i")
 
 def _import_all() -> None:
     for path in COMMANDS.values():
-        importlib.import_module(f"ykactor.surfaces.cli.{path.partition(':')[0]}")
+        importlib.import_module(f"ykactor.surfaces.cli.{path}")
     importlib.import_module("ykactor.surfaces.daemon.daemon")
     gc.collect()
     gc.freeze()

@@ -24,9 +24,10 @@ from ykactor.actors.partitions import Partitions
 from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import History
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER
 from ykactor.journal.batch import Batch

@@ -1,8 +1,9 @@
 """Facts to be rendered, and the records of a fact as rows to compare."""
 
 from ykactor.core.messages import facts
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.wire.si.events import events
 

@@ -22,30 +22,32 @@ from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import final_state, partition_state
 from ykactor.core.messages import facts as fact
+from ykactor.core.messages.acts import (
+    Administration,
+    CancelTask,
+    HoldApplication,
+    HoldQueue,
+    MoveApplication,
+    Operator,
+    SetPriority,
+    TerminateApplication,
+)
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import Outcome
 from ykactor.core.messages.submissions import (
     AddApplication,
-    Administration,
     AnswerPredicate,
     ApplyConfig,
-    CancelTask,
     ForgetPredicates,
-    HoldApplication,
-    HoldQueue,
-    MoveApplication,
-    Operator,
     RecordTask,
     ReleaseAllocations,
     RemoveApplication,
     Reset,
     SetPredicateService,
-    SetPriority,
     Submission,
     SubmitAllocation,
-    TerminateApplication,
     UpdateNode,
 )
 from ykactor.core.messages.task_record import TaskOutcome, TaskRecord

@@ -20,8 +20,8 @@ from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited, Fact
-from ykactor.core.messages.kinds import Act
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.audit import KEYS_MAX, OTHERS, SUM_S, TEXT_MAX, UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Caller

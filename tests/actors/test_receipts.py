@@ -14,7 +14,7 @@ from ykactor.actors.receipts import Accepted, Receipt, unanswered
 from ykactor.actors.recording import Recording
 from ykactor.actors.renewal import History
 from ykactor.actors.requests import Requests
-from ykactor.core.messages.submissions import MoveApplication
+from ykactor.core.messages.acts import MoveApplication
 from ykactor.surfaces.sessions.pending import late_answer
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.si import messages as si

@@ -17,7 +17,7 @@ from ykactor.actors.commands import Administer, Intake, Quiesce, RunCycles
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.actors.renewal import AGE_PART, BASES_APART, LATEST, History, Renewal
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.core.messages.submissions import MoveApplication
+from ykactor.core.messages.acts import MoveApplication
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli.replay import replayed

@@ -21,7 +21,7 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.lock import locked
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli import exit_codes, queue_files, simulate
-from ykactor.surfaces.cli.main import COMMANDS, main
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views import top
 from ykactor.surfaces.files.daemon_rows import CONFIG
 
@@ -84,7 +84,8 @@ def test_the_readme_has_the_table():
 
 def test_every_command_is_listed_here():
     """A new command has to say which files it reads and writes."""
-    assert set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES | STATE == set(COMMANDS)
+    files = set(MISSING) | set(UNWRITABLE) | set(MISSING_STATE) | WITHOUT_FILES | STATE
+    assert files == {*main.list_commands(click.Context(main))}
 
 
 def commands_below(group, ctx, path=()):

@@ -15,8 +15,8 @@ from doubles import FakeDaemon, accept_all
 from restdaemon import Rest, node, rest_daemon
 
 from ykactor.actors.commands import Publication
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
-from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.http import events, exchange
 from ykactor.surfaces.http.history import SAMPLE_S, SAMPLES_MAX, History, Sample
 from ykactor.surfaces.http.published import Published

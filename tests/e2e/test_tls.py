@@ -25,8 +25,8 @@ from ykactor.actors.commands import Publication
 from ykactor.client import Disconnected, RequestRefused, connect, follow, operate
 from ykactor.client.connection import open_connection
 from ykactor.client.login import Login
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import ApplicationAdded
-from ykactor.core.messages.kinds import Act
 from ykactor.surfaces.admission.access_control import PROOF_GONE, AccessControl
 from ykactor.surfaces.files.tls_files import TlsFiles
 from ykactor.surfaces.sessions.peer import Limits

@@ -11,8 +11,9 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct, structs
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.base import Base
 from ykactor.core.records.rows import ROWS
 from ykactor.journal.schema import VERSION

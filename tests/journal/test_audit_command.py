@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from journals import S_NS, opened
 
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited, Fact, NodeRemoved
-from ykactor.core.messages.kinds import Act
 from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.main import main

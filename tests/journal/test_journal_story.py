@@ -9,7 +9,7 @@ from recorded import Step, record
 from world import app, ask, node, release
 
 from ykactor.actors.partition import CYCLE_BUDGET
-from ykactor.core.messages.submissions import MoveApplication, TerminateApplication
+from ykactor.core.messages.acts import MoveApplication, TerminateApplication
 from ykactor.core.values.ids import ApplicationID
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow

@@ -17,6 +17,18 @@ from world import S_NS, app, ask, configure, limit, make_world, node, queue, rel
 from ykactor.core.config.access import UserGroups
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.messages.acts import (
+    Administration,
+    CancelTask,
+    HoldApplication,
+    HoldQueue,
+    MoveApplication,
+    Operator,
+    OperatorAct,
+    SetPriority,
+    SetQueueQuotas,
+    TerminateApplication,
+)
 from ykactor.core.messages.asks import ask_id
 from ykactor.core.messages.facts import (
     Allocated,
@@ -31,20 +43,7 @@ from ykactor.core.messages.facts import (
     RequestRefused,
     Unreserved,
 )
-from ykactor.core.messages.submissions import (
-    Administration,
-    CancelTask,
-    HoldApplication,
-    HoldQueue,
-    MoveApplication,
-    Operation,
-    Operator,
-    SetPriority,
-    SetQueueQuotas,
-    Submission,
-    SubmitAllocation,
-    TerminateApplication,
-)
+from ykactor.core.messages.submissions import Submission, SubmitAllocation
 from ykactor.core.planner.planner import Budget
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import finished
@@ -104,7 +103,7 @@ QUOTA = '{"resources": {"vcore": {"value": 3}}}'
 QUOTA_TAGS = "namespace.resourcequota", "namespace.resourceguaranteed"
 
 
-def draw_operation(rng: random.Random, queue_name: str, task: Task) -> Operation | SetQueueQuotas:
+def draw_operation(rng: random.Random, queue_name: str, task: Task) -> OperatorAct | SetQueueQuotas:
     """Holds end more often than they begin, so that something goes on."""
     application_id = rng.choice((task[0], draw_application(rng)))
     match rng.randint(0, 8):
@@ -247,7 +246,7 @@ def preempted(seed: int) -> list[Fact]:
     return world.facts
 
 
-def draw_against(rng: random.Random, task: Task) -> Operation:
+def draw_against(rng: random.Random, task: Task) -> OperatorAct:
     """Of a task that preempts."""
     acts = (
         HoldApplication(task[0], True, OPS),

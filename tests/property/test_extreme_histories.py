@@ -19,17 +19,11 @@ from test_administered_histories import NO_TASK, draw_request
 from test_recovery import cluster_of, rank
 
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.acts import MoveApplication
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import ConfigurationChanged, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import (
-    AddApplication,
-    MoveApplication,
-    ReleaseAllocations,
-    Reset,
-    Submission,
-    SubmitAllocation,
-)
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Reset, Submission, SubmitAllocation
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 
 HUGE = 2**63 - 1

@@ -33,9 +33,10 @@ from world import (
 )
 
 import ykactor
+from ykactor.core.messages.acts import Act, Administration
 from ykactor.core.messages.facts import Audited, PartitionFailed
-from ykactor.core.messages.kinds import Act, Consequence, NodeAction
-from ykactor.core.messages.submissions import Administration, RefuseConfig, RemovePartition, Submission, UpdateNode
+from ykactor.core.messages.kinds import Consequence, NodeAction
+from ykactor.core.messages.submissions import RefuseConfig, RemovePartition, Submission, UpdateNode
 from ykactor.core.values.ids import NodeID
 from ykactor.wire.si.kinds import EVENT_KINDS
 

@@ -4,7 +4,7 @@ import pytest
 from gangs import gang, real, room, three
 from world import app, ask, cancel, hold, make_world, move, node, prioritise, queue, release, terminate, tree
 
-from ykactor.core.messages.submissions import Administration, Operator
+from ykactor.core.messages.acts import Administration, Operator
 from ykactor.core.objects.commands import GiveAway
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.sessions.operator_requests import is_releasing, look, tasks_named

@@ -10,16 +10,10 @@ from queuetexts import SAMPLES
 from test_history import sample
 from world import app, ask, move, release, terminate
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import (
-    Administration,
-    ApplyConfig,
-    RefuseEntry,
-    RemovePartition,
-    Reset,
-    Submission,
-)
+from ykactor.core.messages.submissions import ApplyConfig, RefuseEntry, RemovePartition, Reset, Submission
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.surfaces.cli.causes import cause_of, in_words
 from ykactor.wire import queuefile

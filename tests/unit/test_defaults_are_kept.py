@@ -4,9 +4,10 @@ from typing import Any, get_args
 
 from msgspec import NODEFAULT, Struct, structs
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
 
 #: Never changed; a new field is added with the value that older journals mean.

@@ -4,8 +4,8 @@ import pytest
 from world import World, app, ask, configure, load, make_world, node, queue, remove, template, tree
 
 from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.messages.acts import SetQueueQuotas
 from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged
-from ykactor.core.messages.submissions import SetQueueQuotas
 from ykactor.core.placement.dynamic import with_quotas
 from ykactor.core.values.ids import QueuePath
 

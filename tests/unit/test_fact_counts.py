@@ -3,8 +3,9 @@
 from samplefacts import ASK, ONLY_EVENTS, S, released
 
 from ykactor.core.messages import facts as fact
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import AllocationSpec, Ask
-from ykactor.core.messages.kinds import Act, Consequence, TerminationType
+from ykactor.core.messages.kinds import Consequence, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.metrics.fact_counts import FactCounts

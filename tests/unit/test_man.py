@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ykactor.surfaces.cli.main import COMMANDS, main
+from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.man import page
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def lines() -> list[str]:
 def test_every_command_is_described() -> None:
     """With its options, those of subcommands too; the options of connections come once, but ``serve`` has its own."""
     titles = [line for line in lines() if line.startswith(".SS")]
-    for name in COMMANDS:
+    for name in main.list_commands(click.Context(main)):
         assert any(line.startswith(f'.SS "ykactor {name} ') for line in titles)
     assert '.SS "ykactor token create [OPTIONS] IDENTITY"' in titles
     assert lines().count(r"\fB--url URL\fR") == 1

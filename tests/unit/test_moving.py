@@ -6,7 +6,7 @@ from world import app, ask, configure, limit, make_world, move, node, queue, rel
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts as fact
-from ykactor.core.messages.submissions import Operator
+from ykactor.core.messages.acts import Operator
 from ykactor.wire.si.events import events
 
 OPS, EVE = UserGroups("bob", ("ops",)), UserGroups("eve", ("dev",))

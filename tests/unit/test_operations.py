@@ -23,7 +23,7 @@ from world import (
     tree,
 )
 
-from ykactor.core.messages.submissions import Operator
+from ykactor.core.messages.acts import Operator
 from ykactor.core.records.base import renewed
 from ykactor.core.values.parts import finished
 

@@ -9,8 +9,9 @@ from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.access.view import View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import conditions, facts
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import Failure
-from ykactor.core.messages.kinds import Act, Change, Consequence, Gate, PreemptionKind, QueueLimit
+from ykactor.core.messages.kinds import Change, Consequence, Gate, PreemptionKind, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events

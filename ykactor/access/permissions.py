@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, structs
 
@@ -232,6 +232,18 @@ def _wire_name(kind: type[Struct], field: str) -> str:
     return next(found.encode_name for found in structs.fields(kind) if found.name == field)
 
 
+#: The rights that acts of an operator need, by field; a turn asks about the queue of the application (SE-26).
+_ACT_NEEDS: dict[str, Need] = {"partition_name": _acts_in, "queue_name": _operates, "ugi": _is_absent}
+_ACT_FREE = frozenset({"id", "application_id", "allocation_key", "held", "priority"})
+
+
+def _operator_act(kind: type[Struct]) -> Asked:
+    fields = {field.name for field in structs.fields(kind)}
+    unknown = fields - _ACT_NEEDS.keys() - _ACT_FREE
+    assert not unknown, f"{kind.__name__}: say which rights are needed for {unknown}"
+    return Asked(kind, _ACT_FREE & fields, {name: need for name, need in _ACT_NEEDS.items() if name in fields})
+
+
 #: ``ugi`` and ``tags`` are asked in the turn: an application that may not be is rejected alone.
 _NEW_APPLICATION = _asked(
     si.AddApplicationRequest,
@@ -292,23 +304,14 @@ TABLE: dict[type[Struct], dict[Role, Need]] = {
         Role.RM: _CONFIGURATION,
         Role.OPERATOR: _CONFIGURATION,
     },
+    **{kind: {Role.OPERATOR: _operator_act(kind)} for kind in get_args(si.OperatorAct)},
     si.TerminateApplication: {
         Role.RM: _asked(si.TerminateApplication, "id application_id", partition_name=_acts_in, ugi=_claims),
-        Role.OPERATOR: _asked(si.TerminateApplication, "id application_id", partition_name=_acts_in, ugi=_is_absent),
+        Role.OPERATOR: _operator_act(si.TerminateApplication),
     },
     si.MoveApplication: {
         Role.RM: _asked(si.MoveApplication, "id application_id queue_name", partition_name=_acts_in, ugi=_claims),
-        Role.OPERATOR: _asked(
-            si.MoveApplication, "id application_id", queue_name=_operates, partition_name=_acts_in, ugi=_is_absent
-        ),
-    },
-    si.HoldApplication: {Role.OPERATOR: _asked(si.HoldApplication, "id application_id held", partition_name=_acts_in)},
-    si.HoldQueue: {Role.OPERATOR: _asked(si.HoldQueue, "id held", queue_name=_operates, partition_name=_acts_in)},
-    si.CancelAllocation: {
-        Role.OPERATOR: _asked(si.CancelAllocation, "id application_id allocation_key", partition_name=_acts_in),
-    },
-    si.SetPriority: {
-        Role.OPERATOR: _asked(si.SetPriority, "id application_id allocation_key priority", partition_name=_acts_in),
+        Role.OPERATOR: _operator_act(si.MoveApplication),
     },
     si.ExpectNoAllocations: {
         Role.OPERATOR: _asked(si.ExpectNoAllocations, "id allocation_keys", partition_name=_acts_in),

@@ -13,9 +13,10 @@ from ykactor.actors.receipts import Accepted
 from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.held_limits import HeldLimits
-from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Administration, ApplyConfig, RemovePartition, Submission
+from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
 from ykactor.core.objects.exchange import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.submissions import Administration, RefuseConfig, Submission
+from ykactor.core.messages.submissions import RefuseConfig, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import US_NS
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.scenario.endings import Endings
+from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si import requests
 from ykactor.wire.si.protocol_error import ProtocolError
 
 #: Stands for the first partition; no partition has this name.
@@ -116,9 +117,9 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
         case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest() | si.PredicatesResponse():
             instant.add(requests.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
-            instant.steps.append(Request(*requests.administration(request)))
+            instant.steps.append(Request(*acts.administration(request)))
         case si.SetQueueQuotas():
-            instant.steps.append(Request(*requests.quotas(request)))
+            instant.steps.append(Request(*acts.quotas(request)))
         case si.UpdateConfigurationRequest(config=text):
             try:
                 instant.steps.append(queuefile.load(text))

@@ -12,9 +12,10 @@ from typing import get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Administration, RefuseEntry, Rejected, Submission
+from ykactor.core.messages.submissions import RefuseEntry, Rejected, Submission
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.wire.history import Named, NamedDecoder, UnknownClassError
 

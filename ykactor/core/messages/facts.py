@@ -11,9 +11,9 @@ In the journal a field with its default value is left out, so a default must nev
 from msgspec import Struct
 
 from ykactor.core.config.access import Principal
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.asks import Ask, shape_of
 from ykactor.core.messages.kinds import (
-    Act,
     Change,
     Consequence,
     Gate,

@@ -93,28 +93,3 @@ class Consequence(StrEnum):
     RESTARTED = "RESTARTED"
     QUARANTINED = "QUARANTINED"
     STOPPED = "STOPPED"
-
-
-class Act(StrEnum):
-    """What somebody does to the daemon that is told in the audit (SE-72).
-
-    ``CONNECT`` and ``SEND`` are only refused: a connection, and a message that is no other act.
-    """
-
-    REGISTER = "REGISTER"
-    RESUME = "RESUME"
-    DEREGISTER = "DEREGISTER"
-    RELEASE = "RELEASE"
-    CONFIGURE = "CONFIGURE"
-    DRAIN = "DRAIN"
-    UNDRAIN = "UNDRAIN"
-    TERMINATE = "TERMINATE"
-    MOVE = "MOVE"
-    HOLD = "HOLD"
-    UNHOLD = "UNHOLD"
-    CANCEL = "CANCEL"
-    PRIORITY = "PRIORITY"
-    ACCESS = "ACCESS"
-    CERTIFICATE = "CERTIFICATE"
-    CONNECT = "CONNECT"
-    SEND = "SEND"

@@ -8,7 +8,6 @@ from typing import final
 
 from msgspec import Struct
 
-from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
@@ -168,95 +167,3 @@ Submission = (
     | RemovePartition
     | Reset
 )
-
-
-class Operator(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Who operates the daemon.
-
-    Attributes:
-        name: of the identity.
-        queues: it knows only applications in these and below, in lower case; empty: all (SE-26).
-    """
-
-    name: str
-    queues: tuple[str, ...] = ()
-
-
-class TerminateApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """End an application.
-
-    Attributes:
-        who: the administrator who requests it. None: the resource manager or an operator, who may do so.
-        operator: None: it is none.
-    """
-
-    application_id: ApplicationID
-    who: UserGroups | None = None
-    operator: Operator | None = None
-
-
-class MoveApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Move an application to another leaf with its asks and allocations; ``who`` and ``operator`` as above."""
-
-    application_id: ApplicationID
-    queue_name: str
-    who: UserGroups | None = None
-    operator: Operator | None = None
-
-
-class SetQueueQuotas(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Set quotas of a dynamic leaf (QU-107).
-
-    Attributes:
-        queue_name: as in ``MoveApplication``.
-        tags: quota tags of applications (QU-100); an empty value removes the quota.
-    """
-
-    queue_name: str
-    tags: dict[str, str]
-
-
-class HoldApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Hold an application, or end its hold (OP-1)."""
-
-    application_id: ApplicationID
-    is_held: bool
-    operator: Operator
-
-
-class HoldQueue(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Hold a queue with all below it, or end its hold (OP-2); the name as in ``MoveApplication``."""
-
-    queue_name: str
-    is_held: bool
-    operator: Operator
-
-
-class CancelTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Remove a pending ask, or release an allocation (OP-10)."""
-
-    application_id: ApplicationID
-    allocation_key: AllocationKey
-    operator: Operator
-
-
-class SetPriority(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Give a pending ask another priority, or all pending asks of an application (OP-12).
-
-    Attributes:
-        allocation_key: None for all.
-        priority: int32.
-    """
-
-    application_id: ApplicationID
-    allocation_key: AllocationKey | None
-    priority: int
-    operator: Operator
-
-
-#: What only operators do.
-Operation = HoldApplication | HoldQueue | CancelTask | SetPriority
-#: What operators do to applications and queues.
-OperatorAct = TerminateApplication | MoveApplication | Operation
-#: Carried out as a whole or refused with a reason; never part of a batch of submissions.
-Administration = OperatorAct | SetQueueQuotas

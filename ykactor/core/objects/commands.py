@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.acts import ApplicationAct
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.holds import Hold
@@ -86,35 +87,11 @@ class FailAll(QueueCommand[list[Fact]], frozen=True, gc=False):
     message: str
 
 
-class Terminate(QueueCommand[list[Fact]], frozen=True, gc=False):
-    """Let an application fail because an administrator ends it."""
+class ActOn(QueueCommand[list[Fact]], frozen=True, gc=False):
+    """Do to an application what an administrator or operator wants (``acts``)."""
 
     now_ns: int
-    application_id: ApplicationID
-
-
-class HoldOne(QueueCommand[None], frozen=True, gc=False):
-    """Hold one application, or end its hold (None)."""
-
-    application_id: ApplicationID
-    hold: Hold | None
-
-
-class Cancel(QueueCommand[list[Fact]], frozen=True, gc=False):
-    """Cancel a task of an application because an operator does."""
-
-    now_ns: int
-    application_id: ApplicationID
-    key: AllocationKey
-
-
-class Prioritise(QueueCommand[list[Fact]], frozen=True, gc=False):
-    """Give a pending ask of an application another priority, or all of them (``key`` is None)."""
-
-    now_ns: int
-    application_id: ApplicationID
-    key: AllocationKey | None
-    priority: int
+    act: ApplicationAct
 
 
 class GiveAway(QueueCommand[Application], frozen=True, gc=False):

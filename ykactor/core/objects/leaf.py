@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.acts import ApplicationAct
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.holds import Hold
@@ -17,11 +18,11 @@ from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
-from ykactor.core.objects import operations, placeholders
+from ykactor.core.objects import acts, placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
+    ActOn,
     Admitted,
-    Cancel,
     Close,
     Configure,
     EndAllocations,
@@ -29,19 +30,16 @@ from ykactor.core.objects.commands import (
     FailAll,
     FireTimers,
     GiveAway,
-    HoldOne,
     Positioned,
-    Prioritise,
     QueueCommand,
     SetHold,
     SettleBatch,
     SubmitBatch,
     TakeOver,
-    Terminate,
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values import selector
-from ykactor.core.values.ids import AllocationKey, ApplicationID
+from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing, finished
 from ykactor.core.values.resources import Resource
 
@@ -90,16 +88,10 @@ class LeafCore:
                 return self.on_end_allocations(command)
             case FailAll():
                 return (yield from self.on_fail_all(command))
-            case Terminate(now_ns, application_id):
-                return (yield from self.on_terminate(now_ns, self.applications[application_id]))
-            case Cancel(now_ns, application_id, key):
-                return self.on_cancel(now_ns, self.applications[application_id], key)
-            case Prioritise(now_ns, application_id, key, priority):
-                return (yield from operations.prioritise(self.applications[application_id], now_ns, key, priority))
+            case ActOn(now_ns, act):
+                return (yield from self.on_act(now_ns, act))
             case SetHold(hold):
                 self.hold = hold
-            case HoldOne(application_id, hold):
-                operations.set_hold(self.applications[application_id], hold)
             case GiveAway(application_id):
                 return self.applications.pop(application_id)
             case TakeOver(application):
@@ -245,13 +237,9 @@ class LeafCore:
             facts += yield from application.fail(command.now_ns, command.why, command.message)
         return facts
 
-    def on_terminate(self, now_ns: int, application: Application) -> Pausing[list[Fact]]:
-        facts = yield from application.terminate(now_ns)
-        self._keep_or_drop(application)
-        return facts
-
-    def on_cancel(self, now_ns: int, application: Application, key: AllocationKey) -> list[Fact]:
-        facts = operations.cancel(application, now_ns, key)
+    def on_act(self, now_ns: int, act: ApplicationAct) -> Pausing[list[Fact]]:
+        application = self.applications[act.application_id]
+        facts = yield from acts.carry_out(application, now_ns, act)
         self._keep_or_drop(application)
         return facts
 

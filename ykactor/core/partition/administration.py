@@ -1,4 +1,4 @@
-"""What an administrator may do to an application: end it, or move it to another leaf with all that it has.
+"""The acts of administrators and operators: on applications (``objects.acts``), on queues (OP-2), and from one leaf to another.
 
 Requests are handled between two decisions, when the scheduler has observed everything that happened. ``refusal_of`` checks all
 of it before anything changes, so that a request is carried out as a whole or not at all.
@@ -10,20 +10,22 @@ from collections.abc import Callable
 
 from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups, may_administer
-from ykactor.core.messages.facts import ApplicationMoved, Fact
+from ykactor.core.messages.acts import HoldQueue, MoveApplication, Operator, OperatorAct, full_path
+from ykactor.core.messages.facts import ApplicationMoved, Fact, QueueHeld
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import MoveApplication, TerminateApplication
+from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import GiveAway, TakeOver
+from ykactor.core.objects.commands import ActOn, GiveAway, SetHold, TakeOver
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.operations import full_path, unknown_application
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
-from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
+from ykactor.core.placement.rules import RECOVERY_QUEUE
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace
+from ykactor.core.values.quantities import brief
 
 #: Why the scheduler objects to moving an application to a leaf, or "".
 Objections = Callable[[ApplicationID, QueuePath], str]
@@ -31,10 +33,21 @@ Objections = Callable[[ApplicationID, QueuePath], str]
 _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
-def refusal_of(
-    registry: Registry, objections: Objections, request: TerminateApplication | MoveApplication, who: UserGroups | None
-) -> str:
+def unknown_application(registry: Registry, application_id: ApplicationID, operator: Operator | None) -> str:
+    """Why the application does not exist, for who asks (SE-26), or ""."""
+    path = registry.applications.get(application_id, QueuePath(""))
+    # Asked of what does not exist too: the same work for it as for what must not be seen.
+    if (operator is None or operator.may_operate(path)) and path:
+        return ""
+    return f"failed to find application {brief(application_id)}"
+
+
+def refusal_of(registry: Registry, objections: Objections, request: OperatorAct, who: UserGroups | None) -> str:
     """Why the request cannot be carried out, or "". ``who`` is None for who may do all."""
+    if isinstance(request, HoldQueue):
+        path = full_path(request.queue_name)
+        is_known = path in registry.queues and request.operator.may_operate(path)
+        return "" if is_known else f"queue {brief(path)} does not exist"
     unknown = unknown_application(registry, request.application_id, request.operator)
     if unknown:
         return unknown
@@ -44,8 +57,7 @@ def refusal_of(
         return why
     if isinstance(request, MoveApplication):
         return _move_objection(registry, objections, leaf, request, who)
-    is_failing = leaf.applications[request.application_id].state is ApplicationState.FAILING
-    return f"application {request.application_id} is failing already" if is_failing else ""
+    return EFFECTS[type(request)].objection(leaf.applications[request.application_id], request)
 
 
 def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> str:
@@ -86,8 +98,28 @@ def _gang_objection(registry: Registry, target: LeafCore, application: Applicati
     return "" if objection is None else objection.reason
 
 
-def move(registry: Registry, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
-    """Move an application from its leaf to another one; ``refusal_of`` must have had no objection."""
+def carry_out(registry: Registry, now_ns: int, request: OperatorAct) -> Exchange[list[Fact]]:
+    """Carry out a request to which ``refusal_of`` had no objection; what holds already is left as it is."""
+    match request:
+        case HoldQueue():
+            return (yield from _hold_queue(registry, now_ns, request))
+        case MoveApplication(name, queue_name):
+            return (yield from _move(registry, now_ns, name, full_path(queue_name)))
+    (facts,) = yield from send([(registry.leaf_of(request.application_id), ActOn(now_ns, request))])
+    return facts
+
+
+def _hold_queue(registry: Registry, now_ns: int, request: HoldQueue) -> Exchange[list[Fact]]:
+    queue, by = registry.queues[full_path(request.queue_name)], request.operator.name
+    if (queue.hold is not None) is request.is_held:
+        return []
+    registry.changed.queue(queue.path)
+    yield from send([(queue, SetHold(Hold(by, now_ns) if request.is_held else None))])
+    return [QueueHeld(now_ns, queue.path, by, request.is_held)]
+
+
+def _move(registry: Registry, now_ns: int, application_id: ApplicationID, path: QueuePath) -> Exchange[list[Fact]]:
+    """Move an application from its leaf to another one."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
     yield from application.count_so_far(registry.books.accounts, now_ns, Pace())

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from ykactor.core.config.diff import partition_changes
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.messages.acts import Administration, HoldQueue, MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.facts import (
     Allocated,
     ApplicationChanged,
@@ -32,27 +33,22 @@ from ykactor.core.messages.facts import (
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.states import QUEUE_CLEANER_NS
 from ykactor.core.messages.submissions import (
-    Administration,
     ApplyConfig,
-    HoldQueue,
-    MoveApplication,
     RefuseConfig,
     RefuseEntry,
     RemoveApplication,
     RemovePartition,
     Reset,
-    SetQueueQuotas,
     Submission,
-    TerminateApplication,
     UpdateNode,
     WantSchedulingStates,
 )
-from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable, Terminate
+from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable
 from ykactor.core.objects.exchange import send
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition import administration, operations, quotas
+from ykactor.core.partition import administration, quotas
 from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
@@ -187,23 +183,15 @@ class PartitionCore:
     def _refusal(self, now_ns: int, request: Administration, objections: Objections) -> str:
         if isinstance(request, SetQueueQuotas):
             return quotas.refusal_of(self.registry, request)
-        if not isinstance(request, TerminateApplication | MoveApplication):
-            return operations.refusal_of(self.registry, request)
-        who = None if request.who is None else self.users.administrator(now_ns, request.who)
+        user = request.who if isinstance(request, TerminateApplication | MoveApplication) else None
+        who = None if user is None else self.users.administrator(now_ns, user)
         return administration.refusal_of(self.registry, objections, request, who)
 
     def _carry_out(self, now_ns: int, request: Administration) -> Round:
-        registry = self.registry
-        match request:
-            case MoveApplication(name, queue_name):
-                return (yield from administration.move(registry, now_ns, name, operations.full_path(queue_name)))
-            case TerminateApplication(name):
-                (facts,) = yield from send([(registry.leaf_of(name), Terminate(now_ns, name))])
-                return facts
-            case SetQueueQuotas():
-                return (yield from quotas.carry_out(registry, now_ns, request))
-        facts = yield from operations.carry_out(registry, now_ns, request)
-        if any(is_due(registry.queues[fact.queue]) for fact in facts if type(fact) is QueueHeld):
+        if isinstance(request, SetQueueQuotas):
+            return (yield from quotas.carry_out(self.registry, now_ns, request))
+        facts = yield from administration.carry_out(self.registry, now_ns, request)
+        if any(is_due(self.registry.queues[fact.queue]) for fact in facts if type(fact) is QueueHeld):
             self._arm_cleaner(now_ns)  # it was kept while it was held (OP-6)
         return facts
 

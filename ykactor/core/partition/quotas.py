@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from ykactor.core.messages.acts import SetQueueQuotas, full_path
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.held_limits import TYPES_MAX
-from ykactor.core.messages.submissions import SetQueueQuotas
 from ykactor.core.objects.commands import Configure
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.operations import full_path
 from ykactor.core.placement.dynamic import limit_changes, quotas_objection, with_set_quotas
-from ykactor.core.placement.rules import RECOVERY_QUEUE, brief
+from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.values.quantities import brief
 from ykactor.core.values.quotas import quota_types
 
 

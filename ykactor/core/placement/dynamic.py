@@ -14,9 +14,9 @@ from ykactor.core.config.properties import PREEMPTION_POLICY, SORT_POLICY, SORT_
 from ykactor.core.messages.facts import Fact, QueueLimitChanged
 from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
-from ykactor.core.placement.rules import RECOVERY_QUEUE, brief, tag_value
+from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.quantities import parse_uint64
+from ykactor.core.values.quantities import brief, parse_uint64
 from ykactor.core.values.quotas import GUARANTEED_TAG, MAX_TAG, quota
 
 _Queues = dict[QueuePath, QueueCore]

@@ -21,14 +21,13 @@ from ykactor.core.placement.rules import (
     ROOT_QUEUE,
     Applicant,
     Mistake,
-    brief,
     evaluate,
     label,
     tag_value,
 )
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Pausing
-from ykactor.core.values.quantities import is_true
+from ykactor.core.values.quantities import brief, is_true
 
 NO_MATCH = "application rejected: no placement rule matched"
 #: The queue of applications for which no rule has one, if this queue exists (PL-42).

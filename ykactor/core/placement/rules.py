@@ -16,7 +16,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.values import expressions
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.quantities import is_queue_name, shown
+from ykactor.core.values.quantities import brief, is_queue_name, shown
 
 ROOT_QUEUE = QueuePath("root")
 #: The queue of forced applications that no rule places (QU-13); no rule of the configuration leads there (PL-31).
@@ -126,11 +126,6 @@ def evaluate(rule: PlacementRule, registry: Registry, applicant: Applicant) -> P
 def label(rule: PlacementRule) -> str:
     """The rule as text for a message: its name and its queue or tag."""
     return f"{rule.name} {brief(rule.value)}" if rule.value else rule.name
-
-
-def brief(name: str) -> str:
-    """A name as text for a message: unchanged, or quoted and cut if it is very long or not printable."""
-    return name if len(name) <= 200 and name.isprintable() else shown(name)
 
 
 def tag_value(tags: dict[str, str], name: str) -> str:

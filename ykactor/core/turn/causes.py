@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Administration, Submission
+from ykactor.core.messages.submissions import Submission
 
 
 class Input(Struct, frozen=True):

@@ -112,6 +112,11 @@ def shown(text: str) -> str:
     return repr(text) if len(text) <= 60 else repr(text[:60]) + "..."
 
 
+def brief(name: str) -> str:
+    """A name as text for a message: unchanged, or quoted and cut if it is very long or not printable."""
+    return name if len(name) <= 200 and name.isprintable() else shown(name)
+
+
 def _decimal(digits: str) -> int:
     """``int(digits)``, but 2**64 for more than 20 digits: Python refuses to convert very long ones."""
     significant = digits.lstrip("0")

@@ -11,7 +11,7 @@ from msgspec import structs
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role
-from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.pace import Paces

@@ -21,13 +21,14 @@ from ykactor.access.model import Identity
 from ykactor.actors.commands import PartitionCommand, Publication
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
-from ykactor.core.messages.kinds import Act
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.files.daemon_rows import DaemonRows
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.net.doors import network_of
+from ykactor.wire.si import acts
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.lengths import shortened
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -54,19 +55,13 @@ CONFIGURATION = "configuration"
 #: What is there before a registration ends.
 REGISTERED = "registered"
 _INTERRUPTED = "the daemon ended before it was told whether this was done"
-#: By the type of a message, the act and the field that says what it is about; all other messages are ``SEND``.
+#: By the type of a message that is not in ``acts``, the act and the field that says what it is about; all others are ``SEND``.
 _ACTS = {
     si.RegisterResourceManagerRequest: (Act.REGISTER, "rm_id"),
     si.DeregisterResourceManagerRequest: (Act.DEREGISTER, ""),
     si.ReleaseResourceManager: (Act.RELEASE, "rm_id"),
     si.UpdateConfigurationRequest: (Act.CONFIGURE, ""),
     si.ReloadConfiguration: (Act.CONFIGURE, ""),
-    si.TerminateApplication: (Act.TERMINATE, "application_id"),
-    si.MoveApplication: (Act.MOVE, "application_id"),
-    si.HoldApplication: (Act.HOLD, "application_id"),
-    si.HoldQueue: (Act.HOLD, "queue_name"),
-    si.CancelAllocation: (Act.CANCEL, "application_id"),
-    si.SetPriority: (Act.PRIORITY, "application_id"),
 }
 
 _Key = tuple[str, str, Act | None]
@@ -226,8 +221,8 @@ class Audit:
 
 def act_of(message: Struct) -> tuple[Act, str]:
     """The act that a message asks for, and the field that says what it is about; "" for the type of the message."""
-    if isinstance(message, si.HoldApplication | si.HoldQueue) and not message.held:
-        return Act.UNHOLD, _ACTS[type(message)][1]
+    if isinstance(message, si.OperatorAct):
+        return acts.act_of(message), acts.ACTS[type(message)].about
     return _ACTS.get(type(message), (Act.SEND, ""))
 
 

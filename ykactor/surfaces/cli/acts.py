@@ -236,3 +236,15 @@ def _set_hold(name: str, held: bool, partition: str) -> si.HoldQueue | si.HoldAp
     if name.lower() == "root" or name.lower().startswith("root."):
         return si.HoldQueue(queue_name=name, held=held, partition_name=partition)
     return si.HoldApplication(application_id=name, held=held, partition_name=partition)
+
+
+#: In the order in which they are listed.
+VERBS = {
+    "drain": drain,
+    "undrain": undrain,
+    "cancel": cancel,
+    "hold": hold,
+    "release": release,
+    "priority": priority,
+    "move": move,
+}

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec import structs
 
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
-from ykactor.core.messages.kinds import Act
 from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ykactor.core.messages import submissions as of
-from ykactor.core.messages.submissions import Administration, MoveApplication, Submission, TerminateApplication
+from ykactor.core.messages.acts import Administration, MoveApplication, SetQueueQuotas, TerminateApplication
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.wire.si.messages import EventRecord
 
@@ -52,28 +53,15 @@ def _names(submission: Submission) -> set[str]:
 
 
 def _request(wanted: Administration) -> str:
-    if isinstance(wanted, of.SetQueueQuotas):
-        return f"the resource manager, to set the quotas of queue {wanted.queue_name}"
-    if not isinstance(wanted, TerminateApplication | MoveApplication):
-        return f"the operator {wanted.operator.name}, to {_operation(wanted)}"
-    who = "the resource manager" if wanted.who is None else f"the administrator {wanted.who.user}"
-    if wanted.operator is not None:
-        who = f"the operator {wanted.operator.name}"
-    if isinstance(wanted, MoveApplication):
-        return f"{who}, to move application {wanted.application_id} to {wanted.queue_name}"
-    return f"{who}, to end application {wanted.application_id}"
+    return f"{_who(wanted)}, to {wanted.words}"
 
 
-def _operation(wanted: of.Operation) -> str:
-    match wanted:
-        case of.HoldApplication(name, is_held):
-            return f"{'hold' if is_held else 'end the hold of'} application {name}"
-        case of.HoldQueue(name, is_held):
-            return f"{'hold' if is_held else 'end the hold of'} queue {name}"
-        case of.CancelTask(name, key):
-            return f"cancel {key} of {name}"
-        case of.SetPriority(name, key, priority):
-            return f"give {'the pending asks' if key is None else key} of {name} the priority {priority}"
+def _who(wanted: Administration) -> str:
+    if not isinstance(wanted, SetQueueQuotas) and wanted.operator is not None:
+        return f"the operator {wanted.operator.name}"
+    if isinstance(wanted, TerminateApplication | MoveApplication) and wanted.who is not None:
+        return f"the administrator {wanted.who.user}"
+    return "the resource manager"
 
 
 def _submission(submission: Submission) -> str:

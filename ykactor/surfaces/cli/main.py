@@ -3,13 +3,16 @@
 import difflib
 import importlib
 import importlib.util
+from typing import Any
 
 import click
 
 import ykactor
 from ykactor.surfaces.cli import exit_codes
 
-#: Command name -> module of this package that holds a click command named ``command``, or ``module:name`` of another name.
+#: The module that holds the verbs of operators, by their names, as ``VERBS``.
+VERBS = ""
+#: Command name -> module of this package that holds a click command named ``command``.
 COMMANDS = {
     "serve": "serve",
     "demo": "demo",
@@ -39,13 +42,7 @@ COMMANDS = {
     "jobs": "jobs.jobs",
     "logs": "jobs.logs",
     "wait": "jobs.wait",
-    "drain": "acts:drain",
-    "undrain": "acts:undrain",
-    "cancel": "acts:cancel",
-    "hold": "acts:hold",
-    "release": "acts:release",
-    "priority": "acts:priority",
-    "move": "acts:move",
+    VERBS: "acts",
     "follow": "follow",
     "story": "story",
     "convert": "convert",
@@ -67,25 +64,34 @@ class LazyGroup(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [name for each in COMMANDS for name in (_verbs() if each == VERBS else [each])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
-        path, _, name = COMMANDS[cmd_name].partition(":")
-        module = importlib.import_module(f"ykactor.surfaces.cli.{path}")
-        command: click.Command = getattr(module, name or "command")
+            return _verbs().get(cmd_name)
+        command: click.Command = _module(cmd_name).command
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        name, near = args[0], difflib.get_close_matches(args[0], COMMANDS)
-        if near and name not in COMMANDS and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(near)}?")
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, self.list_commands(ctx))
+            if near:
+                ctx.fail(f"No such command {name!r}. Did you mean {' or '.join(near)}?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         with exit_codes.unified():
             return super().invoke(ctx)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"ykactor.surfaces.cli.{COMMANDS[name]}")
+
+
+def _verbs() -> dict[str, click.Command]:
+    verbs: dict[str, click.Command] = _module(VERBS).VERBS
+    return verbs
 
 
 def _build() -> str:

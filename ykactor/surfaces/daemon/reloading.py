@@ -20,8 +20,8 @@ from msgspec import structs
 
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import ConfigurationChanged, Fact
-from ykactor.core.messages.kinds import Act
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files import config_loader

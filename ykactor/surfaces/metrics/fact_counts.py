@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from ykactor.actors.histogram import Histogram
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -27,7 +28,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.kinds import Act, Consequence, PreemptionKind
+from ykactor.core.messages.kinds import Consequence, PreemptionKind
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.times import S_NS

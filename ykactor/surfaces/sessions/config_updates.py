@@ -10,7 +10,7 @@ import trio
 
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.outbox import Outbox
-from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import CONFIGURATION, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.peer import error_response

@@ -7,35 +7,24 @@ from collections.abc import Set as AbstractSet
 from ykactor.actors.commands import Administer, Intake
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
-from ykactor.core.messages.kinds import Act, NodeAction
-from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.submissions import (
-    CancelTask,
-    HoldApplication,
-    HoldQueue,
-    Operator,
-    OperatorAct,
-    RefuseEntry,
-    SetPriority,
-    Submission,
-    TerminateApplication,
-    UpdateNode,
-)
+from ykactor.core.messages.acts import Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
+from ykactor.core.messages.kinds import NodeAction
+from ykactor.core.messages.submissions import RefuseEntry, Submission, UpdateNode
+from ykactor.core.objects.acts import EFFECTS, hold_text, state_of
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.operations import full_path, may_operate, unknown_application
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
+from ykactor.core.partition.administration import unknown_application
+from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.waiting.reasons import some
-from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit, act_of
+from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update
 from ykactor.surfaces.sessions.pending import Pending, interrupted, unavailable_when_closed
 from ykactor.surfaces.sessions.rm_requests import check_reach, end_registration, put
+from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si import requests
 from ykactor.wire.si.protocol_error import ProtocolError
-from ykactor.wire.si.requests import operation
 
 #: Sent to a resource manager whose registration an operator has ended.
 _RELEASED = "an operator has ended the registration"
@@ -76,9 +65,9 @@ class OperatorRequests:
 
     async def _act(self, request: si.OperatorAct) -> bool:
         """Returns whether what it cancels waits for the resource manager."""
-        named, wanted = operation(request, self._operator())
+        named, wanted = acts.operation(request, self._operator())
         name = requests.running(named, self._gateway.partitions)
-        act, target = act_of(request)[0], name_of(wanted)
+        act, target = acts.act_of(request), wanted.target
         before = self._look(name, wanted)
         async with self._audit.acting(self._caller, act, target, before) as doing:
             pending = Pending("", [name], [name])
@@ -191,54 +180,29 @@ async def _finished(pending: Pending) -> None:
         raise ProtocolError(pending.answer.code, pending.answer.message, pending.answer.path)
 
 
-# ---- the target of a request for the audit: its name, and what it is like before and after (SE-72)
-
-
-def name_of(wanted: OperatorAct) -> str:
-    """``root.a``, ``app-1``, or ``app-1/t1`` for a task."""
-    match wanted:
-        case HoldQueue(queue_name):
-            return full_path(queue_name)
-        case CancelTask(name, key):
-            return f"{name}/{key}"
-        case SetPriority(name, key) if key is not None:
-            return f"{name}/{key}"
-    return wanted.application_id
+# ---- the target of a request for the audit: what it is like before and after (SE-72)
 
 
 def look(registry: Registry, wanted: OperatorAct) -> str:
     """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves, or is hidden."""
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
-        return "" if queue is None else "not held" if queue.hold is None else f"held by {queue.hold.by}"
+        return "" if queue is None else hold_text(queue.hold)
     if unknown_application(registry, wanted.application_id, wanted.operator):
         return ""
     application = _application(registry, wanted.application_id)
     if application is None:
         return ""
-    match wanted:
-        case HoldApplication():
-            return "not held" if application.hold is None else f"held by {application.hold.by}"
-        case CancelTask(_, key):
-            return _task(application, key)
-        case SetPriority(_, None):
-            asks = application.asks.values()
-            return f"priority {max(ask.spec.priority for ask in asks)}" if asks else ""
-        case SetPriority(_, key) if key is not None:
-            return f"priority {application.asks[key].spec.priority}" if key in application.asks else ""
-    return f"{application.state} in {application.queue}"
+    look_at = state_of if isinstance(wanted, MoveApplication) else EFFECTS[type(wanted)].look
+    return look_at(application, wanted)
 
 
 def is_releasing(registry: Registry, wanted: OperatorAct) -> bool:
     """True if what an operator has cancelled goes on until the resource manager has confirmed its release (AP-128)."""
-    match wanted:
-        case CancelTask(name, key):
-            application = _application(registry, name)
-            return application is not None and key in application.gang.released
-        case TerminateApplication(name):
-            application = _application(registry, name)
-            return application is not None and application.state is ApplicationState.FAILING
-    return False
+    if isinstance(wanted, HoldQueue | MoveApplication):
+        return False
+    application = _application(registry, wanted.application_id)
+    return application is not None and EFFECTS[type(wanted)].goes_on(application, wanted)
 
 
 def _application(registry: Registry, name: ApplicationID) -> Application | None:
@@ -253,7 +217,7 @@ def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) 
         for name in part:
             path = registry.applications.get(name)  # it may end or move in the pauses
             application = None if path is None else registry.leaf(path).applications.get(name)
-            if path is not None and application is not None and may_operate(operator, path):
+            if path is not None and application is not None and operator.may_operate(path):
                 found += [f"{name}/{key}" for key in sorted(_tasks_among(keys, application))]
         yield ()
     return found
@@ -263,11 +227,3 @@ def _tasks_among(keys: AbstractSet[str], application: Application) -> AbstractSe
     """An intersection takes as long as the smaller side."""
     replacing = {ask.spec.allocation_key for ask, _ in application.gang.replacing.values()}
     return (application.asks.keys() & keys) | (application.allocations.keys() & keys) | (replacing & keys)
-
-
-def _task(application: Application, key: AllocationKey) -> str:
-    if key in application.allocations:
-        return "being released" if key in application.gang.released else f"runs on {application.allocations[key][1]}"
-    if key in application.asks:
-        return "pending"
-    return "" if application.gang.placeholder_of(key) is None else "replaces a placeholder"

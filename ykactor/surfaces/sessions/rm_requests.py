@@ -21,8 +21,8 @@ from ykactor.actors.health import AHEAD_NS
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.receipts import Accepted
-from ykactor.core.messages.kinds import Act
-from ykactor.core.messages.submissions import Administration, Reset, Submission
+from ykactor.core.messages.acts import Act, Administration
+from ykactor.core.messages.submissions import Reset, Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import emptied
 from ykactor.core.values.times import S_NS
@@ -33,8 +33,8 @@ from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.surfaces.sessions.pending import Backlog, Pending, unavailable_when_closed
 from ykactor.surfaces.sessions.submissions import limited, moved, of_administrator, permitted
+from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si import requests
 from ykactor.wire.si.codec import PART_BYTES, Encoding
 from ykactor.wire.si.lengths import size_of
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -154,7 +154,7 @@ class RequestHandler:
             case si.TerminateApplication() | si.MoveApplication():
                 return await self._administer(request, accepted)
             case si.SetQueueQuotas():
-                return await self._put(request.id, *requests.quotas(request), accepted)
+                return await self._put(request.id, *acts.quotas(request), accepted)
             case si.ScheduleRequest():
                 await self._run_steps(request.steps)
             case si.UpdateConfigurationRequest():
@@ -239,7 +239,7 @@ class RequestHandler:
 
     async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
         """End or move an application."""
-        named, wanted = requests.administration(request)
+        named, wanted = acts.administration(request)
         name = requests.running(named, self._gateway.partitions)
         if wanted.who is not None:
             who = of_administrator(self._caller.identity, await self._gateway.with_own_groups(name, wanted.who))

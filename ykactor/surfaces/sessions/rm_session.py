@@ -14,7 +14,7 @@ from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError
-from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.acts import Act
 from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.audit import REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from ykactor.core.config.access import PrincipalKind
 from ykactor.core.messages import facts
+from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.messages.kinds import Act, Change, QueueLimit, TerminationType
+from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.resources import Resource, saturated, text
 from ykactor.core.waiting.reasons import amounts

@@ -1,6 +1,6 @@
 """The kinds of events by which a follower can filter (EV-2)."""
 
-from ykactor.core.messages.kinds import Act
+from ykactor.core.messages.acts import Act
 
 #: The details of each type.
 EVENT_KINDS = {

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.held_limits import TYPES_MAX
@@ -26,23 +25,14 @@ from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
     AddApplication,
     AnswerPredicate,
-    CancelTask,
     ForgetPredicates,
-    HoldApplication,
-    HoldQueue,
-    MoveApplication,
-    Operator,
-    OperatorAct,
     RecordTask,
     RefuseEntry,
     Rejected,
     ReleaseAllocations,
     RemoveApplication,
-    SetPriority,
-    SetQueueQuotas,
     Submission,
     SubmitAllocation,
-    TerminateApplication,
     UpdateNode,
 )
 from ykactor.core.messages.task_record import SIGNAL_MAX, TaskOutcome, TaskRecord
@@ -144,37 +134,6 @@ def running(wanted: PartitionName, known: Iterable[PartitionName]) -> PartitionN
     if name is None:
         raise ProtocolError("REFUSED", f"failed to find partition {wanted}", "partitionName")
     return name
-
-
-def administration(
-    request: si.TerminateApplication | si.MoveApplication,
-) -> tuple[PartitionName, TerminateApplication | MoveApplication]:
-    """An administrator's request as a submission, with its partition.
-
-    Raises:
-        ProtocolError with the path of the first mistake.
-    """
-    partition = partition_named(request.partition_name)
-    require(request.application_id, "applicationID")
-    who = None
-    if request.ugi is not None:
-        require(request.ugi.user, "ugi.user")
-        who = UserGroups(request.ugi.user, tuple(request.ugi.groups))
-    application_id = ApplicationID(request.application_id)
-    if isinstance(request, si.TerminateApplication):
-        return partition, TerminateApplication(application_id, who)
-    require(request.queue_name, "queueName")
-    return partition, MoveApplication(application_id, request.queue_name, who)
-
-
-def quotas(request: si.SetQueueQuotas) -> tuple[PartitionName, SetQueueQuotas]:
-    """The quotas of a queue as a submission, with its partition.
-
-    Raises:
-        ProtocolError: no queue is named.
-    """
-    require(request.queue_name, "queueName")
-    return partition_named(request.partition_name), SetQueueQuotas(request.queue_name, dict(request.tags))
 
 
 def unknown_partition(submission: Submission, partition: PartitionName, at_ns: int) -> Fact | None:
@@ -395,33 +354,3 @@ def _named(members: Mapping[str, E], name: str, field: str) -> E:
     if member is None:
         raise ProtocolError("UNKNOWN_NAME", f"found {name!r}, expected one of {', '.join(members)}", field)
     return member
-
-
-def operation(request: si.OperatorAct, operator: Operator) -> tuple[PartitionName, OperatorAct]:
-    """An operator's request as a submission, with its partition.
-
-    Raises:
-        ProtocolError with the path of the first mistake.
-    """
-    if isinstance(request, si.TerminateApplication | si.MoveApplication):
-        partition, wanted = administration(request)
-        return partition, structs.replace(wanted, operator=operator)
-    return partition_named(request.partition_name), _operation(request, operator)
-
-
-def _operation(
-    request: si.HoldApplication | si.HoldQueue | si.CancelAllocation | si.SetPriority, operator: Operator
-) -> OperatorAct:
-    if isinstance(request, si.HoldQueue):
-        require(request.queue_name, "queueName")
-        return HoldQueue(request.queue_name, request.held, operator)
-    require(request.application_id, "applicationID")
-    name = ApplicationID(request.application_id)
-    match request:
-        case si.HoldApplication(held=is_held):
-            return HoldApplication(name, is_held, operator)
-        case si.CancelAllocation(allocation_key=key):
-            require(key, "allocationKey")
-            return CancelTask(name, AllocationKey(key), operator)
-        case si.SetPriority(allocation_key=key, priority=priority):
-            return SetPriority(name, AllocationKey(key) if key else None, priority, operator)
