@@ -13,7 +13,7 @@ import trio
 
 from ykactor.access.limits import IdentityLimits
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionCommand, Quiesce
+from ykactor.actors.commands import Awaited, Intake, PartitionCommand, Quiesce
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
@@ -176,8 +176,8 @@ class Rig:
             await self._settle()
 
     async def _settle(self) -> None:
-        decided = trio.Event()
-        await self.partition.inbox.put(Quiesce(lambda _: decided.set()))
+        decided = Awaited()
+        await self.partition.inbox.put(Quiesce(decided))
         await decided.wait()
         await self._feed.published(self.partition.core.name)
         await self.events.until_position(self._feed.ring.sequence)

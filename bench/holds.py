@@ -17,7 +17,7 @@ from bench.readers import HANDSHAKE, OFFER, frame_in
 from bench.shapes import Waiting
 from bench.workloads import GIB, HEAD, in_requests, new_applications, nodes, queue_file
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, Quiesce
+from ykactor.actors.commands import Awaited, Intake, Quiesce
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
@@ -198,8 +198,8 @@ async def snapshot(holding: Holding) -> Samples:
         for request in holding.setup():
             for submissions in requests.submissions(request).values():
                 await inbox.put(Intake(submissions))
-        decided = trio.Event()
-        await inbox.put(Quiesce(lambda _: decided.set()))
+        decided = Awaited()
+        await inbox.put(Quiesce(decided))
         await decided.wait()
         port = doors[0].listener.socket.getsockname()[1]
         async with _measured(samples):

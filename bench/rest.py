@@ -18,7 +18,7 @@ from bench.measures import Samples, watched
 from bench.rest_readers import ROUND, Outcome, is_read
 from bench.workloads import in_requests, new_applications, nodes, queue_file
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, Quiesce
+from ykactor.actors.commands import Awaited, Intake, Quiesce
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.net.doors import HTTP, Door
@@ -145,6 +145,6 @@ async def _submit(daemon: Daemon, messages: list[requests.PartitionRequest]) -> 
     for message in messages:
         for submissions in requests.submissions(message).values():
             await inbox.put(Intake(submissions))
-    decided = trio.Event()
-    await inbox.put(Quiesce(lambda _: decided.set()))
+    decided = Awaited()
+    await inbox.put(Quiesce(decided))
     await decided.wait()

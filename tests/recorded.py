@@ -16,7 +16,7 @@ import trio.testing
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Administer, Intake, PartitionCommand
+from ykactor.actors.commands import Administer, Awaited, Intake
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.partition import PartitionActor
@@ -144,13 +144,8 @@ class Life:
             await self.switch(happening)
         elif step.partition in self.partitions.inboxes:
             inbox = self.partitions.inboxes[step.partition]
-            done = trio.Event()
-            command: PartitionCommand = (
-                Intake(happening, lambda _: done.set())
-                if isinstance(happening, list)
-                else Administer(happening, lambda *_: done.set())
-            )
-            await inbox.put(command)
+            done = Awaited()
+            await inbox.put(Intake(happening, done) if isinstance(happening, list) else Administer(happening, done))
             await done.wait()
 
 

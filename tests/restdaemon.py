@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, Quiesce
+from ykactor.actors.commands import Awaited, Intake, Quiesce
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
@@ -77,8 +77,8 @@ class Rest:
             for name, submissions in requests.submissions(message).items():
                 await self.daemon.partitions[name].put(Intake(submissions))
         for inbox in self.daemon.partitions.values():
-            decided = trio.Event()
-            await inbox.put(Quiesce(lambda _, decided=decided: decided.set()))
+            decided = Awaited()
+            await inbox.put(Quiesce(decided))
             await decided.wait()
 
     async def send(self, data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from world import app, ask, load, node, queue, tree
 
 from ykactor.actors import journal as journal_module
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, TurnRecord
+from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, TurnRecord
 from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FACTS_MAX, SNAPSHOT_S, FeedActor, SnapshotError
 from ykactor.actors.journal import RETRY_S, Journal, Resumed, Stalled
@@ -360,8 +360,8 @@ async def test_partitions_wait_for_room_between_turns(seed, autojump_clock, monk
         assert 30 <= waiting < 60
         assert not w.journal.has_room
         w.store.answers.set()
-        done = trio.Event()
-        await actor.inbox.put(Quiesce(lambda _: done.set()))
+        done = Awaited()
+        await actor.inbox.put(Quiesce(done))
         await done.wait()
         assert len(actor.core.registry.nodes["n1"].allocations) == 200
         nursery.cancel_scope.cancel()

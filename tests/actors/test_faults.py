@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
+from heard import Heard
 from kept_rows import all_rows, values_of
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
@@ -104,15 +105,16 @@ class Life:
         chance = random.Random(f"{self.seed} {name}")
         for submissions in history(chance):
             await trio.sleep(chance.choice(self.pauses_s))
-            answered, number = trio.Event(), len(self.answers[name])
+            number = len(self.answers[name])
             self.answers[name].append(0)
 
-            def done(_, number=number, answered=answered):
+            def count(_, number=number):
                 self.answers[name][number] += 1
-                answered.set()
 
+            answered = Heard(count)
+            answered.failures = self.failures
             try:
-                await self.realm.partitions.inboxes[name].put(Intake(submissions, done, failed=self.failures.append))
+                await self.realm.partitions.inboxes[name].put(Intake(submissions, answered))
             except trio.ClosedResourceError:
                 self.answers[name].pop()
                 return

@@ -3,7 +3,7 @@
 import pytest
 from world import app, ask
 
-from ykactor.actors.commands import Intake, Read, RunCycles, TakeSnapshot
+from ykactor.actors.commands import Answers, Intake, Read, RunCycles, TakeSnapshot
 from ykactor.actors.hand import CHUNK_MAX, TEXTS_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.held_limits import HeldLimits
@@ -13,7 +13,7 @@ A, B, C, D = (ask(key, "app-1", vcore=1) for key in "abcd")
 
 def intake(*submissions):
     """Equal to no other one."""
-    return Intake(list(submissions), lambda _: None)
+    return Intake(list(submissions), Answers())
 
 
 def handled(hand):

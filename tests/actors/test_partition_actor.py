@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from heard import Heard
 from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, make_world, node, queue, release, spoken, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, Read, RunCycles, TakeSnapshot
+from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, Read, RunCycles, TakeSnapshot
 from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.inspection.invariants import violations
@@ -40,9 +41,9 @@ class Stage:
         self.told.append(command)
 
     async def command(self, make):
-        """Send the command that ``make`` makes of its ``done``, and wait until that is called."""
-        done = trio.Event()
-        await self.actor.inbox.put(make(lambda name: done.set()))
+        """Send the command that ``make`` makes of its answers, and wait until it is done."""
+        done = Awaited()
+        await self.actor.inbox.put(make(done))
         await done.wait()
 
     async def send(self, *submissions):
@@ -136,23 +137,23 @@ async def test_what_exceeds_a_limit_is_refused_in_order(seed, autojump_clock):
     world = make_world(TWO_LEAVES)
     world.direct.run_turn(0, Input(submissions, limits))
     world.direct.schedule(0)
-    reasons = []
+    heard = Heard()
     async with stage(budget=UNBOUNDED) as s:
-        await s.command(lambda done: Intake(submissions, done, limits=limits, exceeded=reasons.append))
+        await s.actor.inbox.put(Intake(submissions, heard, limits=limits))
         await s.command(Quiesce)
         assert s.facts == world.facts
         assert sorted(s.placed()) == ["t0", "t1", "t2"]
-    assert [reason.split(":")[0] for reason in reasons] == [
+    assert [reason.split(":")[0] for reason in heard.reasons] == [
         f"limit {name} of identity ci" for name in ("nodes = 1", "applications = 2", "asks = 3")
     ]
 
 
 async def test_done_is_called_when_all_that_was_caused_is_published(seed, autojump_clock):
-    """``Intake.done`` comes behind the facts of the submissions themselves, so that an ``Ack`` does too."""
+    """``Answers.done`` comes behind the facts of the submissions themselves, so that an ``Ack`` does too."""
     async with stage() as s:
         seen = []
         for number in range(20):
-            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], lambda name: seen.append((name, len(s.told)))))
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], Heard(lambda name: seen.append((name, len(s.told))))))
         await s.command(Quiesce)
         heard = [line for _, line in s.heard()]
         assert heard == [f"n{number} accepted" for number in range(20)]
@@ -380,7 +381,7 @@ async def test_closed_inbox_ends_the_partition_in_good_order(seed, autojump_cloc
         await nursery.start(s.actor.run)
         answered = []
         for number in range(5):
-            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], answered.append))
+            s.actor.inbox.put_nowait(Intake([node(f"n{number}", vcore=1)], Heard(answered.append)))
         s.actor.inbox.close()
     assert s.actor.finished.is_set()
     assert [line for _, line in s.heard()] == [f"n{number} accepted" for number in range(5)]

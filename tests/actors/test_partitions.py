@@ -6,11 +6,12 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
+from heard import Heard
 from partitiontexts import several_loaded
 from world import PLENTY, S_NS, app, ask, node, queue, release, spoken
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, PartitionSnapshot, Publication, Quiesce, TakeSnapshot
+from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, TakeSnapshot
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
@@ -55,8 +56,8 @@ class Realm:
         return self.partitions.actors[name]
 
     async def command(self, name, make):
-        done = trio.Event()
-        await self.partitions.inboxes[name].put(make(lambda _: done.set()))
+        done = Awaited()
+        await self.partitions.inboxes[name].put(make(done))
         await done.wait()
 
     async def send(self, name, *submissions):
@@ -431,7 +432,7 @@ async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clo
         gpu, free = setup["gpu"], setup.blocked("gpu")
         await trio.testing.wait_all_tasks_blocked()
         answered = []
-        gpu.inbox.put_nowait(Intake([node("n2", vcore=1), app("late", "root.a")], answered.append))
+        gpu.inbox.put_nowait(Intake([node("n2", vcore=1), app("late", "root.a")], Heard(answered.append)))
         gpu.inbox.put_nowait(TakeSnapshot(7))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(setup.partitions.switch, several_loaded(default=LEAVES))

@@ -7,7 +7,7 @@ from recorded import no_failure
 from world import load, node, queue, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Administer, Intake, Publication, Quiesce
+from ykactor.actors.commands import UNHEARD, Administer, Awaited, Intake, Publication, Quiesce
 from ykactor.actors.hand import CHUNK_MAX
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.receipts import Accepted, Receipt, unanswered
@@ -83,8 +83,8 @@ async def receipts_of(*commands):
         await nursery.start(actor.run)
         for command in commands:
             actor.inbox.put_nowait(command)
-        done = trio.Event()
-        await actor.inbox.put(Quiesce(lambda _: done.set()))
+        done = Awaited()
+        await actor.inbox.put(Quiesce(done))
         await done.wait()
         nursery.cancel_scope.cancel()
     turns = [told.turn.changes for told in told if isinstance(told, Publication)]
@@ -105,7 +105,7 @@ async def test_each_turn_leaves_receipts(autojump_clock):
 
 async def test_a_refused_request_leaves_the_reason(autojump_clock):
     """So that it is not acknowledged after a restart."""
-    move = Administer(MoveApplication("nobody", "root.a", None), lambda *_: None, accepted=accepted(1, "move", "default"))
+    move = Administer(MoveApplication("nobody", "root.a", None), UNHEARD, accepted=accepted(1, "move", "default"))
     ((receipt,),) = await receipts_of(move)
     assert receipt[:2] == ("move", True)
     assert "nobody" in receipt[2]

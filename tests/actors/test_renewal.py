@@ -7,13 +7,14 @@ from functools import partial
 
 import pytest
 import trio
+from heard import Heard
 from msgspec import structs
 from recorded import DEFAULT, GPU, Life, Step, StoreInTheLoop, record
 from world import app, ask, load, node, queue, release, remove, tree
 
 from ykactor.actors import partition as partition_module
 from ykactor.actors import renewal
-from ykactor.actors.commands import Administer, Intake, Quiesce, RunCycles
+from ykactor.actors.commands import Administer, Awaited, Intake, Quiesce, RunCycles
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.actors.renewal import AGE_PART, BASES_APART, LATEST, History, Renewal
 from ykactor.core.config.model import SchedulerConfig
@@ -157,8 +158,8 @@ class Renewing:
         await self.command(lambda done: Intake(list(submissions), done))
 
     async def command(self, make):
-        done = trio.Event()
-        await self.actor.inbox.put(make(lambda *_: done.set()))
+        done = Awaited()
+        await self.actor.inbox.put(make(done))
         await done.wait()
 
     async def settle(self):
@@ -211,7 +212,7 @@ async def test_commands_that_come_in_meanwhile(tmp_path, monkeypatch, autojump_c
                 "move": lambda done: Administer(MoveApplication("app-2", "root.b"), done),
                 "cycles": lambda done: RunCycles(2, done),
             }.items():
-                await made.actor.inbox.put(command(lambda *_, name=name: answered.append(name)))
+                await made.actor.inbox.put(command(Heard(lambda _, name=name: answered.append(name))))
             nursery.start_soon(made.life.happen, Step(0, lambda: scheduler_config(WIDER)))
             await trio.sleep(1)
             assert (answered, snapshots) == ([], [])

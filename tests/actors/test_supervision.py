@@ -8,13 +8,14 @@ import pytest
 import trio
 import trio.testing
 from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
+from heard import Heard
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
 from recorded import no_failure
 from world import app, ask, node, queue, release, spoken, terminate
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Administer, Intake, Quiesce
+from ykactor.actors.commands import Administer, Awaited, Failure, Intake, Quiesce
 from ykactor.actors.failures import BACKOFF_MAX_S, BACKOFF_S, CALM_S, RESTARTS_MAX
 from ykactor.actors.feed import FeedActor, SnapshotError
 from ykactor.actors.journal import Journal
@@ -83,15 +84,15 @@ class Realm:
 
     async def send(self, name, *submissions):
         """Have these handled together; returns why some were not."""
-        done, failures = trio.Event(), []
-        await self.partitions.inboxes[name].put(Intake(list(submissions), lambda _: done.set(), failed=failures.append))
-        await done.wait()
-        return failures
+        heard = Heard()
+        await self.partitions.inboxes[name].put(Intake(list(submissions), heard))
+        await heard.wait()
+        return heard.failures
 
     async def settle(self, name):
         """Have everything decided, and the feed hear of it."""
-        done = trio.Event()
-        await self.partitions.inboxes[name].put(Quiesce(lambda _: done.set()))
+        done = Awaited()
+        await self.partitions.inboxes[name].put(Quiesce(done))
         await done.wait()
         await self.feed.published(name)
 
@@ -193,13 +194,13 @@ async def test_a_request_of_an_administrator_that_fails_twice_is_refused(seed, a
     poison(monkeypatch, "Terminate")
     async with realm() as r:
         await busy(r, "default")
-        done, told = trio.Event(), []
-        request = Administer(terminate("app-1"), lambda *said: (told.append(said), done.set()), failed=told.append)
-        await r.partitions.inboxes["default"].put(request)
-        await done.wait()
-        failure, (name, reason) = told
-        assert (failure.code, name) == ("QUARANTINED", "default")
-        assert failure.reason == reason == "Administer app-1: Bug: this leaf has a bug"
+        ended = []
+        heard = Heard(ended.append)
+        await r.partitions.inboxes["default"].put(Administer(terminate("app-1"), heard))
+        await heard.wait()
+        (failure,) = heard.failures
+        assert failure == Failure("QUARANTINED", "Administer app-1: Bug: this leaf has a bug")
+        assert ended == ["default"]
         await r.settle("default")
         assert r.consequences("default") == ["RESTARTED", "QUARANTINED"]
 

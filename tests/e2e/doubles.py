@@ -11,6 +11,7 @@ import trio
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.actors.commands import (
     Administer,
+    Failure,
     Intake,
     PartitionCommand,
     PartitionSnapshot,
@@ -95,21 +96,21 @@ class FakePartition:
 
     async def _handle(self, command: PartitionCommand) -> None:
         match command:
-            case Intake(submissions, done):
+            case Intake(submissions, answers):
                 self.received += submissions
                 facts = [fact for submission in submissions for fact in self._script(submission)]
                 self.facts_count += len(facts)
                 await self._feed.inbox.put(Publication(self.name, facts))
-                if done is not None:
-                    done(self.name)
+                answers.done(self.name)
             case Read():
                 command.done({})
             case TakeSnapshot(snapshot_id):
                 await self._feed.inbox.put(PartitionSnapshot(self.name, snapshot_id, counted(self.name, self.facts_count)))
-            case Administer(_, done):
-                done(self.name, "no such thing")
-            case RunCycles(_, done) if done is not None:
-                done(self.name)
+            case Administer(_, answers):
+                answers.failed(Failure("REFUSED", "no such thing"))
+                answers.done(self.name)
+            case RunCycles(_, answers):
+                answers.done(self.name)
 
 
 class FakeConfig:

@@ -34,10 +34,10 @@ async def test_a_backlog_waits_for_the_oldest() -> None:
         nursery.start_soon(add)
         await trio.testing.wait_all_tasks_blocked()
         assert not added
-        first.on_done("1")  # type: ignore[arg-type]
+        first.done("1")  # type: ignore[arg-type]
         await trio.testing.wait_all_tasks_blocked()
         assert added
-    second.on_done("2")  # type: ignore[arg-type]
+    second.done("2")  # type: ignore[arg-type]
     await backlog.add(third, 60)
     assert len(backlog._requests) == 1
 
@@ -58,7 +58,7 @@ async def test_a_backlog_counts_as_input_of_the_daemon() -> None:
     await backlog.add(first, 90)
     memory.add(reader, 11)
     assert reader.refused == 1
-    first.on_done("1")  # type: ignore[arg-type]
+    first.done("1")  # type: ignore[arg-type]
     await backlog.add(pending("2"), 20)
     memory.add(reader, 80)
     assert reader.refused == 1
@@ -75,7 +75,7 @@ async def test_a_backlog_of_finished_requests_costs_no_step() -> None:
     first = pending("1")
     with trio.testing.assert_no_checkpoints():
         await backlog.add(first, 60)
-        first.on_done("1")  # type: ignore[arg-type]
+        first.done("1")  # type: ignore[arg-type]
         await backlog.add(pending("2"), 60)
 
 

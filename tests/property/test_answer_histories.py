@@ -12,7 +12,7 @@ from seeds import seeds
 from world import S_NS, answer, answering, app, ask, forget, load, node, queue, release, tree
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, Publication, Quiesce
+from ykactor.actors.commands import Awaited, Intake, Publication, Quiesce
 from ykactor.actors.partition import PartitionActor
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import PREDICATE_TAG
@@ -176,8 +176,8 @@ def test_actors_decide_the_same(seed):
             for at_s, said in Talk(seed).history():
                 await trio.sleep_until(clock.to_trio(at_s * S_NS))
                 for command in (lambda done: Quiesce(done, True), lambda done, said=said: Intake(said, done), Quiesce):
-                    done = trio.Event()
-                    await actor.inbox.put(command(lambda _, done=done: done.set()))
+                    done = Awaited()
+                    await actor.inbox.put(command(done))
                     await done.wait()
             nursery.cancel_scope.cancel()
 

@@ -7,6 +7,7 @@ feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnaps
 from collections.abc import Callable
 from typing import Any
 
+import trio
 from msgspec import Struct
 
 from ykactor.actors.receipts import Accepted
@@ -27,7 +28,8 @@ class Failure(Struct, frozen=True):
     """Why a partition has not carried out a command, or one of its submissions.
 
     Attributes:
-        code: ``QUARANTINED``, because it makes the partition fail; ``UNAVAILABLE``, because the partition is stopped.
+        code: ``QUARANTINED``, because it makes the partition fail; ``UNAVAILABLE``, because the partition is stopped;
+            ``REFUSED``, because the request may not be carried out.
         reason: a sentence for people.
     """
 
@@ -35,64 +37,90 @@ class Failure(Struct, frozen=True):
     reason: str
 
 
+class Answers:
+    """Hears what becomes of a command. This one ignores it.
+
+    Its methods are called from the partition's task; they must not block or raise.
+    """
+
+    def failed(self, failure: Failure) -> None:
+        """The command was not carried out, or one of its submissions; called before ``done``."""
+
+    def exceeded(self, partition: PartitionName, reason: str) -> None:
+        """A limit has refused submissions of this command, or of others with the same limits; called before ``done``."""
+
+    def done(self, partition: PartitionName) -> None:
+        """The direct effects of the command have been published; called once, last."""
+
+
+class Awaited(Answers):
+    """Lets the sender of a command wait until it is done."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def done(self, _: PartitionName) -> None:
+        """End ``wait``."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait for ``done``."""
+        await self._event.wait()
+
+
+#: The answers of a command of which its sender wants to hear nothing.
+UNHEARD = Answers()
+
+
 class Intake(Struct, frozen=True):
     """Submissions that are handled together, in order, before any decision.
 
     Attributes:
-        done: called once with the partition's name, from the partition's task, after the direct effects of the submissions have
-            been published; must not block or raise.
         more_follows: take no decision before the next command.
         accepted: the request to which they belong, if it wants an answer.
-        failed: called before ``done`` for each submission that was not handled, or once for all of them; must not block or raise.
-        limits: of who sends them; None: it has none.
-        exceeded: called before ``done`` with the reason, once for each of these limits, when submissions of this command, or of
-            others with the same limits, were refused because of it; must not block or raise.
+        limits: those of their sender; None: it has none.
     """
 
     submissions: list[Submission]
-    done: Callable[[PartitionName], None] | None = None
+    answers: Answers = UNHEARD
     more_follows: bool = False
     accepted: Accepted | None = None
-    failed: Callable[[Failure], None] | None = None
     limits: HeldLimits | None = None
-    exceeded: Callable[[str], None] | None = None
 
 
 class SwitchConfig(Struct, frozen=True):
     """Change to ``config`` if all partitions can (``TwoPhaseSwitch``).
 
     Attributes:
-        done, more_follows: as in ``Intake``.
+        more_follows: as in ``Intake``.
         afresh: remove all nodes and applications first (SC-141), so that nothing that runs prevents the change.
     """
 
     config: PartitionConfig
     switch: TwoPhaseSwitch
-    done: Callable[[PartitionName], None]
+    answers: Answers
     more_follows: bool = False
     afresh: bool = False
 
 
 class Administer(Struct, frozen=True):
-    """End or move an application.
+    """End or move an application; a refusal is a ``Failure``.
 
     Attributes:
-        done: as in ``Intake``, with a second argument: why the request was refused, or "".
-        more_follows, accepted, failed: as in ``Intake``.
+        more_follows, accepted: as in ``Intake``.
     """
 
     request: Administration
-    done: Callable[[PartitionName, str], None]
+    answers: Answers
     more_follows: bool = False
     accepted: Accepted | None = None
-    failed: Callable[[Failure], None] | None = None
 
 
 class RunCycles(Struct, frozen=True):
-    """Run ``count`` cycles of at most one decision each (``serve --manual``); ``done`` as in ``Intake``."""
+    """Run ``count`` cycles of at most one decision each (``serve --manual``)."""
 
     count: int
-    done: Callable[[PartitionName], None] | None = None
+    answers: Answers = UNHEARD
 
 
 class TakeSnapshot(Struct, frozen=True):
@@ -115,12 +143,12 @@ class Read(Struct, frozen=True):
 
 
 class Quiesce(Struct, frozen=True):
-    """Call ``done`` when all due timers have fired and nothing more can be decided.
+    """Answer ``done`` when all due timers have fired and nothing more can be decided.
 
     With ``more_follows`` decisions that only the passing of time has made possible are left to the next command.
     """
 
-    done: Callable[[PartitionName], None]
+    answers: Answers
     more_follows: bool = False
 
 

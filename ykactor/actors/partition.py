@@ -19,6 +19,7 @@ import trio
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import (
     Administer,
+    Failure,
     FeedCommand,
     Intake,
     PartitionCommand,
@@ -224,8 +225,7 @@ class PartitionActor:
             elif wanted:
                 await self._take_in(wanted)
             for intake in self.hand.finish():
-                if intake.done is not None:
-                    intake.done(self.core.name)
+                intake.answers.done(self.core.name)
         if not (self._manual or self._on_hold):
             self._check_deadlines()
             await self._schedule()
@@ -234,8 +234,7 @@ class PartitionActor:
         sender = self.hand.sender()
         outcome = await self._observe(Input(submissions, sender.limits), self.hand.parts())
         for reason in outcome.exceeded:
-            if sender.exceeded is not None:
-                sender.exceeded(reason)
+            sender.answers.exceeded(self.core.name, reason)
 
     async def _fire_timers(self) -> None:
         """Fire the timers that are due."""
@@ -332,14 +331,17 @@ class PartitionActor:
 
     async def _handle(self, command: Alone) -> None:
         match command:
-            case SwitchConfig(config, switch, done):
+            case SwitchConfig(config, switch, answers):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     first: list[Submission] = [Reset()] if command.afresh else []
                     await self._observe(Input([*first, ApplyConfig(config)]))
-                done(self.core.name)
-            case Administer(request, done, accepted=accepted):
+                answers.done(self.core.name)
+            case Administer(request, answers, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
-                done(self.core.name, (await self._observe(Request(request), parts)).refusal)
+                refusal = (await self._observe(Request(request), parts)).refusal
+                if refusal:
+                    answers.failed(Failure("REFUSED", refusal))
+                answers.done(self.core.name)
             case TakeSnapshot(snapshot_id, every_ask):
                 await self._send_placements()
                 shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask), pause)
@@ -347,20 +349,19 @@ class PartitionActor:
             case Read():
                 await self._send_placements()
                 command.done(await self.read(command))
-            case RunCycles(count, done):
+            case RunCycles(count, answers):
                 for _ in range(count):
                     await self._cycle(STEP_BUDGET)
                     if self._at_rest:
                         break
                 await self._send_placements()
-                if done is not None:
-                    done(self.core.name)
-            case Quiesce(done, more_follows):
+                answers.done(self.core.name)
+            case Quiesce(answers, more_follows):
                 if not more_follows:
                     self._check_deadlines()
                 while not self._at_rest and not self._manual:
                     await self._schedule()
-                done(self.core.name)
+                answers.done(self.core.name)
 
     async def _send_placements(self) -> None:
         """Let nodes agree with the scheduler before anybody reads them."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from ykactor.actors.commands import PartitionCommand, SwitchConfig
+from ykactor.actors.commands import Answers, PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.supervision import Supervisor
@@ -93,7 +93,7 @@ class Partitions:
         switch, done = TwoPhaseSwitch(change.kept), _Countdown(len(change.kept))
         try:
             for name, partition in change.kept.items():
-                await self.inboxes[name].put(SwitchConfig(partition, switch, done.count, more_follows, afresh))
+                await self.inboxes[name].put(SwitchConfig(partition, switch, done, more_follows, afresh))
             objection = await switch.outcome()
             switch.commit(accepted=not objection)
         finally:
@@ -129,8 +129,8 @@ class Partitions:
             await actor.finished.wait()
 
 
-class _Countdown:
-    """``zero`` is set after ``expected`` calls of ``count``."""
+class _Countdown(Answers):
+    """Sets ``zero`` when ``expected`` partitions are done."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected
@@ -138,7 +138,8 @@ class _Countdown:
         if not expected:
             self.zero.set()
 
-    def count(self, _: PartitionName) -> None:
+    def done(self, _: PartitionName) -> None:
+        """Count a partition."""
         self._missing -= 1
         if not self._missing:
             self.zero.set()

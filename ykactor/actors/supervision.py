@@ -235,22 +235,19 @@ async def _quarantine(name: PartitionName, command: PartitionCommand, failure: F
     """Tell who has sent the message that is not handled; the other submissions of an ``Intake`` still are."""
     if not isinstance(command, Intake):
         await _refuse(name, command, failure)
-    elif command.failed is not None:
-        command.failed(failure)
+    else:
+        command.answers.failed(failure)
 
 
 async def _refuse(name: PartitionName, command: PartitionCommand, failure: Failure) -> None:
     """Tell who waits for the command that it is not carried out."""
-    if isinstance(command, Intake | Administer) and command.failed is not None:
-        command.failed(failure)
     match command:
-        case Administer(done=done):
-            done(name, failure.reason)
-        case SwitchConfig(switch=switch, done=done):
+        case Intake() | Administer() | RunCycles() | Quiesce():
+            command.answers.failed(failure)
+            command.answers.done(name)
+        case SwitchConfig(switch=switch, answers=answers):
             await switch.prepare(name, failure.reason)
-            done(name)
-        case Intake(done=done) | RunCycles(done=done) | Quiesce(done=done) if done is not None:
-            done(name)
+            answers.done(name)
 
 
 class _Once:

@@ -15,7 +15,7 @@ import trio.testing
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Administer, FeedCommand, Intake, PartitionCommand, Publication, Quiesce
+from ykactor.actors.commands import Administer, Awaited, Failure, FeedCommand, Intake, PartitionCommand, Publication, Quiesce
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
@@ -199,32 +199,35 @@ async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns:
 
 
 async def _administer(request: Request, partitions: Partitions, record: _Record, at_ns: int) -> None:
-    done = trio.Event()
-
-    def on_done(_: PartitionName, refusal: str) -> None:
-        if refusal:
-            record.refuse(at_ns, refusal)
-        done.set()
-
     try:
         name = requests.running(request.partition, partitions.inboxes)
     except ProtocolError as error:
         record.refuse(at_ns, error.message)
         return
-    await partitions.inboxes[name].put(Administer(request.administration, on_done, more_follows=True))
-    await done.wait()
+    answers = _Refusal(record, at_ns)
+    await partitions.inboxes[name].put(Administer(request.administration, answers, more_follows=True))
+    await answers.wait()
+
+
+class _Refusal(Awaited):
+    """Records why a request is refused."""
+
+    def __init__(self, record: _Record, at_ns: int) -> None:
+        super().__init__()
+        self._record = record
+        self._at_ns = at_ns
+
+    def failed(self, failure: Failure) -> None:
+        """Record the reason."""
+        self._record.refuse(self._at_ns, failure.reason)
 
 
 async def _settle(partitions: Partitions, *, more_follows: bool = False) -> None:
     """Wait until nothing more can be decided at this instant, one partition after the other."""
     for inbox in partitions.inboxes.values():
-        settled = trio.Event()
-        await inbox.put(Quiesce(_setter(settled), more_follows))
+        settled = Awaited()
+        await inbox.put(Quiesce(settled, more_follows))
         await settled.wait()
-
-
-def _setter(event: trio.Event) -> Callable[[PartitionName], None]:
-    return lambda _: event.set()
 
 
 def simulate_directly(

@@ -8,7 +8,7 @@ send what is queued for them, and then the rest is cancelled.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import trio
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
-from ykactor.actors.commands import Intake, RunCycles
+from ykactor.actors.commands import Awaited, Intake, RunCycles
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
 from ykactor.actors.journal import Journal
@@ -229,15 +229,15 @@ class Daemon:
     async def run_steps(self, steps: int) -> None:
         """Manual mode: run cycles of at most one decision each (``Gateway.run_steps``)."""
         for actor in list(self._partitions.actors.values()):  # a copy, because a reload may change them meanwhile
-            done = trio.Event()
-            await actor.inbox.put(RunCycles(steps, _setter(done)))
+            done = Awaited()
+            await actor.inbox.put(RunCycles(steps, done))
             await done.wait()
 
     async def _submit(self, work: dict[PartitionName, list[Submission]]) -> None:
         """Submit work to partitions and wait until its direct results are published."""
         for name, submissions in work.items():
-            done = trio.Event()
-            await self.partitions[name].put(Intake(submissions, _setter(done)))
+            done = Awaited()
+            await self.partitions[name].put(Intake(submissions, done))
             await done.wait()
             await self.feed.published(name)
 
@@ -386,10 +386,6 @@ class Daemon:
 
     def _status(self) -> str:
         return status_of(self._partitions.actors.values(), self.config.checksum)
-
-
-def _setter(done: trio.Event) -> Callable[[PartitionName], None]:
-    return lambda _: done.set()
 
 
 def _for(service: str, doors: Sequence[Door]) -> list[Door]:

@@ -72,7 +72,7 @@ class OperatorRequests:
         async with self._audit.acting(self._caller, act, target, before) as doing:
             pending = Pending("", [name], [name])
             with unavailable_when_closed(f"partition {name} does"):
-                await self._gateway.partitions[name].put(Administer(wanted, pending.on_administered, failed=pending.on_failed))
+                await self._gateway.partitions[name].put(Administer(wanted, pending))
             await _finished(pending)
             doing.after = self._look(name, wanted)
         return name in self._gateway.partitions and is_releasing(self._gateway.registry(name), wanted)
@@ -126,7 +126,7 @@ class OperatorRequests:
         async with self._audit.acting(self._caller, act, drain.node_id, before) as doing:
             pending = Pending("", [name], [name])
             inbox = self._gateway.partitions.get(name)
-            intake = Intake([drain], pending.on_done, failed=pending.on_failed)
+            intake = Intake([drain], pending)
             if inbox is None or not await put(self._gateway, name, inbox, intake):
                 raise ProtocolError("REFUSED", f"partition {name} was removed")
             await _finished(pending)
@@ -175,7 +175,7 @@ async def _finished(pending: Pending) -> None:
     Raises:
         ProtocolError: it has refused it.
     """
-    await pending.done.wait()
+    await pending.finished.wait()
     if isinstance(pending.answer, si.ErrorResponse):
         raise ProtocolError(pending.answer.code, pending.answer.message, pending.answer.path)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import trio
 
-from ykactor.actors.commands import Failure
+from ykactor.actors.commands import Answers, Failure
 from ykactor.actors.receipts import Accepted, Unanswered
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.session_limits import InputMemory
@@ -18,18 +18,28 @@ from ykactor.wire.si.protocol_error import ProtocolError
 BACKLOG_BYTES_MAX = 2**26
 
 
-class Pending:
+class Sender:
+    """Hears what a request does beside its answer. This one ignores it."""
+
+    def post(self, error: si.ErrorResponse) -> None:
+        """Hear of the error of a request that wants no answer."""
+
+    def exceeded(self, partition: PartitionName, reason: str) -> None:
+        """Hear of a limit that has refused a part of a request (``Answers.exceeded``)."""
+
+
+class Pending(Answers):
     """A request that partitions work on.
 
     Args:
         partitions: those whose facts must be published before the answer.
         working: those that have a part of the request.
         accepted: the request, if it wants an answer.
-        post: posts the error if a request fails that wants no answer.
+        sender: the session that has sent it.
 
     Attributes:
         answer: to the request; None if it had no effect and gets none.
-        done: set when the answer is known.
+        finished: set when the answer is known.
     """
 
     def __init__(
@@ -38,39 +48,37 @@ class Pending:
         partitions: Iterable[PartitionName],
         working: Iterable[PartitionName],
         accepted: Accepted | None = None,
-        post: Callable[[si.ErrorResponse], object] = lambda _: None,
+        sender: Sender | None = None,
     ) -> None:
         self.answer: si.Ack | si.ErrorResponse | None = si.Ack(id=request_id)
         self.accepted = accepted
         self.partitions = list(partitions)
-        self.done = trio.Event()
+        self.finished = trio.Event()
         self._request_id = request_id
-        self._post = post
+        self._sender = sender or Sender()
         self._parts = frozenset(working)
         self._working = set(self._parts)
         self._check()
 
-    def on_done(self, partition: PartitionName) -> None:
-        """Called from the partition's task (``Intake.done``)."""
+    def done(self, partition: PartitionName) -> None:
+        """A partition has carried out its part."""
         self._working.discard(partition)
         self._check()
 
-    def on_administered(self, partition: PartitionName, refusal: str) -> None:
-        """Called from the partition's task (``Administer.done``)."""
-        if refusal:
-            self.on_failed(Failure("REFUSED", refusal))
-        self.on_done(partition)
-
-    def on_failed(self, failure: Failure) -> None:
-        """Called before ``on_done`` (``Intake.failed``)."""
+    def failed(self, failure: Failure) -> None:
+        """A partition has not carried out its part, or not all of it."""
         self.refuse(ProtocolError(failure.code, failure.reason))
+
+    def exceeded(self, partition: PartitionName, reason: str) -> None:
+        """Tell the sender."""
+        self._sender.exceeded(partition, reason)
 
     def refuse(self, error: ProtocolError) -> None:
         """The answer is this error; of several the first is told."""
         if not isinstance(self.answer, si.ErrorResponse):
             self.answer = error_response(error, self._request_id)
             if self.accepted is None:
-                self._post(self.answer)
+                self._sender.post(self.answer)
 
     def withhold(self, partitions: Iterable[PartitionName]) -> None:
         """These partitions will not get their parts."""
@@ -84,7 +92,7 @@ class Pending:
 
     def _check(self) -> None:
         if not self._working:
-            self.done.set()
+            self.finished.set()
 
 
 class Backlog:
@@ -107,10 +115,10 @@ class Backlog:
         """Add a request whose message has ``size`` bytes, and wait until there is room for another one."""
         self._requests.append((request, size))
         self._count(size)
-        while self._requests and (self._requests[0][0].done.is_set() or self._is_full()):
+        while self._requests and (self._requests[0][0].finished.is_set() or self._is_full()):
             oldest, oldest_size = self._requests[0]
-            if not oldest.done.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
-                await oldest.done.wait()
+            if not oldest.finished.is_set():  # even then to wait would be a checkpoint, and make small requests dearer
+                await oldest.finished.wait()
             self._requests.popleft()
             self._count(-oldest_size)
 

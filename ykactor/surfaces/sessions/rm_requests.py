@@ -7,7 +7,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 
 import trio
 from msgspec import structs
@@ -31,7 +30,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.peer import error_response
-from ykactor.surfaces.sessions.pending import Backlog, Pending, unavailable_when_closed
+from ykactor.surfaces.sessions.pending import Backlog, Pending, Sender, unavailable_when_closed
 from ykactor.surfaces.sessions.submissions import limited, moved, of_administrator, permitted
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
@@ -45,7 +44,7 @@ logger = logging.getLogger(__name__)
 _Work = dict[PartitionName, list[Submission]]
 
 
-class RequestHandler:
+class RequestHandler(Sender):
     """Carries out the requests of one session.
 
     Args:
@@ -180,7 +179,7 @@ class RequestHandler:
         accepted: Accepted | None,
     ) -> Pending:
         """From now on the request is answered, also if the session ends; the arguments are those of ``Pending``."""
-        pending = Pending(request_id, partitions, working, accepted, self._outbox.post)
+        pending = Pending(request_id, partitions, working, accepted, self)
         if accepted is not None:
             accepted.partitions = [name for name in working if name in self._gateway.partitions]
             self._begun.send_nowait(pending)
@@ -219,14 +218,8 @@ class RequestHandler:
         inbox = self._gateway.partitions.get(name)
         if inbox is not None:
             identity = self._caller.identity
-            intake = Intake(
-                submissions,
-                pending.on_done,
-                accepted=pending.accepted,
-                failed=pending.on_failed,
-                limits=identity.limits.held(identity.name),
-                exceeded=partial(self._audit.refused, self._caller, Act.SEND, name),
-            )
+            limits = identity.limits.held(identity.name)
+            intake = Intake(submissions, pending, accepted=pending.accepted, limits=limits)
             if await put(self._gateway, name, inbox, intake):
                 return
         at_ns = self._gateway.now_ns()
@@ -235,7 +228,7 @@ class RequestHandler:
             # No partition refuses these, but the feed keeps them in order with everything else.
             await self._gateway.feed.inbox.put(Publication(name, [fact for fact in refusals if fact is not None]))
             await pause()
-        pending.on_done(name)
+        pending.done(name)
 
     async def _administer(self, request: si.TerminateApplication | si.MoveApplication, accepted: Accepted | None) -> Pending:
         """End or move an application."""
@@ -253,9 +246,19 @@ class RequestHandler:
         inbox = self._gateway.partitions[name]
         pending = self._begin(request_id, [name], [name], accepted)
         with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
-            await inbox.put(Administer(wanted, pending.on_administered, accepted=accepted, failed=pending.on_failed))
+            await inbox.put(Administer(wanted, pending, accepted=accepted))
             left.clear()
         return pending
+
+    # ---- what partitions tell
+
+    def post(self, error: si.ErrorResponse) -> None:
+        """Tell the resource manager of the error of a request that wants no answer."""
+        self._outbox.post(error)
+
+    def exceeded(self, partition: PartitionName, reason: str) -> None:
+        """Audit that a limit has refused a part of a request."""
+        self._audit.refused(self._caller, Act.SEND, partition, reason)
 
     # ---- answering
 
@@ -278,8 +281,8 @@ class RequestHandler:
         async for request in self._pending:
             if not self._is_stopping:
                 with trio.CancelScope() as self._patience:
-                    await request.done.wait()
-            if not request.done.is_set():
+                    await request.finished.wait()
+            if not request.finished.is_set():
                 break  # the daemon stops, so the request will not be finished
             for name in request.partitions:
                 await self._gateway.feed.published(name)
@@ -326,9 +329,9 @@ async def reset_partitions(gateway: Gateway, connected: Connected) -> None:
     partitions = dict(gateway.partitions)
     pending = Pending("", partitions, partitions)
     for name, inbox in partitions.items():
-        if not await put(gateway, name, inbox, Intake([Reset(), *connected.submissions()], pending.on_done)):
-            pending.on_done(name)
-    await pending.done.wait()
+        if not await put(gateway, name, inbox, Intake([Reset(), *connected.submissions()], pending)):
+            pending.done(name)
+    await pending.finished.wait()
     for name in partitions:
         await gateway.feed.published(name)
 
