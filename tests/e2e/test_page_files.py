@@ -4,6 +4,7 @@ import re
 import socket
 from pathlib import Path
 
+import pagetypes
 import pytest
 from callers import SECRETS, control_of
 from msgspec import structs
@@ -14,12 +15,14 @@ from ykactor.core.inspection.application_status import ApplicationStatus, Record
 from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.queue_status import QueueStatus
-from ykactor.core.inspection.shown import Shown
 from ykactor.surfaces.http.page import DIRECTORY, MEDIA_TYPES
 from ykactor.surfaces.http.websockets import Websockets
+from ykactor.wire.si import messages as si
 
 SOURCES = {path.name: path.read_text() for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}
 SCRIPTS = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
+#: Scripts that draw anything: there a node is one of the document.
+DRAW = {"dom.js", "grid.js"}
 #: What puts a text in as markup, or runs it.
 FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|javascript:")
 
@@ -119,6 +122,11 @@ def test_texts_are_never_markup() -> None:
         assert set(re.findall(r"https?://[^\s\"']+", text)) <= {"http://www.w3.org/2000/svg"}, name
 
 
+def imported_by(text: str) -> list[str]:
+    """The scripts that one imports; comments import types, for which nothing is run."""
+    return re.findall(r'^import .* from "\./(.*)";$', text, re.MULTILINE)
+
+
 def test_a_script_has_one_idea() -> None:
     """As a module of Python: at most 400 lines, of at most 130 characters; it says what it is for, and imports what there is."""
     for name, text in SCRIPTS.items():
@@ -126,13 +134,13 @@ def test_a_script_has_one_idea() -> None:
         assert len(lines) <= 400, name
         assert max(map(len, lines)) <= 130, name
         assert lines[0].startswith("// "), name
-        assert set(re.findall(r'from "\./(.*)"', text)) <= set(SCRIPTS), name
+        assert set(imported_by(text)) <= set(SCRIPTS), name
         assert re.findall(r'from "(?!\./)', text) == [], name
 
 
 def test_scripts_import_one_way() -> None:
     """No script imports itself through others."""
-    edges = {name: set(re.findall(r'from "\./(.*)"', text)) for name, text in SCRIPTS.items()}
+    edges = {name: set(imported_by(text)) for name, text in SCRIPTS.items()}
 
     def visit(name: str, way: tuple[str, ...]) -> None:
         assert name not in way, " -> ".join([*way, name])
@@ -143,29 +151,48 @@ def test_scripts_import_one_way() -> None:
     assert {name for name in edges if name != "main.js"} == set().union(*edges.values())
 
 
-#: How scripts call an object of a snapshot, and its struct. Other things are called ``node`` in the scripts that draw.
-STATUSES: dict[str, type[Shown]] = {
-    "queue": QueueStatus,
-    "application": ApplicationStatus,
-    "group": PendingStatus,
-    "record": RecordStatus,
-    "node": NodeStatus,
-}
-DRAW = {"dom.js", "grid.js"}
+#: The names that say the same in all scripts, also where no comment gives their type.
+EVERYWHERE = {"queue", "application", "group", "record", "node"}
+#: What the daemon sends, by the names of its types, and the fields of each.
+SENT = {kind.__name__: {field.encode_name for field in structs.fields(kind)} for kind in pagetypes.sent()}
+#: ``@param {Partial<T>} name``, ``/** @type {T} */ name`` and ``name: T`` in the comments of scripts.
+TYPE = r"(?:Partial<)?\b(\w+)\b>?"
+TYPED = re.compile(rf"@param \{{{TYPE}\}} (\w+)|@type \{{{TYPE}\}} \*/ (\w+)|\b(\w+): {TYPE}(?!\[)")
 
 
-@pytest.mark.parametrize("name", STATUSES)
-def test_scripts_read_what_snapshots_have(name: str) -> None:
-    """A field that is renamed or taken out of a struct of the read model is named in no script any more."""
-    known = {field.encode_name for field in structs.fields(STATUSES[name])}
-    read = {
-        field
-        for script, text in SCRIPTS.items()
-        if script not in DRAW
-        for field in re.findall(rf"(?<![.\w]){name}\??\.(\w+)", text)
-    }
-    assert read
-    assert read <= known
+def typed(text: str) -> set[tuple[str, str]]:
+    """The names to which the comments of a script give a type of what is sent: (name, type); each message has its own type."""
+    aliases = {alias: kind for kind, alias in re.findall(r"@typedef \{(?:Partial<)?(\w+)>?\} (\w+)", text)}
+    comments = "\n".join(re.findall(r"/\*\*.*?\*/ ?\w*", text, re.DOTALL))
+    found = [(first[1] or first[3] or first[4], first[0] or first[2] or first[5]) for first in TYPED.findall(comments)]
+    return {(name, aliases.get(kind, kind)) for name, kind in found if name != "message" and aliases.get(kind, kind) in SENT}
+
+
+def test_the_types_of_the_page_are_those_of_the_structs() -> None:
+    """What the daemon sends a follower, as the client has it; a struct that is changed is written again."""
+    assert pagetypes.PATH.read_text() == pagetypes.declarations(), "run: PYTHONPATH=tests .venv/bin/python tests/pagetypes.py"
+    assert {QueueStatus, ApplicationStatus, PendingStatus, RecordStatus, NodeStatus, si.EventRecord} <= {*pagetypes.sent()}
+
+
+def test_scripts_name_types_that_there_are() -> None:
+    """Each type that a comment imports is declared, and one name has one type in all scripts, as ``queue`` of ``QueueStatus``."""
+    for name, text in SCRIPTS.items():
+        for imported, module in re.findall(r"@import \{ (.*) \} from \"\./(.*)\"", text):
+            exported = [*SENT, "FeedMessage"] if module == "messages" else re.findall(r"export class (\w+)", SCRIPTS[module])
+            assert set(imported.split(", ")) <= set(exported), name
+    kinds = {pair for text in SCRIPTS.values() for pair in typed(text)}
+    names = [name for name, _ in kinds]
+    assert sorted(names) == sorted(set(names))
+    assert {*EVERYWHERE, "event"} <= set(names)
+
+
+def test_scripts_read_what_is_sent() -> None:
+    """A field that is renamed or taken out of a struct is read by no script any more."""
+    kinds = {name: kind for text in SCRIPTS.values() for name, kind in typed(text) if name in EVERYWHERE}
+    for script, text in SCRIPTS.items():
+        for name, kind in (kinds | dict(typed(text))).items() if script not in DRAW else ():
+            read = set(re.findall(rf"(?<![.\w]){name}\??\.(\w+)", text))
+            assert read <= SENT[kind], (script, name)
 
 
 def test_events_make_what_snapshots_have() -> None:

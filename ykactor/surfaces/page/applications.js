@@ -4,6 +4,9 @@ import { ageSince, amounts } from "./amounts.js";
 import { isHeld } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
+/** @import { ApplicationStatus } from "./messages" */
+
+/** What is known of one; of one that is new, or gone, only some of it. @typedef {Partial<ApplicationStatus>} Known */
 
 export class Applications {
     #drawn = "";
@@ -12,6 +15,7 @@ export class Applications {
         this.app = app;
         this.find = byId("applications").querySelector("input");
         this.find.addEventListener("input", () => this.update());
+        /** @type {(item: { key: string }) => Known} */
         const entry = (item) => app.partition.applications.get(item.key) ?? { state: "gone" };
         this.grid = new Grid({
             host: byId("applications"),
@@ -45,8 +49,13 @@ export class Applications {
     }
 }
 
-const textOf = (name, entry) => `${name} ${entry.queueName} ${entry.user ?? ""} ${entry.outcome ?? entry.state}`.toLowerCase();
-const stateOf = (entry) => (entry.outcome ?? entry.state) + (isHeld(entry) ? ", held" : "");
-const tasks = (entry) => Object.keys(entry.allocations ?? {}).length;
-const waiting = (entry) => (entry.pending ?? []).reduce((sum, group) => sum + group.count, 0);
-const age = (entry) => (entry.submissionTime ? ageSince(entry.submissionTime) : "");
+function textOf(name, /** @type {Known} */ application) {
+    const { queueName, user, outcome, state } = application;
+    return `${name} ${queueName} ${user ?? ""} ${outcome ?? state}`.toLowerCase();
+}
+function stateOf(/** @type {Known} */ application) {
+    return (application.outcome ?? application.state) + (isHeld(application) ? ", held" : "");
+}
+const tasks = (/** @type {Known} */ application) => Object.keys(application.allocations ?? {}).length;
+const waiting = (/** @type {Known} */ application) => (application.pending ?? []).reduce((sum, group) => sum + group.count, 0);
+const age = (/** @type {Known} */ application) => (application.submissionTime ? ageSince(application.submissionTime) : "");

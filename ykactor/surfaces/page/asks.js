@@ -4,6 +4,7 @@ import { ageSince, amounts, priority } from "./amounts.js";
 import { drawLong } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
+/** @import { Partition } from "./state.js" */
 
 export class Asks {
     #drawn = "";
@@ -42,7 +43,10 @@ export class Asks {
     }
 }
 
-/** All groups of asks that wait in a partition. */
+/**
+ * All groups of asks that wait in a partition.
+ * @param {Partition} partition
+ */
 function groupsOf(partition) {
     const found = [];
     for (const [application, entry] of partition.applications)

@@ -2,10 +2,12 @@
 
 import { amount, of } from "./amounts.js";
 import { element, setText } from "./dom.js";
+/** @import { QueueStatus } from "./messages" */
 
 /**
  * Draw a queue into a cell, for one type of resource. Without a maximum the whole bar is the capacity of the partition, or the
  * guarantee where the capacity is not shown (null); without one too it is empty, as nobody knows how much of what is used.
+ * @param {Partial<QueueStatus>} queue
  */
 export function drawUsage(cell, queue, type, capacity) {
     if (cell.childElementCount === 0) {

@@ -2,6 +2,7 @@
 
 import { timeOfDay } from "./amounts.js";
 import { setAttribute, setText } from "./dom.js";
+/** @import { ApplicationStatus, EventRecord, QueueStatus } from "./messages" */
 
 /** A long text; all of it is seen when one points at it. */
 export function drawLong(cell, text) {
@@ -9,10 +10,13 @@ export function drawLong(cell, text) {
     setAttribute(cell, "title", text);
 }
 
-const timeOf = (event) => (event.timestampNano ? timeOfDay(event.timestampNano) : "");
+const timeOf = (/** @type {EventRecord} */ event) => (event.timestampNano ? timeOfDay(event.timestampNano) : "");
 
 /** The time of an event. */
 export const timeColumn = { title: "Time", kind: "number", fill: (cell, { event }) => setText(cell, timeOf(event)) };
 
-/** Whether a queue or an application is held, itself or with a queue above it. */
+/**
+ * Whether a queue or an application is held, itself or with a queue above it.
+ * @type {(entry: Pick<QueueStatus | ApplicationStatus, "held" | "heldWith">) => boolean}
+ */
 export const isHeld = (entry) => entry.held !== undefined || entry.heldWith !== undefined;

@@ -5,12 +5,13 @@ import { drawLong, timeColumn } from "./cells.js";
 import { byId, element, setAttribute, setText } from "./dom.js";
 import { EVENTS_MAX } from "./eventlog.js";
 import { Grid } from "./grid.js";
+/** @import { EventRecord } from "./messages" */
 
 /** The list is made again at most so often. */
 const LIST_MS = 200;
 const KINDS = ["APP", "NODE", "QUEUE", "USERGROUP", "REQUEST", "AUDIT"];
 
-const kindOf = (event) =>
+const kindOf = (/** @type {EventRecord} */ event) =>
     event.eventChangeDetail && event.eventChangeDetail !== "DETAILS_NONE"
         ? event.eventChangeDetail
         : `${event.type} ${event.eventChangeType === "NONE" ? "" : (event.eventChangeType ?? "")}`;

@@ -1,6 +1,9 @@
 // What is told of a queue, an application, a node or an event: facts with names, and lines below them.
 
 import { age, ageSince, amounts, priority, timeOfDay } from "./amounts.js";
+/** @import { ApplicationStatus, EventRecord, NodeStatus, PendingStatus } from "./messages" */
+/** @import { Held, Preemption, QueueStatus, RecordStatus } from "./messages" */
+/** @import { Partition } from "./state.js" */
 
 /** Lines of a list, and keys of asks in one of them. */
 const [LINES_MAX, KEYS_MAX] = [100, 10];
@@ -23,14 +26,20 @@ export function factsOf(partition, kind, key) {
     return { title: `${kind} ${key}`, ...told };
 }
 
-const held = (entry) => (entry.held ? `by ${entry.held.by} for ${ageSince(entry.held.since)}` : "");
+/** @type {(shown: { held?: Held }) => string} */
+const holdOf = ({ held }) => (held ? `by ${held.by} for ${ageSince(held.since)}` : "");
 const ofMost = (count, most) => (most ? `${count} of ${most}` : count);
 
+/**
+ * @param {Partial<QueueStatus>} queue
+ * @param {string} path
+ * @param {Partition} partition
+ */
 function ofQueue(queue, path, partition) {
     const policy = queue.priorityPolicy ?? "default";
     const facts = [
         ["State", queue.state],
-        ["Held", held(queue)],
+        ["Held", holdOf(queue)],
         ["Held with queue", queue.heldWith],
         ["Used", amounts(queue.allocated)],
         ["Guaranteed", amounts(queue.guaranteed, "none")],
@@ -51,7 +60,10 @@ function ofQueue(queue, path, partition) {
     return { facts, lines: listed(waiting, ([name, group]) => `${name}: ${waits(group)}`) };
 }
 
-/** Why asks wait, and when they may try to preempt. */
+/**
+ * Why asks wait, and when they may try to preempt.
+ * @param {PendingStatus} group
+ */
 function waits(group) {
     const left = group.nextAttempt === undefined ? 0 : group.nextAttempt / 1e9 - Date.now() / 1000;
     const next = group.nextAttempt === undefined ? "" : `; may preempt ${left > 0 ? `in ${age(left)}` : "now"}`;
@@ -60,10 +72,11 @@ function waits(group) {
     return `${group.count} x ${amounts(group.resource)} wait (${keys}): ${group.reason}${next}`;
 }
 
+/** @param {ApplicationStatus} application */
 function ofApplication(application) {
     const facts = [
         ["State", application.outcome ?? application.state],
-        ["Held", held(application)],
+        ["Held", holdOf(application)],
         ["Held with queue", application.heldWith],
         ["Queue", application.queueName],
         ["User", application.user],
@@ -77,13 +90,16 @@ function ofApplication(application) {
     const tasks = listed(Object.entries(application.allocations ?? {}), ([key, node]) => `${key} runs on ${node || "a node"}`);
     const replacing = listed(
         application.replacing ?? [],
-        (entry) => `${entry.allocationKey} replaces ${entry.placeholder} on ${entry.nodeID}`,
+        ({ allocationKey, placeholder, nodeID }) => `${allocationKey} replaces ${placeholder} on ${nodeID}`,
     );
     const ended = listed((application.records ?? []).toReversed(), ends);
     return { facts, lines: [...listed(application.pending ?? [], waits), ...replacing, ...tasks, ...ended] };
 }
 
-/** How a task has ended. */
+/**
+ * How a task has ended.
+ * @param {RecordStatus} record
+ */
 function ends(record) {
     const exit = record.signal ?? (record.exitCode === undefined ? "" : `exit code ${record.exitCode}`);
     const isTimed = record.startTime !== undefined && record.finishedTime !== undefined;
@@ -98,6 +114,7 @@ function ends(record) {
     return parts.filter((part) => part).join(", ");
 }
 
+/** @param {NodeStatus} node */
 function ofNode(node) {
     const facts = [
         ["State", node.schedulable ? "schedulable" : "draining"],
@@ -111,8 +128,9 @@ function ofNode(node) {
     return { facts, lines: listed(node.allocations, (key) => key) };
 }
 
+/** @param {EventRecord} event */
 function ofEvent(event) {
-    const entry = event.preemption;
+    const preemption = event.preemption;
     const facts = [
         ["Number", event.sequence],
         ["Time", event.timestampNano ? timeOfDay(event.timestampNano) : ""],
@@ -120,20 +138,21 @@ function ofEvent(event) {
         ["Reference", event.referenceID],
         ["Queue", event.queueName],
         ["Resource", event.resource ? amounts(event.resource) : ""],
-        ["Why", entry?.why],
-        ["Node", entry?.nodeID],
-        ["Work lost", entry ? `${amounts(entry.workLost)} × s` : ""],
-        ["Message", entry ? "" : event.message],
+        ["Why", preemption?.why],
+        ["Node", preemption?.nodeID],
+        ["Work lost", preemption ? `${amounts(preemption.workLost)} × s` : ""],
+        ["Message", preemption ? "" : event.message],
     ];
-    return { title: event.objectID, facts, lines: entry ? ofPreemption(entry) : [] };
+    return { title: event.objectID, facts, lines: preemption ? ofPreemption(preemption) : [] };
 }
 
-function ofPreemption(entry) {
+/** @param {Preemption} preemption */
+function ofPreemption(preemption) {
     const preempted = (task) => `preempts ${task.allocationKey} of ${task.applicationID} in ${task.queueName}`;
-    const after = (path) => entry.sharesAfter[path].toFixed(2);
-    const shares = Object.entries(entry.sharesBefore ?? {}).map(
+    const after = (path) => preemption.sharesAfter[path].toFixed(2);
+    const shares = Object.entries(preemption.sharesBefore ?? {}).map(
         ([path, before]) => `${path} uses ${before.toFixed(2)} of its guarantee before, ${after(path)} after`,
     );
-    const rejected = listed(entry.rejected ?? [], (other) => `not ${other.nodeID}: ${other.reason}`);
-    return [...listed(entry.victims, preempted), ...shares, ...rejected];
+    const rejected = listed(preemption.rejected ?? [], (other) => `not ${other.nodeID}: ${other.reason}`);
+    return [...listed(preemption.victims, preempted), ...shares, ...rejected];
 }

@@ -4,6 +4,7 @@
 // the last known number are asked for again, so that none is missing in what is listed.
 
 import { openSocket } from "./session.js";
+/** @import { Bookmark, EventRecord, FeedMessage, JournalStatus, Lagged, Snapshot } from "./messages" */
 
 /** So many events before the first snapshot are listed too. */
 const HISTORY = 5000;
@@ -23,8 +24,11 @@ export class Feed {
     #heardAt = 0;
 
     /**
-     * `receiver` is told of everything: `onSnapshot(message, tookMs)`, `onEvents(events)`, `onLive()`, `onMissing(from, to)`,
-     * `onRestart(reason)` and `onJournal(status)`.
+     * Tells everything to a receiver.
+     * @param {{
+     *     onSnapshot(message: Snapshot, tookMs: number): void, onEvents(events: EventRecord[]): void, onLive(): void,
+     *     onMissing(from: number, to: number): void, onRestart(reason: string): void, onJournal(status: JournalStatus): void,
+     * }} receiver
      */
     constructor(receiver) {
         this.receiver = receiver;
@@ -80,7 +84,10 @@ export class Feed {
         this.#socket.send(JSON.stringify({ type: "Subscribe", ...fields }));
     }
 
-    /** Take a message; returns why the connection has to end, if it has to. */
+    /**
+     * Take a message; returns why the connection has to end, if it has to.
+     * @param {FeedMessage} message
+     */
     #take(message) {
         switch (message.type) {
             case "Snapshot":
@@ -98,6 +105,7 @@ export class Feed {
         }
     }
 
+    /** @param {Snapshot} message */
     #onSnapshot(message) {
         if (message.reason) {  // the daemon does not have the number of this term from which to go on
             this.receiver.onRestart(message.reason);
@@ -116,6 +124,7 @@ export class Feed {
         else this.receiver.onLive();
     }
 
+    /** @param {EventRecord[]} events */
     #onEvents(events) {
         if (this.#isReplacing) return;
         const fresh = events.filter((event) => event.sequence > this.last);
@@ -124,7 +133,10 @@ export class Feed {
         this.receiver.onEvents(fresh);
     }
 
-    /** The subscription by number is confirmed with its own number. */
+    /**
+     * The subscription by number is confirmed with its own number.
+     * @param {Bookmark} bookmark
+     */
     #onBookmark({ sequence, term }) {
         if (this.#isReplacing && sequence === this.last) {
             this.#isReplacing = false;
@@ -136,6 +148,7 @@ export class Feed {
         }
     }
 
+    /** @param {Lagged} message */
     #onLagged(message) {
         if (this.#isReplacing) return;
         this.last = message.to;

@@ -3,9 +3,10 @@
 import { drawLong, timeColumn } from "./cells.js";
 import { byId, setText } from "./dom.js";
 import { Grid } from "./grid.js";
+/** @import { EventRecord } from "./messages" */
 
-const victimsOf = (event) => String(event.preemption?.victims.length ?? "");
-const whyOf = (event) => event.preemption?.why ?? event.message;
+const victimsOf = (/** @type {EventRecord} */ event) => String(event.preemption?.victims.length ?? "");
+const whyOf = (/** @type {EventRecord} */ event) => event.preemption?.why ?? event.message;
 
 export class Preemptions {
     #drawn = "";

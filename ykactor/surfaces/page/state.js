@@ -5,19 +5,27 @@
 // may be those of methods.
 
 import { change } from "./changes.js";
+/** @import { ApplicationStatus, EventRecord, NodeStatus, PartitionStatus, QueueStatus, Snapshot } from "./messages" */
 
 /** The queues, applications and nodes of one partition. */
 export class Partition {
-    /** `found`: of a snapshot; {} for a partition that nothing is known of yet. */
-    constructor(name, found) {
+    /**
+     * @param {string} name
+     * @param {Partial<PartitionStatus>} shown of a snapshot; {} for a partition that nothing is known of yet.
+     */
+    constructor(name, shown) {
         this.name = name;
-        this.queues = new Map(Object.entries(found.queues ?? {}));
-        this.applications = new Map(Object.entries(found.applications ?? {}));
-        this.nodes = new Map(Object.entries(found.nodes ?? {}));
+        /** Of one that is new only what its event tells. @type {Map<string, Partial<QueueStatus>>} */
+        this.queues = new Map(Object.entries(shown.queues ?? {}));
+        /** @type {Map<string, ApplicationStatus>} */
+        this.applications = new Map(Object.entries(shown.applications ?? {}));
+        /** @type {Map<string, NodeStatus>} */
+        this.nodes = new Map(Object.entries(shown.nodes ?? {}));
         /** Whether we may see what is in no queue: nodes, and the numbers of preemption (SE-84). */
-        this.showsAll = found.nodes !== undefined;
-        this.preemption = found.preemption ?? {};
-        /** On which nodes tasks were placed whose application is told next. */
+        this.showsAll = shown.nodes !== undefined;
+        /** @type {Partial<PartitionStatus["preemption"]>} */
+        this.preemption = shown.preemption ?? {};
+        /** On which nodes tasks were placed whose application is told next. @type {Map<string, string>} */
         this.placed = new Map();
     }
 
@@ -41,6 +49,7 @@ export class Partition {
 
 export class State {
     constructor() {
+        /** @type {Map<string, Partition>} */
         this.partitions = new Map();
         /** The number of the last event that is in it. */
         this.sequence = -1;
@@ -50,7 +59,10 @@ export class State {
         this.shape = { queues: 0, applications: 0, nodes: 0 };
     }
 
-    /** Take over a snapshot. */
+    /**
+     * Take over a snapshot.
+     * @param {Snapshot} snapshot
+     */
     replace(snapshot) {
         const before = this.partitions;
         this.partitions = new Map(snapshot.partitions.map((found) => [found.name, new Partition(found.name, found)]));
@@ -62,7 +74,10 @@ export class State {
         }
     }
 
-    /** Take over an event, if the snapshot does not have it already. */
+    /**
+     * Take over an event, if the snapshot does not have it already.
+     * @param {EventRecord} event
+     */
     apply(event) {
         if (event.sequence <= this.sequence) return;
         this.sequence = event.sequence;

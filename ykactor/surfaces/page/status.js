@@ -1,6 +1,7 @@
 // The line that says whether what is shown is live: connection, number of the last event, lag.
 
 import { announce, byId, setText } from "./dom.js";
+/** @import { EventRecord } from "./messages" */
 
 /** After so long without a word the page says so; the daemon says something every 10 s. */
 const QUIET_MS = 15_000;
@@ -32,7 +33,10 @@ export class Status {
         this.#stalled = reason;
     }
 
-    /** An event came at this moment. */
+    /**
+     * An event came at this moment.
+     * @param {EventRecord} event
+     */
     lag(event) {
         const took = Date.now() - event.timestampNano / 1e6;
         const now = performance.now();

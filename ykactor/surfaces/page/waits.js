@@ -2,6 +2,8 @@
 
 import { timeOfDay } from "./amounts.js";
 import { byId, setText } from "./dom.js";
+/** @import { EventRecord } from "./messages" */
+/** @import { Partition } from "./state.js" */
 
 /** More are forgotten, the oldest first. */
 const ASKS_MAX = 200_000;
@@ -19,7 +21,10 @@ export class Waits {
     waits = [];
     count = 0;
 
-    /** Some asks that waited before are known from the snapshot. Of some in the map nobody has told the end: it is lost. */
+    /**
+     * Some asks that waited before are known from the snapshot. Of some in the map nobody has told the end: it is lost.
+     * @param {Partition} partition
+     */
     addSnapshot(partition) {
         if (this.#since.size > ASKS_MAX) this.#since.clear();
         for (const [name, application] of partition.applications)
@@ -28,6 +33,7 @@ export class Waits {
                     this.#since.set(keyOf(partition.name, name, allocationKeys[index]), since);
     }
 
+    /** @param {EventRecord} event */
     add(event) {
         if (event.type !== "APP") return;
         const key = keyOf(event.partition, event.objectID, event.referenceID);
