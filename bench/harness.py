@@ -28,6 +28,7 @@ from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
+from ykactor.wire.si.mentions import mentioned
 from ykactor.wire.si.responses import responses
 
 #: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.
@@ -110,6 +111,20 @@ def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
     return len(events), b",".join(events)
 
 
+class _Edge:
+    """Makes events of facts, and posts what a resource manager is told (``actors.feed.Edge``)."""
+
+    render = staticmethod(events)
+    mentioned = staticmethod(mentioned)
+
+    def __init__(self, outboxes: OutboxRegistry[codec.Encoding]) -> None:
+        self._outboxes = outboxes
+
+    def deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Post what a resource manager is told of facts."""
+        self._outboxes.deliver(responses(facts, partition))
+
+
 class Rig:
     """One running partition named ``default`` with feed and outbox; made by ``running``.
 
@@ -140,7 +155,7 @@ class Rig:
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._outboxes: OutboxRegistry[codec.Encoding] = OutboxRegistry()
         self._outbox = self._outboxes.renew("bench", codec.JSON)
-        self._feed = FeedActor(events, partitions, self._deliver)
+        self._feed = FeedActor(_Edge(self._outboxes), partitions)
         configured = queuefile.load(config).partitions[0]
         self.partition = PartitionActor(
             configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms
@@ -187,9 +202,6 @@ class Rig:
         """Restart counting and timing on both sides."""
         self.events.reset()
         self.responses.reset()
-
-    def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        self._outboxes.deliver(responses(facts, partition))
 
     async def _follow(self, subscription: Subscription) -> None:
         """A follower of all events, which come as to a session."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
+from edges import FakeEdge
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
@@ -38,7 +39,6 @@ from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
 
 DEFAULT, GPU = PartitionName("default"), PartitionName("gpu")
 #: What happens to a daemon at a time: input for a partition, or another configuration.
@@ -105,7 +105,7 @@ class Life:
         self.rows = DaemonRows(self.journal)
         self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         inboxes = self.partitions.inboxes
-        self.feed = FeedActor(events, inboxes, lambda _, facts: hear(facts), journal=self.journal, mentioned=mentioned)
+        self.feed = FeedActor(FakeEdge(events, lambda _, facts: hear(facts)), inboxes, journal=self.journal)
         self.feed.restore([], last)
         self.budget = budget
 

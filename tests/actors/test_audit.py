@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 from accessfiles import access_of
+from edges import FakeEdge
 from memorystore import MemoryStore
 from msgspec import structs
 
@@ -29,7 +30,6 @@ from ykactor.surfaces.files.daemon_rows import DaemonRows, begun_acts
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
 
 OPS = Caller(Role.OPERATOR, "10.0.0.7:5000", structs.replace(ANYBODY, name="ops"))
 DEFAULT = PartitionName("default")
@@ -54,7 +54,7 @@ async def auditing(
 
     journal = None if store is None else Journal(store, encode_facts, now_ns)
     partitions = {DEFAULT: Mailbox("default", 1)}
-    feed = FeedActor(events, partitions, deliver, journal=journal, mentioned=mentioned)
+    feed = FeedActor(FakeEdge(events, deliver), partitions, journal=journal)
     audit = Audit(feed, partitions, now_ns, DaemonRows(journal))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_after, feed_begins, feed)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from edges import FakeEdge, nothing
 from memorystore import MemoryStore
 from msgspec import Struct
 from recorded import no_failure
@@ -54,7 +55,7 @@ class World:
         self.outboxes = OutboxRegistry(self.journal)
         self.inbox = Mailbox("default", 10)
         render = lambda fact, partition, number: [Event(number, fact.node_id, partition=partition)]  # noqa: E731
-        self.feed = FeedActor(render, {"default": self.inbox}, self._deliver, journal=self.journal, **options)
+        self.feed = FeedActor(FakeEdge(render, self._deliver, nothing), {"default": self.inbox}, journal=self.journal, **options)
         self.turns = 0
 
     def _deliver(self, partition, facts):
@@ -345,10 +346,8 @@ async def test_partitions_wait_for_room_between_turns(seed, autojump_clock, monk
             w.feed.inbox.put,
             recording=Recording(w.journal.room, encode_cause, w.journal.history, no_failure),
         )
-        w.feed._render = lambda fact, partition, number: [Event(number)]
+        w.feed._edge = FakeEdge(lambda fact, partition, number: [Event(number)], mentioned=nothing)
         w.outboxes.current = None
-        w._deliver = lambda *_: None
-        w.feed._deliver = lambda *_: None
         await nursery.start(actor.run)
         await trio.sleep(1)
         w.store.answers = trio.Event()

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import trio
+from edges import FakeEdge
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
 from recorded import no_failure
@@ -20,7 +21,6 @@ from ykactor.actors.recording import Recording
 from ykactor.surfaces.files.daemon_rows import CONFIG, ChangeRow, DaemonRows
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
-from ykactor.wire.si.events import events
 
 BEFORE, AFTER = [queue("a")], [queue("a"), queue("b")]
 
@@ -34,7 +34,7 @@ class Reloaded:
         self.rows = DaemonRows(self.journal)
         self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         self.inboxes = {}
-        self.feed = FeedActor(events, self.inboxes, lambda *_: None, journal=self.journal)
+        self.feed = FeedActor(FakeEdge(), self.inboxes, journal=self.journal)
 
     def make(self, config):
         recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)

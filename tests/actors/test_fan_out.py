@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from edges import FakeEdge
 from seeds import seeds
 
 from ykactor.actors.commands import Publication
@@ -86,7 +87,7 @@ class Reader:
 
 class World:
     def __init__(self, nursery, **options):
-        self.feed = FeedActor(lambda fact, _, n: [Event(n, fact.node_id)], {}, lambda *_: None, **options)
+        self.feed = FeedActor(FakeEdge(lambda fact, _, n: [Event(n, fact.node_id)]), {}, **options)
         self.format = Counted()
         self._nursery = nursery
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from edges import FakeEdge
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ class World:
     def __init__(self, *partitions, **options):
         self.inboxes = {name: Mailbox(name, 10) for name in partitions}
         self.delivered = []
-        self.feed = FeedActor(render, self.inboxes, lambda name, facts: self.delivered.extend(facts), **options)
+        self.feed = FeedActor(FakeEdge(render, lambda _, facts: self.delivered.extend(facts)), self.inboxes, **options)
         self.encoder = Encoder()
         self.form = Format(self.encoder.encode, b"".join)
 
@@ -114,7 +115,7 @@ async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
 async def test_facts_are_delivered_after_they_are_numbered():
     """The outbox gets facts when their events have numbers: both tell one story."""
     seen = []
-    feed = FeedActor(render, {}, lambda name, facts: seen.append((name, feed.ring.sequence)))
+    feed = FeedActor(FakeEdge(render, lambda name, _: seen.append((name, feed.ring.sequence))), {})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await feed.inbox.put(Publication("default", [NodeRemoved(0, "twice")]))

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import trio
 import trio.testing
+from edges import FakeEdge
 from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
 from heard import Heard
 from memorystore import MemoryStore
@@ -47,7 +48,7 @@ class Realm:
         self.journal = Journal(store, encode_facts, self.clock.now_ns)
         self.partitions = Partitions(self._make)
         self.told = []
-        self.feed = FeedActor(events, self.partitions.inboxes, self._deliver, journal=self.journal)
+        self.feed = FeedActor(FakeEdge(events, self._deliver), self.partitions.inboxes, journal=self.journal)
         self.supervisor = Supervisor(self.clock, self.feed.inbox.put, self, reserves=True)
         self.incidents = []
 

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import trio
+from edges import FakeEdge
 from world import app, ask, make_world, node, queue, tree
 
 from ykactor.actors.commands import Read
@@ -22,7 +23,7 @@ class Daemon:
         self.world.given(app("one"), ask("t1", "one", vcore=1))
         self.inbox: Mailbox[Any] = Mailbox("partition default", 3)
         partitions = {"default": self.inbox}
-        feed = FeedActor(lambda *_: [], partitions, lambda *_: None)
+        feed = FeedActor(FakeEdge(lambda *_: []), partitions)
         gateway: Any = SimpleNamespace(partitions=partitions, feed=feed)
         self.instruments = Instruments(partitions)
         self.instruments.facts.count("default", self.world.facts)

@@ -8,7 +8,7 @@ when events that it has not read were overwritten. The feed never waits for a su
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import trio
@@ -39,10 +39,20 @@ SNAPSHOT_S = 5.0
 HELD_FACTS_MAX = 100_000
 
 
-#: Makes the events of one fact; the integer is the sequence number of the first.
-Render = Callable[[Fact, PartitionName, int], Sequence[EventRecordLike]]
-#: Names what some events are about.
-Mentioned = Callable[[list[Any]], set[str]]
+class Edge(Protocol):
+    """The edge of the daemon, as the feed uses it."""
+
+    def render(self, fact: Fact, partition: PartitionName, number: int, /) -> Sequence[EventRecordLike]:
+        """Make the events of a fact; the first one has this sequence number."""
+        ...
+
+    def deliver(self, partition: PartitionName, facts: list[Fact], /) -> object:
+        """Take facts whose events are numbered, for resource managers; must not block."""
+        ...
+
+    def mentioned(self, events: list[Any], /) -> set[str]:
+        """Name what events are about, for the journal."""
+        ...
 
 
 class FeedSnapshot(Struct, frozen=True):
@@ -103,36 +113,30 @@ class FeedActor:
     """Numbers, keeps and distributes events.
 
     Args:
-        render: makes the event records of a fact.
+        edge: makes events of facts, and gets the facts.
         partitions: the inbox of every partition; read for each snapshot, so it may change.
-        deliver: called with facts after their events are numbered (the resource managers' outboxes); must not block.
         ring_max, bytes_max: number of events kept, and their bytes (``RING_BYTES_MAX``).
         inbox_max: number of commands that may wait in ``inbox``.
         is_idle: whether no partition has anything to do; subscribers give way while one has.
         journal: gets each turn; events may be read when they are durable. None: at once.
-        mentioned: for the journal, what some events are about.
     """
 
     def __init__(
         self,
-        render: Render,
+        edge: Edge,
         partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
-        deliver: Callable[[PartitionName, list[Fact]], None],
         ring_max: int = 100_000,
         bytes_max: int = RING_BYTES_MAX,
         inbox_max: int = 1024,
         is_idle: Callable[[], bool] = lambda: True,
         journal: Journal | None = None,
-        mentioned: Mentioned = lambda _: set(),
     ) -> None:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
         self.ring = Ring(ring_max, bytes_max)
         self.fan_out = FanOut(ring_max, is_idle)
-        self._render = render
+        self._edge = edge
         self._partitions = partitions
-        self._deliver = deliver
         self.journal = journal
-        self._mentioned = mentioned
         #: The facts of the publication in progress, as the journal keeps them, and what they are about.
         self._encoded: list[bytes] = []
         self._names: set[str] = set()
@@ -214,14 +218,14 @@ class FeedActor:
         events: list[EventRecordLike] = []
         following = self.ring.sequence + 1
         for fact in facts:
-            events += self._render(fact, partition, following + len(events))
+            events += self._edge.render(fact, partition, following + len(events))
         self.ring.keep(events, durable=self.journal is None)
-        self._deliver(partition, facts)
+        self._edge.deliver(partition, facts)
         if self.journal is None:
             self.fan_out.grow(self.ring.durable)
         else:
             self._encoded.append(self.journal.encode(facts))
-            self._names |= self._mentioned(events)
+            self._names |= self._edge.mentioned(events)
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""

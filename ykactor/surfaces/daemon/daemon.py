@@ -94,6 +94,24 @@ class Settings(Struct, frozen=True):
     has_old_metrics: bool = False
 
 
+class _Edge:
+    """Makes events of facts, and logs, counts and delivers facts (``actors.feed.Edge``)."""
+
+    render = staticmethod(events)
+    mentioned = staticmethod(mentioned)
+
+    def __init__(self, instruments: Instruments, outboxes: OutboxRegistry[Encoding]) -> None:
+        self._instruments = instruments
+        self._outboxes = outboxes
+
+    def deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
+        """Log and count facts, and post what a resource manager is told of them."""
+        log_changes(partition, facts)
+        self._instruments.facts.count(partition, facts)
+        if self._outboxes.current is not None:
+            self._outboxes.deliver(responses(facts, partition))
+
+
 class Daemon:
     """The daemon, as the sessions use it (``actors.gateway.Gateway``).
 
@@ -129,7 +147,7 @@ class Daemon:
         self.partitions = self._partitions.inboxes
         self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns)
         self._instruments = Instruments(self.partitions)
-        self.feed = FeedActor(events, self.partitions, self._deliver, is_idle=self._is_idle, journal=journal, mentioned=mentioned)
+        self.feed = FeedActor(_Edge(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal)
         self._journal = journal
         self._supervisor: Supervisor | None = None
         if journal is not None:
@@ -160,12 +178,6 @@ class Daemon:
     def ahead_ns(self) -> int:
         """How far its clock is ahead of that of the machine (``Gateway.ahead_ns``)."""
         return self._clock.ahead_ns()
-
-    def _deliver(self, partition: PartitionName, facts: list[Fact]) -> None:
-        log_changes(partition, facts)
-        self._instruments.facts.count(partition, facts)
-        if self.outboxes.current is not None:
-            self.outboxes.deliver(responses(facts, partition))
 
     @property
     def config(self) -> SchedulerConfig:
