@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from additions import applying
 
 PACKAGE = Path(__file__).resolve().parents[1] / "ykactor"
 SOURCES = [path.relative_to(PACKAGE).as_posix() for path in sorted(PACKAGE.rglob("*.py"))]
@@ -71,6 +72,8 @@ OPENERS = {
     ("sim/direct.py", "__init__"),
     ("wire/rest/queues.py", "queue"),
 }
+#: By kind of what is added, as in ``additions``: how many files one example of it may touch.
+FILES_TOUCHED = {"verb": 5}
 #: A catalogue of messages may be longer.
 LINES_MAX = 600
 CATALOGUES = {"core/messages/facts.py", "wire/si/messages.py"}
@@ -272,6 +275,19 @@ def test_a_function_has_at_most_five_parameters(folder: str) -> None:
                 is_command = any("click" in ast.unparse(decorator) for decorator in node.decorator_list)
                 every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 assert len({name.arg for name in every} - {"self", "cls"}) <= 5 or is_command, (source, node.name)
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What is wrong with each example of an addition, when all are applied together."""
+    return applying.outcomes([*FILES_TOUCHED], tmp_path_factory.mktemp("additions"))
+
+
+@pytest.mark.parametrize(("kind", "most"), FILES_TOUCHED.items())
+def test_an_addition_touches_few_files(kind: str, most: int, outcomes: dict[str, str]) -> None:
+    """Files of the product, docs and tests aside; the example works when these are changed, and nothing else."""
+    assert outcomes[kind] == "", outcomes[kind]
+    assert len(applying.edits_of(kind)) <= most
 
 
 def test_the_page_is_no_part_of_the_program() -> None:

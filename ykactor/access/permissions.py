@@ -22,6 +22,7 @@ from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.quantities import shown
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.acts import ACTS
 
 #: The acts on a node that the role operator has.
 DRAINS = (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE)
@@ -234,14 +235,14 @@ def _wire_name(kind: type[Struct], field: str) -> str:
 
 #: The rights that acts of an operator need, by field; a turn asks about the queue of the application (SE-26).
 _ACT_NEEDS: dict[str, Need] = {"partition_name": _acts_in, "queue_name": _operates, "ugi": _is_absent}
-_ACT_FREE = frozenset({"id", "application_id", "allocation_key", "held", "priority"})
 
 
-def _operator_act(kind: type[Struct]) -> Asked:
+def _operator_act(kind: type[si.OperatorAct]) -> Asked:
+    """A field that needs no right is declared with the act, so that nobody forgets a new one."""
     fields = {field.name for field in structs.fields(kind)}
-    unknown = fields - _ACT_NEEDS.keys() - _ACT_FREE
-    assert not unknown, f"{kind.__name__}: say which rights are needed for {unknown}"
-    return Asked(kind, _ACT_FREE & fields, {name: need for name, need in _ACT_NEEDS.items() if name in fields})
+    free = fields & {"id", "application_id", *ACTS[kind].settings}
+    assert fields == free | (fields & _ACT_NEEDS.keys()), f"{kind.__name__}: found {fields}, expected rights or settings"
+    return Asked(kind, frozenset(free), {name: need for name, need in _ACT_NEEDS.items() if name in fields})
 
 
 #: ``ugi`` and ``tags`` are asked in the turn: an application that may not be is rejected alone.

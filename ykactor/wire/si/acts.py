@@ -1,6 +1,4 @@
 """Messages of operators and administrators to acts of the core: one row of ``ACTS`` for each message.
-
-The rights that a message needs follow from the names of its fields (``access.permissions``).
 """
 
 from __future__ import annotations
@@ -35,11 +33,13 @@ class ActRow(NamedTuple):
         act: as in the audit, which tells the end of a hold as ``UNHOLD``.
         about: the field that says what it is about.
         convert: the act that an operator wants. Raises ``ProtocolError`` with the path of the first mistake.
+        settings: the other fields that need no right; those that name a partition, a queue or a user do (``access.permissions``).
     """
 
     act: Act
     about: str
     convert: Callable[[Any, Operator], OperatorAct]
+    settings: tuple[str, ...] = ()
 
 
 def administration(
@@ -120,8 +120,8 @@ def _set_priority(request: si.SetPriority, operator: Operator) -> SetPriority:
 ACTS: dict[type[si.OperatorAct], ActRow] = {
     si.TerminateApplication: ActRow(Act.TERMINATE, "application_id", _administered),
     si.MoveApplication: ActRow(Act.MOVE, "application_id", _administered),
-    si.HoldApplication: ActRow(Act.HOLD, "application_id", _hold_application),
-    si.HoldQueue: ActRow(Act.HOLD, "queue_name", _hold_queue),
-    si.CancelAllocation: ActRow(Act.CANCEL, "application_id", _cancel),
-    si.SetPriority: ActRow(Act.PRIORITY, "application_id", _set_priority),
+    si.HoldApplication: ActRow(Act.HOLD, "application_id", _hold_application, ("held",)),
+    si.HoldQueue: ActRow(Act.HOLD, "queue_name", _hold_queue, ("held",)),
+    si.CancelAllocation: ActRow(Act.CANCEL, "application_id", _cancel, ("allocation_key",)),
+    si.SetPriority: ActRow(Act.PRIORITY, "application_id", _set_priority, ("allocation_key", "priority")),
 }

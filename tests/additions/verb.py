@@ -1,0 +1,150 @@
+"""A verb of operators: ``ykactor extend APP... SECONDS`` lets gangs wait longer for the rest of their placeholders."""
+
+from __future__ import annotations
+
+from additions.applying import Edits, after, before, replaced
+
+EDITS: Edits = {
+    "wire/si/messages.py": [
+        before(
+            "class ExpectNoAllocations(_Request",
+            '''
+class ExtendGang(_Request, frozen=True, kw_only=True):
+    """Let a gang wait so many seconds longer."""
+
+    application_id: str
+    seconds: Annotated[int, Meta(ge=1, le=86_400)]
+    partition_name: str = ""
+
+
+''',
+        ),
+        replaced("CancelAllocation | SetPriority\n", "CancelAllocation | SetPriority | ExtendGang\n"),
+    ],
+    "wire/si/acts.py": [
+        before("CancelTask,", "    ExtendGang,\n"),
+        before(
+            "#: The messages of operators",
+            """
+def _extend(request: si.ExtendGang, operator: Operator) -> ExtendGang:
+    return ExtendGang(_application(request), request.seconds, operator)
+
+
+""",
+        ),
+        after(
+            "si.CancelAllocation: ActRow(",
+            '    si.ExtendGang: ActRow(Act.EXTEND, "application_id", _extend, settings=("seconds",)),\n',
+        ),
+    ],
+    "core/messages/acts.py": [
+        after('PRIORITY = "PRIORITY"', '    EXTEND = "EXTEND"\n'),
+        before(
+            "#: What its leaf does to an application",
+            '''
+class ExtendGang(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Let a gang wait so many seconds longer for the rest of its placeholders."""
+
+    application_id: ApplicationID
+    seconds: int
+    operator: Operator
+
+    @property
+    def target(self) -> str:
+        return self.application_id
+
+    @property
+    def words(self) -> str:
+        return f"let the gang {self.application_id} wait {self.seconds} s longer"
+
+
+''',
+        ),
+        replaced("CancelTask | SetPriority\n", "CancelTask | SetPriority | ExtendGang\n"),
+    ],
+    "core/objects/acts.py": [
+        replaced("CancelTask, HoldApplication,", "CancelTask, ExtendGang, HoldApplication,"),
+        replaced("import states_first", "import Timer, states_first"),
+        before(
+            "#: What each act is to an application",
+            """
+def _extend_objection(application: Application, act: ExtendGang) -> str:
+    return "" if Timer.PLACEHOLDERS in application.timers else f"application {act.application_id} waits for no placeholders"
+
+
+def _extend(application: Application, now_ns: int, act: ExtendGang) -> list[Fact]:
+    application.set_timer(Timer.PLACEHOLDERS, application.timers[Timer.PLACEHOLDERS] + act.seconds * 10**9)
+    return []
+
+
+def _waits_until(application: Application, act: ExtendGang) -> str:
+    return f"waits until {application.timers[Timer.PLACEHOLDERS]}" if Timer.PLACEHOLDERS in application.timers else ""
+
+
+""",
+        ),
+        after("CancelTask: Effect(", "    ExtendGang: Effect(_extend_objection, _extend, _waits_until),\n"),
+    ],
+    "surfaces/cli/acts.py": [
+        before(
+            "#: In the order in which they are listed.",
+            '''
+@_verb
+@click.argument("apps", metavar="APP...", nargs=-1, required=True)
+@click.argument("seconds", metavar="SECONDS", type=WholeNumber(1, 86_400))
+def extend(apps: tuple[str, ...], seconds: int, daemon: Destination, partition: str) -> None:
+    """Let gangs wait SECONDS longer for the rest of their placeholders."""
+
+    def request(app: str) -> si.ExtendGang:
+        return si.ExtendGang(application_id=app, seconds=seconds, partition_name=partition)
+
+    _carry_out(daemon, (Act(app, f"waits {seconds} s longer", request(app)) for app in apps))
+
+
+''',
+        ),
+        after('"move": move,', '    "extend": extend,\n'),
+    ],
+}
+
+
+def works() -> None:
+    """From bytes to a gang that waits longer, with the rights, the words and the audit of other verbs."""
+    import msgspec
+    from click.testing import CliRunner
+    from gangs import gang, holder, room
+    from world import OPS
+
+    from ykactor.access.model import Identity, Names, Role
+    from ykactor.access.permissions import check
+    from ykactor.core.messages.acts import Act
+    from ykactor.core.turn.causes import Request
+    from ykactor.surfaces.cli.causes import in_words
+    from ykactor.surfaces.cli.main import main
+    from ykactor.surfaces.sessions.operator_requests import look
+    from ykactor.wire.causes import decode_cause, encode_cause
+    from ykactor.wire.si import acts
+    from ykactor.wire.si import messages as si
+
+    told = msgspec.json.decode(b'{"type":"ExtendGang","applicationID":"gang","seconds":600}', type=si.OperatorRequest)
+    operator = Identity(name="ops", roles=frozenset({Role.OPERATOR}))
+    assert check(operator, Role.OPERATOR, told) is None
+    refusal = check(msgspec.structs.replace(operator, partitions=Names.of(["gpu"])), Role.OPERATOR, told)
+    assert refusal is not None
+    assert refusal.path == "partitionName"
+    partition, act = acts.operation(told, OPS)
+    assert (partition, acts.act_of(told), act.target) == ("default", Act.EXTEND, "gang")
+    cause = decode_cause(encode_cause(Request(act)))
+    assert in_words(cause) == "the operator ops, to let the gang gang wait 600 s longer"
+
+    world = room(2)
+    world.given(gang(timeout_s=60), holder("p1"))
+    registry = world.direct.core.registry
+    assert (look(registry, act), world.administer(act, at=30)) == (f"waits until {60 * 10**9}", "")
+    assert look(registry, act) == f"waits until {660 * 10**9}"
+    world.wait(659)
+    assert world.heard() == []
+    world.wait(661)
+    assert world.heard() != []
+    assert world.administer(act) == "application gang waits for no placeholders"
+    assert CliRunner().invoke(main, ["extend", "--help"]).output.startswith("Usage: main extend [OPTIONS] APP... SECONDS\n")
