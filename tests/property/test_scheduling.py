@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from seeds import scaled, seeds
 
-from ykactor.core.config.model import AccessList, PartitionConfig, QueueConfig, QueueProperties, SchedulerConfig
+from ykactor.core.config.model import AccessList, PartitionConfig, QueueConfig, SchedulerConfig
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec
 from ykactor.core.messages.kinds import NodeAction, TerminationType

@@ -3,7 +3,8 @@
 import pytest
 from world import World, app, ask, configure, load, make_world, node, queue, remove, template, tree
 
-from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.messages.acts import SetQueueQuotas
 from ykactor.core.messages.facts import QueueAdded, QueueLimitChanged
 from ykactor.core.placement.dynamic import with_quotas

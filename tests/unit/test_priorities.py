@@ -5,7 +5,7 @@ import random
 import pytest
 from world import app, ask, configure, make_world, node, queue, release, tree
 
-from ykactor.core.config.model import QueueProperties
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.queueing.priorities import PRIORITY_MAX, PRIORITY_MIN, Priority, PriorityBag, queue_priority, sort_rank
 
 #: policy, offset, ask priorities, what the leaf shows, what a default parent with offset 5 shows.

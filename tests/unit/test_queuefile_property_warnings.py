@@ -2,7 +2,8 @@ import pytest
 from queuetexts import HEAD, by_path, queues_of
 from world import app, ask, make_world, node, queue, tree
 
-from ykactor.core.config.model import QueueConfig, QueueProperties, SchedulerConfig
+from ykactor.core.config.model import QueueConfig, SchedulerConfig
+from ykactor.core.config.properties import QueueProperties
 from ykactor.wire.queuefile.load import load
 
 

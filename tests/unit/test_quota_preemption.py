@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from world import S_NS, World, app, ask, configure, make_world, node, queue, release, template, tree
 
-from ykactor.core.config.model import QueueConfig, QueueProperties
+from ykactor.core.config.model import QueueConfig
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.changed import Changed

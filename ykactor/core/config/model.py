@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.resources import Resource
 
@@ -29,28 +30,6 @@ class Limit(Struct, frozen=True, forbid_unknown_fields=True):
     max_resources: Resource | None = None
     #: Running applications; 0 is "not limited".
     max_applications: int = 0
-
-
-class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
-    """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
-
-    #: ``fifo``, ``fair`` or ``stateaware``; leaves only.
-    sort_policy: str = "fifo"
-    #: ``application.sort.priority``: False means that priorities do not order this queue's children or applications (PR-20).
-    sort_by_priority: bool = True
-    #: ``priority.policy: fence``.
-    priority_fence: bool = False
-    #: ``priority.offset``, int32.
-    priority_offset: int = 0
-    #: ``default``, ``fence`` (asks inside find victims inside only) or ``disabled`` (nothing inside is a victim).
-    preemption_policy: str = "default"
-    #: How long an ask waits before it may preempt; leaves only.
-    preemption_delay_ns: int = 30_000_000_000
-    #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
-    quota_preemption_delay_ns: int = 0
-    #: After so many asks that fit nowhere an application is put into back-off; 0 is "never". Leaves only.
-    backoff_count: int = 0
-    backoff_delay_ns: int = 30_000_000_000
 
 
 class ChildTemplate(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,68 +1,125 @@
-"""Queue properties: what a queue inherits and what its property map means (CF-35, CF-72).
+"""Queue properties: what each means, and what a queue inherits (CF-35, CF-72). ``PROPERTIES`` is the table of them.
 
 A bad value does not make a configuration invalid: the default is used, and reading the queue file warns.
 """
 
-from ykactor.core.config.model import QueueProperties
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from ykactor.core.values.quantities import parse_duration, parse_int32, parse_uint64
-from ykactor.core.values.times import S_NS
 
 SORT_POLICY = "application.sort.policy"
 SORT_PRIORITY = "application.sort.priority"
 PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
-PREEMPTION_DELAY = "preemption.delay"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
-BACKOFF = "application.unschedasks.backoff"
-BACKOFF_DELAY = "application.unschedasks.backoff.delay"
 
-#: Properties whose values are durations above 0, with their defaults in words.
-DURATIONS = {PREEMPTION_DELAY: "30s", QUOTA_PREEMPTION_DELAY: "never", BACKOFF_DELAY: "30s"}
 
-#: Properties with fixed legal values, in lower case; the first is the default, and so is an empty value (CF-32).
-CHOICES = {
-    SORT_POLICY: ("fifo", "fair", "stateaware"),
-    SORT_PRIORITY: ("enabled", "disabled"),
-    PRIORITY_POLICY: ("default", "fence"),
-    PREEMPTION_POLICY: ("default", "fence", "disabled"),
+class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
+    """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
+
+    #: ``fifo``, ``fair`` or ``stateaware``; leaves only.
+    sort_policy: str = "fifo"
+    #: ``application.sort.priority``: False means that priorities do not order this queue's children or applications (PR-20).
+    sort_by_priority: bool = True
+    #: ``priority.policy: fence``.
+    priority_fence: bool = False
+    #: ``priority.offset``, int32.
+    priority_offset: int = 0
+    #: ``default``, ``fence`` (asks inside find victims inside only) or ``disabled`` (nothing inside is a victim).
+    preemption_policy: str = "default"
+    #: How long an ask waits before it may preempt; leaves only.
+    preemption_delay_ns: int = 30_000_000_000
+    #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
+    quota_preemption_delay_ns: int = 0
+    #: After so many asks that fit nowhere an application is put into back-off; 0 is "never". Leaves only.
+    backoff_count: int = 0
+    backoff_delay_ns: int = 30_000_000_000
+
+
+Setting = str | int | bool
+
+
+class Property(Struct, frozen=True):
+    """A property.
+
+    Attributes:
+        field: of ``QueueProperties``, which has its default; an empty value is the default too (CF-32).
+        read: the setting that a value means; None if the value is wrong.
+        expected: what a value must be, and what is used instead of a wrong one, in words.
+        passed_on: what managed queues inherit of a value (CF-35).
+        examples: the legal values, if these are few.
+    """
+
+    field: str
+    read: Callable[[str], Setting | None]
+    expected: str
+    passed_on: Callable[[str], str] = str
+    examples: tuple[str, ...] = ()
+
+
+def _choice(field: str, settings: dict[str, Setting], passed_on: Callable[[str], str] = str) -> Property:
+    """A property with fixed legal values, in any case; the first is the default."""
+    names = tuple(settings)
+    expected = f"{' or '.join(names)}; {names[0]} is used"
+    return Property(field, lambda value: settings.get(value.lower()), expected, passed_on, names)
+
+
+def _named(*names: str) -> dict[str, Setting]:
+    return {name: name for name in names}
+
+
+def _duration(field: str, default: str, also: tuple[str, ...] = ()) -> Property:
+    """A property whose value is a duration above 0; ``also`` are values that mean 0."""
+
+    def read(value: str) -> int | None:
+        duration = parse_duration(value) or 0
+        return duration if duration > 0 else 0 if value in also else None
+
+    return Property(field, read, f"a duration above 0 such as 30s or 1m30s; {default} is used")
+
+
+#: By the name in the queue file.
+PROPERTIES = {
+    SORT_POLICY: _choice("sort_policy", _named("fifo", "fair", "stateaware")),
+    SORT_PRIORITY: _choice("sort_by_priority", {"enabled": True, "disabled": False}),
+    PRIORITY_POLICY: _choice("priority_fence", {"default": False, "fence": True}, lambda value: "default"),
+    PREEMPTION_POLICY: _choice(
+        "preemption_policy",
+        _named("default", "fence", "disabled"),
+        lambda value: value if value.lower() in ("", "disabled") else "default",
+    ),
+    "preemption.delay": _duration("preemption_delay_ns", "30s"),
+    QUOTA_PREEMPTION_DELAY: _duration("quota_preemption_delay_ns", "never", also=("0",)),
+    "application.unschedasks.backoff.delay": _duration("backoff_delay_ns", "30s"),
+    PRIORITY_OFFSET: Property(
+        "priority_offset", parse_int32, "a whole number from -2147483648 to 2147483647; 0 is used", lambda value: "0"
+    ),
+    "application.unschedasks.backoff": Property("backoff_count", parse_uint64, "a whole number of asks; 0 (never) is used"),
 }
 
 
 def passed_on_by(properties: dict[str, str]) -> dict[str, str]:
     """What managed queues inherit from a parent with this property map (CF-35); they share it, so nobody may change it."""
-    passed_on = dict(properties)
-    if PRIORITY_POLICY in passed_on:
-        passed_on[PRIORITY_POLICY] = "default"
-    if PRIORITY_OFFSET in passed_on:
-        passed_on[PRIORITY_OFFSET] = "0"
-    if passed_on.get(PREEMPTION_POLICY, "").lower() not in ("", "disabled"):
-        passed_on[PREEMPTION_POLICY] = "default"
-    return passed_on
+    return {name: PROPERTIES[name].passed_on(value) if name in PROPERTIES else value for name, value in properties.items()}
 
 
 def interpret(properties: dict[str, str]) -> QueueProperties:
     """The settings that a property map (after inheritance) means; a bad value means the default (CF-38)."""
-    return QueueProperties(
-        sort_policy=choice(properties, SORT_POLICY),
-        sort_by_priority=choice(properties, SORT_PRIORITY) == "enabled",
-        priority_fence=choice(properties, PRIORITY_POLICY) == "fence",
-        priority_offset=parse_int32(properties.get(PRIORITY_OFFSET, "0")) or 0,
-        preemption_policy=choice(properties, PREEMPTION_POLICY),
-        preemption_delay_ns=_duration_ns(properties, PREEMPTION_DELAY) or 30 * S_NS,
-        quota_preemption_delay_ns=_duration_ns(properties, QUOTA_PREEMPTION_DELAY) or 0,
-        backoff_count=parse_uint64(properties.get(BACKOFF, "")) or 0,
-        backoff_delay_ns=_duration_ns(properties, BACKOFF_DELAY) or 30 * S_NS,
-    )
+    settings: dict[str, Setting] = {}
+    for name, value in properties.items():
+        known = PROPERTIES.get(name)
+        setting = known.read(value) if known is not None and value else None
+        if known is not None and setting is not None:
+            settings[known.field] = setting
+    return QueueProperties(**settings)  # type: ignore[arg-type]  # each is read as its field wants it
 
 
-def _duration_ns(properties: dict[str, str], name: str) -> int | None:
-    """The value of a duration property in ns; None if it is absent, malformed or not above 0."""
-    value = parse_duration(properties.get(name, ""))
-    return value if value is not None and value > 0 else None
-
-
-def choice(properties: dict[str, str], name: str) -> str:
-    """The value of a property with fixed legal values; the default for any other value."""
-    value = properties.get(name, "").lower()
-    return value if value in CHOICES[name] else CHOICES[name][0]
+def mistake(name: str, value: str) -> str:
+    """What is wrong with a value, or ""."""
+    known = PROPERTIES[name]
+    return f"expected {known.expected}" if value and known.read(value) is None else ""

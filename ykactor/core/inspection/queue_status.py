@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from ykactor.core.config.model import QueueProperties
+from ykactor.core.config.properties import QueueProperties
 from ykactor.core.inspection.shown import Held, Shown, held
-from ykactor.core.queueing.priorities import PRIORITY_MIN, queue_priority
+from ykactor.core.queueing.priorities import PRIORITY_MIN, priority_above
 from ykactor.core.quota.headroom import left_of
 from ykactor.core.values.resources import Resource, min_union, saturated, saturated_and_pruned
 
@@ -162,8 +162,7 @@ def priority_steps(request: int, path: str, queues: Mapping[str, QueueStatus]) -
     """The steps of a priority from the queue at ``path`` upwards, if nothing in a queue is more important (PR-11)."""
     while path in queues:
         offset, is_fence = queues[path].priority_offset, queues[path].priority_policy == "fence"
-        shown = queue_priority(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))
-        assert shown is not None, "of a number"
+        shown = priority_above(request, QueueProperties(priority_offset=offset, priority_fence=is_fence))
         yield PriorityStep(queue_name=path, offset=offset, is_fence=is_fence, priority=shown)
         request, path = shown, parent_path(path)
 

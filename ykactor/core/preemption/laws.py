@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ykactor.core.queueing.priorities import clamp
+from ykactor.core.queueing.priorities import priority_above
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource
 
@@ -88,8 +88,7 @@ def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> in
     for queue in leaf.path_up:
         if queue is below:
             break
-        properties = queue.config.properties
-        priority = properties.priority_offset if properties.priority_fence else clamp(priority + properties.priority_offset)
+        priority = priority_above(priority, queue.config.properties)
     return priority
 
 

@@ -2,7 +2,7 @@
 
 import heapq
 
-from ykactor.core.config.model import QueueProperties
+from ykactor.core.config.properties import QueueProperties
 
 PRIORITY_MIN = -(2**31)
 PRIORITY_MAX = 2**31 - 1
@@ -12,12 +12,13 @@ Priority = int | None
 
 
 def queue_priority(raw: Priority, properties: QueueProperties) -> Priority:
-    """The priority that a queue shows to its parent when the highest priority inside is ``raw`` (PR-11)."""
-    if raw is None:
-        return None
-    if properties.priority_fence:
-        return properties.priority_offset
-    return clamp(raw + properties.priority_offset)
+    """The priority that a queue shows to its parent when the highest priority inside is ``raw``."""
+    return None if raw is None else priority_above(raw, properties)
+
+
+def priority_above(priority: int, properties: QueueProperties) -> int:
+    """The priority outside a queue of what has ``priority`` inside (PR-11)."""
+    return properties.priority_offset if properties.priority_fence else clamp(priority + properties.priority_offset)
 
 
 def clamp(priority: int) -> int:

@@ -5,12 +5,10 @@ A wrong value is no mistake: the default is used instead, and the queue that set
 
 import difflib
 
-from ykactor.core.config.properties import BACKOFF, CHOICES, DURATIONS, PRIORITY_OFFSET, QUOTA_PREEMPTION_DELAY, SORT_POLICY
-from ykactor.core.values.quantities import parse_duration, parse_int32, parse_uint64, shown
+from ykactor.core.config.properties import PRIORITY_OFFSET, PROPERTIES, SORT_POLICY, mistake
+from ykactor.core.values.quantities import parse_int32, shown
 from ykactor.wire.queuefile.places import Text, note
 from ykactor.wire.queuefile.text import Mistakes
-
-_KNOWN = (*CHOICES, *DURATIONS, PRIORITY_OFFSET, BACKOFF)
 
 #: From this offset on priorities can be clamped, or ordinary work come before system work (PR-15).
 OFFSET_WARNING = 1_000_000_000
@@ -29,7 +27,7 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalpha, name)).lower()
 
 
-_BY_LETTERS = {_letters(name): name for name in _KNOWN}
+_BY_LETTERS = {_letters(name): name for name in PROPERTIES}
 
 
 def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mistakes) -> None:
@@ -41,21 +39,13 @@ def warn(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mis
 
 def _warning(name: str, value: str, *, is_root: bool) -> str:
     """The message; "" for no warning."""
-    if name not in _KNOWN:
-        close = difflib.get_close_matches(name[:60], _KNOWN, n=1, cutoff=0.8)
+    if name not in PROPERTIES:
+        close = difflib.get_close_matches(name[:60], PROPERTIES, n=1, cutoff=0.8)
         return f"unknown property, did you mean {close[0]}?" if close else ""
-    if name in CHOICES and value and value.lower() not in CHOICES[name]:
-        return f"found {shown(value)}, expected {' or '.join(CHOICES[name])}; {CHOICES[name][0]} is used"
+    if wrong := mistake(name, value):
+        return f"found {shown(value)}, {wrong}"
     if name == SORT_POLICY and value.lower() == "stateaware":
         return _STATEAWARE
-    if name in DURATIONS and value and (parse_duration(value) or 0) <= 0 and (name, value) != (QUOTA_PREEMPTION_DELAY, "0"):
-        return f"found {shown(value)}, expected a duration above 0 such as 30s or 1m30s; {DURATIONS[name]} is used"
-    if name == BACKOFF and value and parse_uint64(value) is None:
-        return f"found {shown(value)}, expected a whole number of asks; 0 (never) is used"
-    if name == PRIORITY_OFFSET and value:
-        offset = parse_int32(value)
-        if offset is None:
-            return f"found {shown(value)}, expected a whole number from -2147483648 to 2147483647; 0 is used"
-        if abs(offset) >= OFFSET_WARNING and not is_root:
-            return f"the offset {offset} is so large that priorities can be clamped, or ordinary work come before system work"
+    if name == PRIORITY_OFFSET and abs(offset := parse_int32(value) or 0) >= OFFSET_WARNING and not is_root:
+        return f"the offset {offset} is so large that priorities can be clamped, or ordinary work come before system work"
     return ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from ykactor.core.config.properties import CHOICES
+from ykactor.core.config.properties import PROPERTIES
 from ykactor.core.values.quantities import is_queue_name, shown
 from ykactor.wire.queuefile.places import Place, Text, find
 from ykactor.wire.queuefile.text import Mapping, Scalar
@@ -26,7 +26,7 @@ RULE_NAMES = ("provided", "user", "fixed", "tag")
 FILTER_TYPES = ("", "allow", "deny")
 
 _QUANTITY = "resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`"
-_PROPERTY_EXAMPLES = {name: {"examples": list(values)} for name, values in CHOICES.items()}
+_PROPERTY_EXAMPLES = {name: {"examples": [*known.examples]} for name, known in PROPERTIES.items() if known.examples}
 
 
 class ResourcesText(Text):
