@@ -96,7 +96,7 @@ async def _run(workload: Workload, each: int, interval_s: float, *, has_journal:
     """Place the asks of a workload, ``each`` in a message, one message every ``interval_s``; each message is acknowledged."""
     with ExitStack() as stack:
         arguments = stack.enter_context(state_dir()) if has_journal else ()
-        async with running_daemon(workload.config(), *arguments) as (url, pid), _connected(url) as line:
+        async with running_daemon(workload.config(), *arguments) as (url, pid), connected(url) as line:
             await line.request(si.RegisterResourceManagerRequest(rm_id="bench"))
             for request in workload.setup():
                 await line.request(request)
@@ -134,7 +134,8 @@ async def _receive(line: Line, acks: int, asks: int, placed_s: dict[str, float])
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Line]:
+async def connected(url: str) -> AsyncIterator[Line]:
+    """A connection to a daemon, closed at the end."""
     stream = await trio.open_tcp_stream("127.0.0.1", int(url.rpartition(":")[2]))
     async with stream:
         await stream.send_all(_HANDSHAKE)

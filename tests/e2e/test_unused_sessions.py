@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 from doubles import FakeDaemon, accept_all
+from wsproto.frame_protocol import FrameProtocol
 
 from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
@@ -60,8 +61,10 @@ class Connection:
         except (trio.EndOfChannel, trio.ClosedResourceError):
             raise ConnectionClosedError from None
 
-    async def send_message(self, message: str) -> None:
-        self.sent.append(msgspec.json.decode(message))
+    async def send_frames(self, frames: bytes) -> None:
+        protocol = FrameProtocol(client=True, extensions=[])
+        protocol.receive_bytes(frames)
+        self.sent += [msgspec.json.decode(received.payload) for received in protocol.received_frames()]
 
     def write(self, _: object) -> bool:
         return True

@@ -107,6 +107,11 @@ class Frames(NamedTuple):
         return self.file.read(self.start, self.size if count_max is None else min(self.size, count_max))
 
 
+def frame(payload: bytes, *, is_text: bool) -> bytes:
+    """A message as one frame, for a single peer."""
+    return _header(_LAST | (_TEXT if is_text else _BINARY), len(payload)) + payload
+
+
 class FrameStore:
     """Puts messages into files as frames."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import logging
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Tex
 
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.log.logs import log_event
+from ykactor.surfaces.sessions.message_queue import MessageQueue
 from ykactor.wire.si.lengths import size_of
 
 logger = logging.getLogger(__name__)
@@ -77,13 +77,12 @@ class WebSocket:
         #: Set when the closing handshake is over, or cannot be completed.
         self._is_over = trio.Event()
         #: The messages that nobody has taken: a peer whose session takes none is not read, not even its pongs.
-        self._delivered, self._messages = trio.open_memory_channel[str | bytes](1)
+        self._messages = MessageQueue()
         #: What has come of a message of several parts, if anything, its bytes and its frames.
         self._gathered: io.BytesIO | None = None
         self._size = 0
         self._frames = 0
-        #: The bytes of messages that wait for ``get_message``, and of the one that it returned last.
-        self._waiting: deque[int] = deque()
+        #: The bytes of the message that ``get_message`` returned last.
         self._taken = 0
         #: The number of the last ping, and what its pong sets.
         self._ping = 0
@@ -94,7 +93,7 @@ class WebSocket:
     # ---- what sessions do
 
     async def get_message(self) -> str | bytes:
-        """Wait for a message. A text of several parts is in UTF-8: to put many MiB of text together takes long.
+        """Wait for a message, with a checkpoint now and then. A text of several parts is in UTF-8: to join many MiB takes long.
 
         The message before has been handled, and counts no more.
 
@@ -104,16 +103,15 @@ class WebSocket:
         self._memory.release(self, self._taken)
         self._taken = 0
         try:
-            message = await self._messages.receive()
-        except (trio.EndOfChannel, trio.ClosedResourceError):
+            message, self._taken = await self._messages.take()
+        except trio.EndOfChannel:
             raise ConnectionClosedError from None
-        self._taken = self._waiting.popleft()
         return message
 
-    async def send_message(self, message: str | bytes) -> None:
-        """Send a message; raises ConnectionClosedError."""
+    async def send_frames(self, frames: bytes) -> None:
+        """Send whole frames of messages (``net.frames.frame``); raises ConnectionClosedError."""
         self._check_open()
-        await self._send(TextMessage(data=message) if isinstance(message, str) else BytesMessage(data=message))
+        await self._send_bytes(frames)
 
     async def ping(self) -> None:
         """Send a ping and wait for its pong; raises ConnectionClosedError."""
@@ -130,7 +128,7 @@ class WebSocket:
         try:
             with suppress(ConnectionClosedError):
                 await self._send(CloseConnection(code=code, reason=reason))
-                self._messages.close()
+                self._messages.drop()
                 await self._is_over.wait()
         finally:
             await self._close_stream()
@@ -156,7 +154,9 @@ class WebSocket:
             raise ConnectionClosedError
 
     async def _send(self, event: Event) -> None:
-        data = self._protocol.send(event)
+        await self._send_bytes(self._protocol.send(event))
+
+    async def _send_bytes(self, data: bytes) -> None:
         async with self._sending:
             try:
                 await self._stream.send_all(data)
@@ -168,14 +168,14 @@ class WebSocket:
         # Shielded: the session may learn of the end from the task that reads first, and end the nursery.
         with trio.move_on_after(self._close_s, shield=True), suppress(ConnectionClosedError):
             await self._send(CloseConnection(code=code, reason=reason))
-        self._messages.close()  # ends the session
+        self._messages.drop()  # ends the session
 
     # ---- the end
 
     def _end(self) -> None:
         """Let nobody wait for the peer."""
         self.is_closing = True
-        self._delivered.close()
+        self._messages.end()
         self._is_over.set()
 
     async def _close_stream(self) -> None:
@@ -197,6 +197,7 @@ class WebSocket:
         while True:
             for event in self._protocol.events():
                 await self._handle(event)
+            await self._messages.drained()
             data = await self._stream.receive_some(_READ_BYTES)
             if not data:
                 return
@@ -259,10 +260,9 @@ class WebSocket:
             self._memory.add(self, size)
 
     async def _deliver(self, message: str | bytes) -> None:
-        self._waiting.append(self._size)
+        size = self._size
         self._gathered, self._size, self._frames = None, 0, 0
-        with suppress(trio.ClosedResourceError, trio.BrokenResourceError):  # nobody receives any more
-            await self._delivered.send(message)
+        await self._messages.put(message, size)
 
     def _count_control_frame(self) -> None:
         """Refuse a peer that sends too many pings and pongs."""

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -13,7 +13,7 @@ from ykactor.actors.journal import Resumed, Stalled
 from ykactor.surfaces.admission.session_limits import SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH
 from ykactor.surfaces.log.logs import log_event
-from ykactor.surfaces.net.frames import Frames
+from ykactor.surfaces.net.frames import Frames, frame
 from ykactor.surfaces.net.transports import FrameStream
 from ykactor.surfaces.sessions.connection import ConnectionClosedError, WebSocket
 from ykactor.wire.si import messages as si
@@ -29,6 +29,9 @@ STALLED = 4004
 
 #: What a session that has not been settled lacks, by path.
 _WANTED = {RM_PATH: "no registration", FEED_PATH: "no subscription", OPERATOR_PATH: "no request that may be carried out"}
+
+#: Messages are sent together until they have so many bytes.
+_TOGETHER_BYTES = 2**16
 
 #: So often whoever waits because of a limit looks whether it is another one now.
 REVIEW_S = 1.0
@@ -153,19 +156,28 @@ class Peer:
 
     async def send(self, message: Struct) -> None:
         """Send one message, as ``send_encoded`` does."""
-        await self.send_encoded(self.encoding.encode(message), self.encoding)
+        await self.send_encoded([self.encoding.encode(message)], self.encoding)
 
-    async def send_encoded(self, data: bytes, encoding: Encoding) -> None:
-        """Send one message that was encoded in ``encoding``; another one than that of the peer is only possible for responses.
+    async def send_encoded(self, messages: Sequence[bytes], encoding: Encoding) -> None:
+        """Send messages that were encoded in ``encoding``; another one than that of the peer is only possible for responses.
 
-        Raises ``ConnectionClosedError`` if the connection has ended, or the peer does not read for ``send_s``.
+        Raises ``ConnectionClosedError`` if the connection has ended, or the peer does not read for ``send_s``: small messages
+        are sent together, and count as one.
 
         Nothing can follow a part of a frame, not even a close frame. So a peer that does not read has ``close_s`` more to take
         the message; if it does, the close frame with the reason follows.
         """
-        if encoding is not self.encoding:
-            data = self.encoding.encode(encoding.decode_response(data))
-        await self._send_in_time(partial(self._connection.send_message, data.decode() if self.encoding is JSON else data))
+        frames, size = list[bytes](), 0
+        for data in messages:
+            if encoding is not self.encoding:
+                data = self.encoding.encode(encoding.decode_response(data))
+            frames.append(frame(data, is_text=self.encoding is JSON))
+            size += len(data)
+            if size > _TOGETHER_BYTES:
+                await self._send_in_time(partial(self._connection.send_frames, b"".join(frames)))
+                frames, size = [], 0
+        if frames:
+            await self._send_in_time(partial(self._connection.send_frames, b"".join(frames)))
 
     async def _send_in_time(self, send: Callable[[], Awaitable[None]]) -> None:
         began_s = trio.current_time()

@@ -5,8 +5,10 @@ From the moment at which a partition gets a part of a request, the request is an
 
 import logging
 import math
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import chain, takewhile
 
 import trio
 from msgspec import structs
@@ -277,15 +279,29 @@ class RequestHandler(Sender):
             self.finished.set()
 
     async def _answer(self) -> None:
-        """Post the answer to each request, in the order of the requests, after all their direct results."""
+        """Answer in the order of the requests; those that are done at the same time are answered together."""
+        begun = deque[Pending]()
         async for request in self._pending:
-            if not self._is_stopping:
-                with trio.CancelScope() as self._patience:
-                    await request.finished.wait()
-            if not request.finished.is_set():
-                break  # the daemon stops, so the request will not be finished
-            for name in request.partitions:
-                await self._gateway.feed.published(name)
+            begun.append(request)
+            while begun:
+                if not self._is_stopping:
+                    with trio.CancelScope() as self._patience:
+                        await begun[0].finished.wait()
+                if not begun[0].finished.is_set():
+                    return  # the daemon stops, so the request will not be finished
+                with suppress(trio.WouldBlock, trio.EndOfChannel):
+                    while True:
+                        begun.append(self._pending.receive_nowait())
+                done = list(takewhile(lambda each: each.finished.is_set(), begun))
+                for _ in done:
+                    begun.popleft()
+                await self._post_answers(done)
+
+    async def _post_answers(self, done: list[Pending]) -> None:
+        """Post the answers to requests after all their direct results."""
+        for name in dict.fromkeys(chain.from_iterable(request.partitions for request in done)):
+            await self._gateway.feed.published(name)
+        for request in done:
             if request.answer is not None:
                 self._outbox.post(request.answer)
             assert request.accepted is not None, "only such requests are sent here"

@@ -248,8 +248,7 @@ class ResourceManagerSession:
                 if isinstance(taken, Stalled | Resumed):
                     await self.peer.send(journal_status(taken))
                     continue
-                for message in taken:
-                    await self.peer.send_encoded(message, reader.outbox.encoding)
+                await self.peer.send_encoded(taken, reader.outbox.encoding)
         except ConnectionClosedError:
             pass  # the task that receives gets the same exception
         except SessionReplacedError as reason:
