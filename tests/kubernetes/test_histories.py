@@ -17,6 +17,12 @@ def plain(whole: Whole) -> None:
     whole.create(whole.name("p"), cpu=whole.rng.choice(("500m", "1", "2", "3")))
 
 
+def urgent(whole: Whole) -> None:
+    """A pod that preempts others."""
+    annotations = {"yunikorn.apache.org/queue": "root.urgent", "yunikorn.apache.org/app-id": "urgent"}
+    whole.create(whole.name("urgent"), cpu="2", annotations=annotations)
+
+
 def with_port(whole: Whole) -> None:
     whole.create(whole.name("port"), cpu="500m", ports=[{"hostPort": whole.rng.choice((80, 81))}])
 
@@ -136,7 +142,7 @@ def node(whole: Whole) -> None:
 
 USERS: list[tuple[int, Callable[[Whole], None]]] = [
     (8, plain), (3, with_port), (2, pinned), (1, gated), (1, gang), (1, pod_group), (3, delete), (1, open_gates), (2, node),
-    (3, with_claim), (1, missing_claim), (1, delete_claim), (2, volumes),
+    (2, urgent), (3, with_claim), (1, missing_claim), (1, delete_claim), (2, volumes),
 ]  # fmt: skip
 CLAIM_USERS: list[tuple[int, Callable[[Whole], None]]] = [
     (2, plain), (1, pod_group), (6, with_claim), (6, two_of_one_claim), (3, missing_claim), (2, delete_claim), (12, volumes),

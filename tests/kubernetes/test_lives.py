@@ -122,6 +122,75 @@ def test_a_pod_of_that_name_that_another_one_was_bound_for_keeps_its_node() -> N
     assert dialogue.bound(second, BindOutcome.TAKEN, "n1") == []
 
 
+# ---- preemption of an earlier life
+
+
+def its_node_goes(dialogue: Dialogue, found: model.Pod) -> list[str]:
+    """Its bind fails, and it is asked for again."""
+    dialogue.place(found, "n1")
+    dialogue.lose(node("n1"))
+    dialogue.bound(found, BindOutcome.FAILED)
+    return ["ask w"]
+
+
+def it_is_placed_on_a_node_that_has_gone(dialogue: Dialogue, found: model.Pod) -> list[str]:
+    dialogue.lose(node("n1"))
+    dialogue.place(found, "n1")
+    return ["ask w"]
+
+
+def a_rival_binds_it_elsewhere(dialogue: Dialogue, found: model.Pod) -> list[str]:
+    """It is told where it is at once, so that nothing is placed in its room."""
+    dialogue.place(found, "n1")
+    dialogue.see(changed(found, node="n2"))
+    return []
+
+
+def its_node_goes_and_a_rival_binds_it_elsewhere(dialogue: Dialogue, found: model.Pod) -> list[str]:
+    dialogue.place(found, "n1")
+    dialogue.lose(node("n1"))
+    dialogue.see(changed(found, node="n2"))
+    return []
+
+
+def it_could_not_start(dialogue: Dialogue, found: model.Pod) -> list[str]:
+    """What was handed back is an ask for the adapter, and has ended for the daemon."""
+    dialogue.place(found, "n1")
+    dialogue.bound(found, BindOutcome.FAILED)
+    return ["ask w"]
+
+
+LIVES = [
+    its_node_goes,
+    it_is_placed_on_a_node_that_has_gone,
+    a_rival_binds_it_elsewhere,
+    its_node_goes_and_a_rival_binds_it_elsewhere,
+    it_could_not_start,
+]
+
+
+@pytest.mark.parametrize("happens", LIVES, ids=[each.__name__ for each in LIVES])
+def test_a_preemption_of_an_earlier_life_spares_the_pod(happens: Callable[[Dialogue, model.Pod], list[str]]) -> None:
+    """The daemon had decided it before it heard that the pod has another place or none: the uid is the same in both lives."""
+    found = pod("w")
+    dialogue = Dialogue(node("n1"), node("n2"), found)
+    dialogue.register()
+    again = happens(dialogue, found)
+    told = dialogue.release(found, "PREEMPTED_BY_SCHEDULER")
+    assert not [word for word in told if word.startswith(("delete", "event"))]
+    assert [word for word in dialogue.confirm() if word.startswith("ask")] == again
+
+
+def test_a_pod_that_a_rival_has_bound_can_be_preempted_there() -> None:
+    """When the daemon has repeated where it is."""
+    found = pod("w")
+    dialogue = Dialogue(node("n1"), node("n2"), found)
+    dialogue.register()
+    a_rival_binds_it_elsewhere(dialogue, found)
+    dialogue.place(found, "n2")
+    assert dialogue.release(found, "PREEMPTED_BY_SCHEDULER") == ["delete w", "event about w Preempted"]
+
+
 # ---- the configuration
 
 

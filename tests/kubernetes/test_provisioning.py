@@ -275,7 +275,8 @@ def test_a_node_that_goes_while_a_volume_is_made_for_it() -> None:
     """Another node is free to have it, although the claim still names the first."""
     dialogue, waiting = placed()
     dialogue.see(claim("data", selected="n1"))
-    assert dialogue.lose(nodes()[1]) == ["DECOMISSION n1", "ask w", "nominate nothing for w"]
+    assert dialogue.lose(nodes()[1]) == ["DECOMISSION n1", "nominate nothing for w"]
+    assert dialogue.confirm() == ["ask w"]
     assert allowed(dialogue, waiting) >= {"n0", "n2", "n3"}
     assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
 

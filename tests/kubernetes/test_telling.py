@@ -144,6 +144,7 @@ def test_a_preempted_pod_says_for_whom_and_why() -> None:
     running, winner = pod("r", node="n1"), pod("w", annotations={"yunikorn.apache.org/app-id": "urgent"})
     dialogue = Dialogue(node("n1"), running, winner)
     dialogue.register()
+    dialogue.place(running, "n1")
     accepted = si.AcceptedApplication(application_id="urgent", queue_name="root.urgent")
     dialogue.hear(si.ApplicationResponse(accepted=[accepted]))
     message = f"preempting allocations to free up resources to run ask: {key_of(winner)}"

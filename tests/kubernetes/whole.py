@@ -11,7 +11,6 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-from cluster import TREE
 from fakehttp import Body, Refused
 from fakestore import Store
 from volumecontroller import (
@@ -53,6 +52,7 @@ from ykactor.kubernetes.messages import (
 )
 from ykactor.kubernetes.pods import has_ended, requests_of
 from ykactor.kubernetes.state import State
+from ykactor.kubernetes.translation import is_placeholder
 from ykactor.kubernetes.volumes import SELECTED_NODE
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire import queuefile
@@ -77,6 +77,16 @@ TYPES: dict[Kind, type[model.Object]] = {
 }
 
 
+#: A queue whose asks preempt pods of others.
+TREE = """
+partitions:
+- name: default
+  placementrules: [{name: provided}, {name: tag, value: namespace, create: true}]
+  queues:
+  - name: root
+    submitacl: "*"
+    queues: [{name: urgent, resources: {guaranteed: {vcore: 6}}, properties: {preemption.delay: 1s}}]
+"""
 #: Volumes that are not made soon are not waited for.
 SETTINGS = {"service.volumeBindTimeout": "30s"}
 #: So many volumes may be on each node.
@@ -105,6 +115,8 @@ class Whole:
         self._number = 0
         #: Pods of which the answer to a bind was lost.
         self._unanswered: set[str] = set()
+        #: What the daemon is ending, by key.
+        self._doomed: set[str] = set()
         self.store.create("namespaces", "", {"metadata": {"name": "team"}})
         self.store.create("configmaps", "ykactor", {"metadata": {"name": "yunikorn-configs"}, "data": SETTINGS})
         install_classes(self.store)
@@ -146,7 +158,12 @@ class Whole:
         return round(self.now_s * S_NS)
 
     def _publish(self, facts: list[Fact]) -> None:
-        self._messages += responses(facts, "default")
+        for message in responses(facts, "default"):
+            self._messages.append(message)
+            if isinstance(message, si.AllocationResponse):
+                self._doomed.difference_update(entry.allocation_key for entry in message.new)
+                ended = [entry.allocation_key for entry in message.released if entry.termination_type != "STOPPED_BY_RM"]
+                self._doomed.update(ended)
 
     def _handle(self, *stimuli: Stimulus) -> None:
         for effect in self.state.handle(stimuli, self.now_s):
@@ -154,6 +171,8 @@ class Whole:
                 self._tell(effect.request)
             if isinstance(effect, Bind):
                 self._check_claims(effect)
+            if isinstance(effect, DeletePod):
+                self._check_life(effect)
             if isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod | Nominate):
                 self.waiting.append(effect)
             elif isinstance(effect, SelectNode):  # one of the same claim that still waits is replaced
@@ -165,6 +184,8 @@ class Whole:
         if isinstance(request, si.SetQueueQuotas):
             self._direct.administer(self._now_ns, requests.quotas(request)[1])
         elif not isinstance(request, si.UpdateConfigurationRequest):
+            if isinstance(request, si.AllocationRequest):
+                self._doomed.difference_update(entry.allocation_key for entry in request.releases.allocations_to_release)
             for submissions in requests.submissions(request).values():
                 self._direct.intake(self._now_ns, submissions)
         if request.id:
@@ -258,6 +279,14 @@ class Whole:
         self.binds[bind.uid] += 1
         self.outcomes["bound"] += 1
         return BindEnded(bind.key, BindOutcome.DONE)
+
+    def _check_life(self, delete: DeletePod) -> None:
+        """A pod is deleted because the daemon has decided that in its present life, or is a placeholder that nobody needs."""
+        book = self.state.book
+        key = book.keys[delete.ref]
+        held = {each for node in self._direct.core.registry.nodes.values() for each in _keys_on(node)}
+        self.outcomes["preempted"] += key in self._doomed
+        assert key in self._doomed & held or is_placeholder(book.pods[key].pod), key
 
     def _check_selection(self, select: SelectNode) -> None:
         """The volume of a claim is made where all its pods are that have a place and have not ended."""
@@ -365,6 +394,7 @@ class Whole:
         registry = self._direct.core.registry
         known = {key: name for name, node in registry.nodes.items() for key in _keys_on(node)}
         assert known == there
+        assert not [key for key, record in self.state.book.pods.items() if record.unconfirmed]
         used = Counter({name: node.allocated.get("vcore", 0) for name, node in registry.nodes.items()})
         for pod in alive:
             if pod.spec.node_name or pod.spec.scheduling_gates or _is_of_gang(pod) or pod.metadata.deletion_timestamp:

@@ -176,7 +176,7 @@ class Book:
             return
         self.leaving.add(Thing.ASK, record.key)
         self._release(record, record.termination or "STOPPED_BY_RM")
-        record.told, record.termination, record.why = None, "", None
+        record.told, record.termination, record.unconfirmed, record.why = None, "", "", None
 
     def hand_back(self, record: PodRecord) -> None:
         """A pod could not start on its node: it waits again, for a while without that node (AP-144)."""

@@ -80,8 +80,7 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
         return
     node = book.nodes.get(allocation.node_id)
     if node is None or node.told is None:
-        record.told = None  # the node has gone meanwhile, and for the daemon the ask with it
-        book.touch([record.key])
+        book.withdraw(record)  # the node has gone meanwhile, and for the daemon the ask with it
         return
     record.told = structs.replace(record.told, node_id=allocation.node_id)
     book.touch([record.key])
@@ -107,7 +106,12 @@ def _released(book: Book, release: si.AllocationRelease) -> None:
     if record is None or record.told is None:
         book.out.releases.append(_release(release.application_id, release.allocation_key, release.termination_type))
         return
+    if record.unconfirmed:
+        return  # it has another place since then, as the daemon was told
     record.termination = release.termination_type
+    if not record.place and not translation.is_placeholder(record.pod):
+        book.withdraw(record)  # it was handed back meanwhile, and waits
+        return
     book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))
     if release.termination_type == "PREEMPTED_BY_SCHEDULER":
         book.event(record, "Preempted", "Preempting", book.preemptor(release.message))

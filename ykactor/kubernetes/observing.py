@@ -268,7 +268,9 @@ def _lose_node(book: Book, record: NodeRecord) -> None:
         book.leaving.add(Thing.NODE, name)
     claims.lose_node(book, name)
     for pod in book.pods_on(name):
-        pod.told, pod.termination = None, ""
+        if pod.told is not None:
+            book.leaving.add(Thing.ASK, pod.key)
+        pod.told, pod.termination, pod.unconfirmed = None, "", ""
         if not (pod.is_binding or pod.is_bound):  # else it is there, or may be, also when the node comes back
             book.unplace(pod)
         book.touch([pod.key])
