@@ -21,6 +21,7 @@ from ykactor.kubernetes.adapter import Adapter, Settings
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.leader import LeaseName
+from ykactor.kubernetes.process import Process
 
 TREE = """
 partitions:
@@ -102,12 +103,15 @@ class Cluster:
                 namespace="ykactor",
                 lease=LeaseName("ykactor", "ykactor", identity) if lease else None,
                 qps=200,
+            )
+            process = Process(
                 identity=identity,
                 now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
                 say=lambda sentence: self.said.append(f"{identity}: {sentence}"),
                 warn=warn,
+                rng=random.Random(0),
             )
-            adapter = Adapter(api, settings, random.Random(0))
+            adapter = Adapter(api, settings, process)
             nursery.start_soon(adapter.run)
             yield adapter
             nursery.cancel_scope.cancel()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,6 +15,7 @@ from fakehttp import PATH, Body, Refused, Request, Wire
 from fakeserver import FakeServer
 
 from ykactor.kubernetes.api import JSON, Api, _error
+from ykactor.kubernetes.process import Process
 
 
 class DirectApi(Api):
@@ -54,3 +57,12 @@ class _Answer(Wire):
 
     async def send(self, status: int, answer: Body | str) -> None:
         self.status, self.answer = status, answer
+
+
+def process(
+    rng: random.Random | None = None,
+    now: Callable[[], datetime] = lambda: datetime(2030, 1, 1, tzinfo=UTC),
+    warn: Callable[[str], None] = lambda _: None,
+) -> Process:
+    """A process of which only warnings may be read."""
+    return Process(identity="one", now=now, say=lambda _: None, warn=warn, rng=rng or random.Random(0))

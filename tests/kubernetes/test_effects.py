@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -11,16 +10,17 @@ from typing import Any
 
 import pytest
 import trio
-from directapi import DirectApi
+from directapi import DirectApi, process
 from fakehttp import Body, Refused, Request
 from fakeserver import FakeServer
 from trio.abc import Clock
 from volumecontroller import new_claim, selected
 
 from ykactor.kubernetes.api import ApiError
-from ykactor.kubernetes.binding import Counts
+from ykactor.kubernetes.binding import Feedback
 from ykactor.kubernetes.effects import Effects
 from ykactor.kubernetes.lanes import Lane, Pace
+from ykactor.kubernetes.leader import Leadership
 from ykactor.kubernetes.messages import (
     Bind,
     BindEnded,
@@ -66,12 +66,8 @@ class Playing:
         self.effects = Effects(
             DirectApi(self.server),
             self.pace,
-            "one",
-            self.told.append,
-            lambda _: self.wanted,
-            lambda: NOW,
-            random.Random(0),
-            Counts(),
+            process(),
+            Feedback(self.told.append, lambda _: self.wanted),
             lambda: "/apis/scheduling.k8s.io/v1alpha2",
         )
         self.server.store.create("nodes", "", {"metadata": {"name": "n1"}})
@@ -132,7 +128,7 @@ async def play() -> AsyncIterator[Playing]:
     """Effects are carried out during the test."""
     play = Playing()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(play.effects.run)
+        nursery.start_soon(play.effects.run, Leadership(1))
         yield play
         nursery.cancel_scope.cancel()
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import trio
-from directapi import DirectApi
+from directapi import DirectApi, process
 from fakehttp import Body
-from fakeserver import FakeServer
+from fakeserver import FakeServer, starting
 from seeds import seeds
 from trio.abc import Clock
 
 from ykactor.kubernetes.api import JSON, ApiError
-from ykactor.kubernetes.leader import DURATION_S, EPOCH, RENEW_S, Leader, LeaseName
+from ykactor.kubernetes.leader import DURATION_S, EPOCH, RENEW_S, Leader, Leadership, LeaseName
+from ykactor.kubernetes.outage import Outages
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 BEGIN_S = int(BEGIN.timestamp())
@@ -56,10 +57,10 @@ class Replica:
         api = _LostApi(self)
         name = LeaseName("ykactor", "ykactor", self.name)
         with self.scope:
-            await Leader(api, name, self.now, lambda _: None, lambda _: None, self.rng).run(self._lead)
+            await Leader(api, name, process(self.rng, self.now), Outages(lambda _: None)).run(self._lead)
 
-    async def _lead(self, epoch: int) -> None:
-        self.epochs.append(epoch)
+    async def _lead(self, leadership: Leadership) -> None:
+        self.epochs.append(leadership.epoch)
         self._note("begin")
         try:
             await self.gives_up.wait()
@@ -219,11 +220,12 @@ async def test_a_leader_that_gives_up_lets_another_one_lead(play: Any, autojump_
 
 async def test_refusals_of_a_server_that_starts_are_not_final(play: Any, autojump_clock: Clock) -> None:
     one = Replica(FakeServer(), "one")
-    one.server.is_ready = False
+    one.server.faults = starting
     async with trio.open_nursery() as nursery:
         nursery.start_soon(one.run)
         await trio.sleep(30)
-        one.server.is_ready = True
+        assert one.epochs == []
+        one.server.faults = None
         await trio.sleep(10)
         assert one.leads
         nursery.cancel_scope.cancel()

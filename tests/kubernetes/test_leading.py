@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import trio
-from directapi import DirectApi
+from directapi import DirectApi, process
 from fakeserver import FakeServer
 from seeds import seeds
 
-from ykactor.kubernetes.leader import DURATION_S, RENEW_S, Leader, LeaseName
+from ykactor.kubernetes.leader import DURATION_S, RENEW_S, Leader, Leadership, LeaseName
+from ykactor.kubernetes.outage import Outages
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -30,11 +31,11 @@ async def test_a_replica_leads_soon_after_the_leader_has_died(seed: int, autojum
     began_s, led_s = trio.current_time(), list[float]()
     server.store.create("leases", "ykactor", renewed(0))
 
-    async def lead(_: int) -> None:
+    async def lead(_: Leadership) -> None:
         led_s.append(trio.current_time())
         await trio.sleep_forever()
 
-    leader = Leader(api, name, lambda: BEGAN, lambda _: None, lambda _: None, rng)
+    leader = Leader(api, name, process(rng), Outages(lambda _: None))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(leader.run, lead)
         for _ in range(rng.randrange(1, 6)):

@@ -201,6 +201,28 @@ async def test_a_replica_takes_over_whose_watch_is_behind() -> None:
         assert adapter.counts.conflicts == 0
 
 
+async def test_a_leader_that_is_stopped_while_it_binds() -> None:
+    """The next one leads when the pod is bound, so that nothing else is placed in its room, however urgent it is."""
+    sent = trio.Event()
+
+    async def take_time(request: Request) -> None:
+        if request.subresource == "binding":
+            sent.set()
+            await trio.sleep(1.5)
+
+    async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
+        cluster.server.faults = take_time
+        cluster.node("n1", cpu="1")
+        cluster.pod("p1")
+        async with cluster.adapter("one", lease=True):
+            await sent.wait()
+            cluster.pod("p2", priority=1000)
+        async with cluster.adapter("two", lease=True) as adapter:
+            await cluster.until(lambda: adapter.state.is_registered and bool(cluster.bound()))
+            await cluster.quiet()
+        assert cluster.bound() == {"p1": "n1"}
+
+
 async def test_the_lease_is_deleted(tmp_path: Path) -> None:
     """The leader makes it again with the same epoch, and leads on."""
     async with filled(tmp_path, 5, 40, lease=True) as (cluster, adapter):

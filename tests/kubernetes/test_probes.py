@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 import pytest
 import trio
+from directapi import process
 
 from ykactor.kubernetes import probes
 from ykactor.kubernetes.adapter import WATCH_LOST_S, Adapter, Settings
@@ -27,10 +26,6 @@ def settings() -> Settings:
         namespace="ykactor",
         lease=None,
         qps=200,
-        identity="one",
-        now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
-        say=lambda _: None,
-        warn=lambda _: None,
     )
 
 
@@ -39,7 +34,7 @@ async def serving() -> AsyncIterator[tuple[Adapter, int]]:
     """An adapter that does nothing, and the port of its probes."""
     credentials = Credentials("http://127.0.0.1:1", ssl.create_default_context(), lambda: "", "")
     async with Api.open(credentials) as api, trio.open_nursery() as nursery:
-        adapter = Adapter(api, settings(), random.Random(0))
+        adapter = Adapter(api, settings(), process())
         yield adapter, await nursery.start(probes.serve, adapter, "127.0.0.1", 0)
         nursery.cancel_scope.cancel()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from directapi import DirectApi
+from directapi import DirectApi, process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from trio.abc import Clock
@@ -19,6 +18,7 @@ from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Stimulus
+from ykactor.kubernetes.outage import Outages
 from ykactor.kubernetes.reflector import PAGE_SIZE, Reflector, Source
 
 NODES = Source(Kind.NODES, "/api/v1/nodes", model.Node)
@@ -39,7 +39,7 @@ class Watching:
         self.queries: list[dict[str, str]] = []
         self.faults: Callable[[dict[str, str]], None] = lambda _: None
         server.faults = self._look
-        self.reflector = Reflector(api, source, self._tell, lambda _: None, random.Random(0))
+        self.reflector = Reflector(api, source, self._tell, process(), Outages(lambda _: None))
 
     async def _look(self, request: Request) -> None:
         self.queries.append(request.query)

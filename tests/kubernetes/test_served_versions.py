@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from directapi import process
 from fakehttp import Request
 from fakeserver import FakeServer
 from fakestore import Store
@@ -20,6 +20,7 @@ from ykactor.kubernetes.adapter import Adapter
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind
+from ykactor.kubernetes.outage import Outages
 from ykactor.kubernetes.versions import find_version
 
 LABELS = {"matchLabels": {"a": "b"}}
@@ -32,7 +33,7 @@ async def watching(server: FakeServer) -> AsyncIterator[Adapter]:
         Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api,
         trio.open_nursery() as nursery,
     ):
-        adapter = Adapter(api, settings(), random.Random(0))
+        adapter = Adapter(api, settings(), process())
         nursery.start_soon(adapter.run)
         yield adapter
         nursery.cancel_scope.cancel()
@@ -126,6 +127,6 @@ async def test_the_newest_version(versions: list[str], newest: str) -> None:
         for version in versions:
             server._kinds["scheduling.k8s.io", version, "podgroups"] = "PodGroup"
         async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
-            found = await find_version(api, "scheduling.k8s.io", "podgroups", lambda _: None)
+            found = await find_version(api, "scheduling.k8s.io", "podgroups", Outages(lambda _: None))
             assert found == (f"scheduling.k8s.io/{newest}" if newest else "")
-            assert await find_version(api, "absent.k8s.io", "podgroups", lambda _: None) == ""
+            assert await find_version(api, "absent.k8s.io", "podgroups", Outages(lambda _: None)) == ""

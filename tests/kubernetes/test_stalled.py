@@ -1,19 +1,18 @@
 """An API server that shows pods that come and go, but answers no request that writes: what waits for it is bounded."""
 
 import random
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import trio
 from dialogue import Dialogue
-from directapi import DirectApi
+from directapi import DirectApi, process
 from fakeserver import FakeServer
 from objects import group, node, pod
 from seeds import seeds
 from test_task_groups import annotations
 
-from ykactor.kubernetes.binding import Counts
+from ykactor.kubernetes.binding import Feedback
 from ykactor.kubernetes.effects import Effects
 from ykactor.kubernetes.eventseries import EVENTS_MAX, NOTE_MAX
 from ykactor.kubernetes.lanes import Pace
@@ -28,12 +27,8 @@ def waiting_effects() -> Effects:
     return Effects(
         DirectApi(FakeServer()),
         Pace(200),
-        "one",
-        lambda _: None,
-        lambda _: True,
-        lambda: datetime(2030, 1, 1, tzinfo=UTC),
-        random.Random(0),
-        Counts(),
+        process(),
+        Feedback(lambda _: None, lambda _: True),
         lambda: "/apis/scheduling.k8s.io/v1alpha2",
     )
 

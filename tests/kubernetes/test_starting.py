@@ -1,6 +1,5 @@
 """A server that starts refuses whom it knows, with 403, until it has loaded its roles: that is not final."""
 
-import random
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -8,6 +7,7 @@ import pytest
 import trio
 from cluster import running_cluster
 from daemon import real_daemon
+from directapi import process
 from fakeserver import FakeServer, starting
 from trio.testing import MockClock
 
@@ -15,7 +15,7 @@ from ykactor.kubernetes import model, reflector, versions
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
-from ykactor.kubernetes.outage import PATIENCE_S
+from ykactor.kubernetes.outage import PATIENCE_S, Outages
 from ykactor.kubernetes.reflector import Reflector, Source
 
 
@@ -38,7 +38,8 @@ def test_a_refusal_is_told_only_when_it_lasts() -> None:
     async def act(server: FakeServer, api: Api) -> None:
         source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(Reflector(api, source, told.append, warned.append, random.Random(0)).run)
+            reflector = Reflector(api, source, told.append, process(warn=warned.append), Outages(warned.append))
+            nursery.start_soon(reflector.run)
             began_s = trio.current_time()
             while not warned:  # noqa: ASYNC110
                 await trio.sleep(1)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 from badinput import SAMPLES, VALUES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
+from directapi import process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from seeds import seeds
@@ -20,6 +21,7 @@ from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.model import Status
+from ykactor.kubernetes.outage import Outages
 from ykactor.kubernetes.reading import Reader, ReadError
 from ykactor.kubernetes.reflector import Reflector, Source
 
@@ -195,7 +197,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
         server.faults = answer_strangely
         async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
             source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
-            nursery.start_soon(Reflector(api, source, told.append, said.append, random.Random(0)).run)
+            nursery.start_soon(Reflector(api, source, told.append, process(warn=said.append), Outages(said.append)).run)
             with trio.fail_after(20):
                 while not told:  # noqa: ASYNC110
                     await trio.sleep(0.01)

@@ -7,9 +7,7 @@ only the one that leads tells the daemon and the API server anything.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 
 import trio
 from msgspec import Struct
@@ -18,12 +16,14 @@ from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_re
 from ykactor.client.login import LoginOptions
 from ykactor.kubernetes import model, storagemodel
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.binding import Counts
+from ykactor.kubernetes.binding import Counts, Feedback
 from ykactor.kubernetes.effects import Effects
 from ykactor.kubernetes.hearing import complaint_about
 from ykactor.kubernetes.lanes import Pace
-from ykactor.kubernetes.leader import PAUSE_S, Leader, LeaseName
+from ykactor.kubernetes.leader import PAUSE_S, Leader, Leadership, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
+from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Process
 from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
 from ykactor.kubernetes.state import State
 from ykactor.kubernetes.versions import find_version
@@ -54,10 +54,6 @@ class Settings(Struct, frozen=True):
         namespace: of the ConfigMaps.
         lease: None: this process always leads, with epoch 0.
         qps: requests per second to the API server, unless a ConfigMap says another number.
-        identity: of this process.
-        now: the time for what other machines read.
-        say: called with sentences about its course.
-        warn: called with sentences that an operator may have to act on.
     """
 
     url: str
@@ -67,10 +63,6 @@ class Settings(Struct, frozen=True):
     namespace: str
     lease: LeaseName | None
     qps: int
-    identity: str
-    now: Callable[[], datetime]
-    say: Callable[[str], None]
-    warn: Callable[[str], None]
 
 
 class Adapter:
@@ -83,10 +75,11 @@ class Adapter:
         turns: how often the state has taken what has arrived.
     """
 
-    def __init__(self, api: Api, settings: Settings, rng: random.Random) -> None:
+    def __init__(self, api: Api, settings: Settings, process: Process) -> None:
         self._api = api
         self._settings = settings
-        self._rng = rng
+        self._process = process
+        self._outages = Outages(process.warn)
         self._arrived: list[Stimulus] = []
         self._is_there = trio.Event()
         self._is_listed = trio.Event()
@@ -95,7 +88,7 @@ class Adapter:
         self._replaced_until_s = -math.inf
         self._pace = Pace(settings.qps)
         self.state = State(settings.scheduler_name)
-        self.reflectors = [Reflector(api, source, self._arrive, settings.warn, rng) for source in sources(settings.namespace)]
+        self.reflectors = [self._reflector(source) for source in sources(settings.namespace)]
         (self._pods,) = (each for each in self.reflectors if each.kind is Kind.PODS)
         #: Of the kinds that have one; "" for one that the server does not have.
         self._versions = {kind: "" for kind, *_ in VERSIONED}
@@ -117,64 +110,58 @@ class Adapter:
             nursery.start_soon(self._handle_all)
             lease = self._settings.lease
             if lease is None:
-                await self._serve(0)
+                await self._serve(Leadership(0))
             else:
-                settings = self._settings
-                leader = Leader(self._api, lease, settings.now, settings.say, settings.warn, self._rng)
-                await leader.run(self._lead)
+                await Leader(self._api, lease, self._process, self._outages).run(self._lead)
 
     async def _follow(self, kind: Kind, group: str, resource: str, object_type: type[model.Object]) -> None:
         """Watch a kind in the newest version that the server has, and look again while and when it has none."""
         while True:
-            version = self._versions[kind] = await find_version(self._api, group, resource, self._settings.warn)
+            version = self._versions[kind] = await find_version(self._api, group, resource, self._outages)
             if not version:
                 self._arrive(Listed(kind, []))
                 await trio.sleep(LOOK_AGAIN_S)
                 continue
             source = Source(kind, f"/apis/{version}/{resource}", object_type, may_go=True)
-            reflector = Reflector(self._api, source, self._arrive, self._settings.warn, self._rng)
+            reflector = self._reflector(source)
             self.reflectors.append(reflector)
             await reflector.run()
             self.reflectors.remove(reflector)
 
-    async def _lead(self, epoch: int) -> None:
+    def _reflector(self, source: Source) -> Reflector:
+        return Reflector(self._api, source, self._arrive, self._process, self._outages)
+
+    async def _lead(self, leadership: Leadership) -> None:
         """Lead until the Lease is lost, or another process has taken the place of this one at the daemon: it is never fought."""
         try:
-            await self._serve(epoch)
+            await self._serve(leadership)
         except (SessionReplaced, RequestRefused) as error:
-            self._settings.warn(f"the daemon does not let this process lead: {error}")
+            self._process.warn(f"the daemon does not let this process lead: {error}")
             self._replaced_until_s = trio.current_time() + PAUSE_S
 
-    async def _serve(self, epoch: int) -> None:
+    async def _serve(self, leadership: Leadership) -> None:
         await self._is_listed.wait()  # the registration brings the configuration
         await self._pods.refresh()  # what the leader before has bound last, so that nothing is placed in its room
-        settings = self._settings
-        effects = Effects(
-            self._api,
-            self._pace,
-            settings.identity,
-            self._arrive,
-            self.state.wants,
-            settings.now,
-            self._rng,
-            self.counts,
-            lambda: f"/apis/{self._versions[Kind.POD_GROUPS]}",
-        )
+        feedback = Feedback(self._arrive, self.state.wants, self.counts)
+        effects = Effects(self._api, self._pace, self._process, feedback, self._pod_groups)
         failure: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(effects.run)
+                nursery.start_soon(effects.run, leadership)
                 try:
-                    await self._hear(epoch, effects)
+                    await self._hear(leadership.epoch, effects)
                 except (SessionReplaced, RequestRefused) as error:
                     failure = error  # raised below, outside the group of the nursery
                 nursery.cancel_scope.cancel()
         finally:
-            self._session = self.effects = None
             self._arrived = [each for each in self._arrived if not isinstance(each, Heard)]
             self.state.stop()
         if failure is not None:
             raise failure
+
+    def _pod_groups(self) -> str:
+        """The path of PodGroups up to their version."""
+        return f"/apis/{self._versions[Kind.POD_GROUPS]}"
 
     async def _hear(self, epoch: int, effects: Effects) -> None:
         """Stay registered with the daemon, and take its messages, until cancelled."""
@@ -186,16 +173,19 @@ class Adapter:
             wants_scheduling_states=True,
             epoch=epoch,
             config=self.state.book.configuration.begin_registration,
-            rng=self._rng,
-            on_connection=settings.say,
+            rng=self._process.rng,
+            on_connection=self._process.say,
             **settings.login,
         ) as session:
             self._session, self.effects = session, effects
-            async for message in session:
-                complaint = complaint_about(message)
-                if complaint:
-                    settings.warn(complaint)
-                self._arrive(Heard(message))
+            try:
+                async for message in session:
+                    complaint = complaint_about(message)
+                    if complaint:
+                        self._process.warn(complaint)
+                    self._arrive(Heard(message))
+            finally:
+                self._session = self.effects = None
 
     # ---- input and output of the state
 

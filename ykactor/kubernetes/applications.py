@@ -38,8 +38,8 @@ def leave(book: Book, record: PodRecord) -> None:
     del application.keys[record.key]
     podgroups.end(book, application)
     if application.first == record.key and application.placeholders_made and application.gang is not None:
-        names = gangs.placeholder_names(record.pod, application.name, application.gang)
-        book.effects += [Dismiss(Ref(record.ref.namespace, name)) for _, name in names]
+        there = gangs.placeholders(record.pod, application.name, application.gang)
+        book.effects += [Dismiss(Ref(record.ref.namespace, each.name)) for each in there]
     if not application.keys:
         if not application.is_told:
             del book.applications[application.name]

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.lanes import Pace
-from ykactor.kubernetes.messages import Bind, BindEnded, BindOutcome, Ref
+from ykactor.kubernetes.messages import Bind, BindEnded, BindOutcome, CreatePlaceholder, FailPod, Ref, Stimulus
 from ykactor.kubernetes.model import Pod
 from ykactor.kubernetes.pods import has_ended
 
@@ -31,6 +31,20 @@ class Counts(Struct):
     conflicts: int = 0
 
 
+class Feedback(Struct, frozen=True):
+    """The state, for what carries out its effects.
+
+    Attributes:
+        tell: called with the results.
+        is_wanted: True if a pod is to be bound, created or failed still; the server would bind one that has ended.
+        counts: is added to.
+    """
+
+    tell: Callable[[Stimulus], None]
+    is_wanted: Callable[[Bind | CreatePlaceholder | FailPod], bool]
+    counts: Counts = field(default_factory=Counts)
+
+
 class _Open(Struct):
     """A bind that has not ended: how often it was refused, and True if it may have had its effect."""
 
@@ -47,32 +61,19 @@ class Binder:
 
     Args:
         pace: binds take from it without waiting.
-        tell: called with the results.
-        is_wanted: True if a pod is to be bound still; the server would bind one that has ended.
         pause_s: the pause after a number of attempts.
-        counts: is added to.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        pace: Pace,
-        tell: Callable[[BindEnded], None],
-        is_wanted: Callable[[Bind], bool],
-        pause_s: Callable[[int], float],
-        counts: Counts,
-    ) -> None:
+    def __init__(self, api: Api, pace: Pace, feedback: Feedback, pause_s: Callable[[int], float]) -> None:
         self._api = api
         self._pace = pace
-        self._tell = tell
-        self._is_wanted = is_wanted
+        self._feedback = feedback
         self._pause_s = pause_s
-        self._counts = counts
         self._open: dict[str | Ref, _Open] = {}
 
     async def bind(self, bind: Bind, attempts: int) -> float | None:
         """Try to bind a pod; returns the seconds until the next attempt, None if it has ended."""
-        if not self._is_wanted(bind):
+        if not self._feedback.is_wanted(bind):
             self._end(bind, BindEnded(bind.key, BindOutcome.GONE, reason="the pod has ended"))
             return None
         body = {
@@ -100,8 +101,8 @@ class Binder:
 
     def _end(self, bind: Bind, ended: BindEnded) -> None:
         self._open.pop(bind.uid, None)
-        self._counts.binds[ended.outcome] += 1
-        self._tell(ended)
+        self._feedback.counts.binds[ended.outcome] += 1
+        self._feedback.tell(ended)
 
     async def _result(self, bind: Bind, error: ApiError) -> BindEnded | None:
         """The result of an attempt that has failed; None if it has to be tried again.
@@ -116,7 +117,7 @@ class Binder:
         if error.may_pass and bound.refusals < ATTEMPTS_MAX:
             return None
         if error.status == 409:
-            self._counts.conflicts += 1
+            self._feedback.counts.conflicts += 1
             assigned = _ASSIGNED.search(error.message)
             if assigned is not None:
                 return BindEnded(bind.key, BindOutcome.TAKEN, assigned[1])

@@ -137,7 +137,7 @@ class Book:
             self.out.answers += self.classes.about_ports(record.node, ports)
 
     def take_capacity(self, ref: Ref, capacity: Capacity | None) -> None:
-        """There is another amount of room for volumes, or none any more (None)."""
+        """Another amount of room for volumes is known, or none any more (None)."""
         told = [record.node for record in self.nodes.values() if record.told is not None]
         self.out.answers += self.classes.about_capacity(ref, capacity, told)
 

@@ -44,7 +44,7 @@ class Complaints:
                 self.note_readable(kind, ref)
 
     def forget_told(self) -> None:
-        """Everything has to be told again."""
+        """Tell everything again."""
         self._untold = dict.fromkeys(event for events in (*self._of.values(), self._unreadable.values()) for event in events)
 
     def take_untold(self) -> list[Event]:

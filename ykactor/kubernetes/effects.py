@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 import trio
 
 from ykactor.kubernetes.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
-from ykactor.kubernetes.binding import ATTEMPTS_MAX, Binder, Counts
+from ykactor.kubernetes.binding import ATTEMPTS_MAX, Binder, Feedback
 from ykactor.kubernetes.eventseries import EVENTS_MAX, NOTE_MAX, EventWriter, key_of
 from ykactor.kubernetes.lanes import Lane, Pace
+from ykactor.kubernetes.leader import STOP_S, Leadership
 from ykactor.kubernetes.messages import (
     Bind,
     CreateEnded,
@@ -28,8 +28,8 @@ from ykactor.kubernetes.messages import (
     SelectNode,
     SetCondition,
     SetGroupCondition,
-    Stimulus,
 )
+from ykactor.kubernetes.process import Process
 from ykactor.kubernetes.volumes import SELECTED_NODE
 
 #: Pauses between attempts.
@@ -43,35 +43,17 @@ class Effects:
 
     Args:
         pace: requests per second; binds and the like never wait for it.
-        identity: of this process, in Events.
-        tell: called with the results.
-        is_wanted: True if a pod is to be bound, created or failed still.
-        now: the time of conditions and Events.
-        counts: is added to.
         groups: the path of PodGroups up to their version.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        pace: Pace,
-        identity: str,
-        tell: Callable[[Stimulus], None],
-        is_wanted: Callable[[Bind | CreatePlaceholder | FailPod], bool],
-        now: Callable[[], datetime],
-        rng: random.Random,
-        counts: Counts,
-        groups: Callable[[], str],
-    ) -> None:
+    def __init__(self, api: Api, pace: Pace, process: Process, feedback: Feedback, groups: Callable[[], str]) -> None:
         self._api = api
         self._pace = pace
-        self._tell = tell
-        self._is_wanted = is_wanted
-        self._now = now
-        self._rng = rng
+        self._process = process
+        self._feedback = feedback
         self._groups = groups
-        self._writer = EventWriter(api, pace, identity, now, lambda: groups().removeprefix("/apis/"))
-        self._binder = Binder(api, pace, tell, is_wanted, self._pause_s, counts)
+        self._writer = EventWriter(api, pace, process.identity, process.now, lambda: groups().removeprefix("/apis/"))
+        self._binder = Binder(api, pace, feedback, self._pause_s)
         self.binds: Lane[Bind] = Lane(self._binder.bind)
         self.selections: Lane[SelectNode | Nominate] = Lane(self._select_or_nominate)
         self.deletes: Lane[DeletePod] = Lane(self._delete)
@@ -79,31 +61,42 @@ class Effects:
         self.conditions: Lane[SetCondition | SetGroupCondition] = Lane(self._set_condition, newest_first=True)
         self.events: Lane[Event] = Lane(self._write, size=EVENTS_MAX)
 
-    async def run(self) -> None:
-        """Carry out effects until cancelled."""
-        lanes: list[tuple[Lane[Any], int]] = [
-            (self.binds, _BINDERS),
-            (self.selections, _OTHERS),
-            (self.deletes, _OTHERS),
-            (self.creations, _OTHERS),
-            (self.conditions, _TELLERS),
-            (self.events, _TELLERS),
-        ]
+        #: The lanes by the name in metrics, with their workers.
+        self._lanes: dict[str, tuple[Lane[Any], int]] = {
+            "bind": (self.binds, _BINDERS),
+            "select": (self.selections, _OTHERS),
+            "delete": (self.deletes, _OTHERS),
+            "create": (self.creations, _OTHERS),
+            "condition": (self.conditions, _TELLERS),
+            "event": (self.events, _TELLERS),
+        }
+
+    async def run(self, leadership: Leadership) -> None:
+        """Carry out effects until cancelled. The requests that are open then have ``STOP_S`` to be answered.
+
+        A bind that has its effect later is not seen by the process that leads next, which places other pods in its room.
+        """
         async with trio.open_nursery() as nursery:
-            for lane, workers in lanes:
-                for _ in range(workers):
-                    nursery.start_soon(lane.work)
+            working = trio.CancelScope(shield=True)
+            nursery.start_soon(self._work, working, leadership)
+            try:
+                await trio.sleep_forever()
+            finally:
+                working.deadline = trio.current_time() + STOP_S
+                for lane, _ in self._lanes.values():
+                    lane.close()
+
+    async def _work(self, scope: trio.CancelScope, leadership: Leadership) -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                for lane, workers in self._lanes.values():
+                    for _ in range(workers):
+                        nursery.start_soon(lane.work)
+        leadership.has_open_requests = scope.cancelled_caught
 
     def waiting(self) -> dict[str, int]:
         """The number of items that wait in each lane."""
-        return {
-            "bind": len(self.binds),
-            "select": len(self.selections),
-            "delete": len(self.deletes),
-            "create": len(self.creations),
-            "condition": len(self.conditions),
-            "event": len(self.events),
-        }
+        return {name: len(lane) for name, (lane, _) in self._lanes.items()}
 
     def put(self, effect: Effect) -> None:
         """Carry out an effect on the API server soon."""
@@ -131,7 +124,7 @@ class Effects:
                 self._binder.dismiss(subject)
 
     def _pause_s(self, attempts: int) -> float:
-        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts, 16)) * self._rng.uniform(0.5, 1)
+        return min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts, 16)) * self._process.rng.uniform(0.5, 1)
 
     # ---- urgent: tried until it is done or needless
 
@@ -143,7 +136,7 @@ class Effects:
         return self._again_s(error, attempts)
 
     async def _create_or_fail(self, effect: CreatePlaceholder | FailPod, attempts: int) -> float | None:
-        if not self._is_wanted(effect):
+        if not self._feedback.is_wanted(effect):
             return None
         if isinstance(effect, FailPod):
             status = {"phase": "Failed", "reason": effect.reason, "message": effect.message[:NOTE_MAX]}
@@ -159,7 +152,7 @@ class Effects:
             return self._pause_s(attempts)
         pause_s = self._again_s(error, attempts)
         if pause_s is None or attempts + 1 == ATTEMPTS_MAX:  # a quota or a policy may refuse it for long
-            self._tell(CreateEnded(effect.application_id, effect.ref, "" if error is None else str(error)))
+            self._feedback.tell(CreateEnded(effect.application_id, effect.ref, "" if error is None else str(error)))
         return pause_s
 
     def _again_s(self, error: ApiError | None, attempts: int) -> float | None:
@@ -184,7 +177,7 @@ class Effects:
             error = await _error_of(self._api.request("PATCH", _claim(effect.claim), body, MERGE_PATCH))
         pause_s = self._some_times_s(error, attempts)
         if error is not None and pause_s is None:
-            self._tell(SelectFailed(effect.claim, effect.node, str(error)))
+            self._feedback.tell(SelectFailed(effect.claim, effect.node, str(error)))
         return pause_s
 
     # ---- not urgent: the same
@@ -205,7 +198,7 @@ class Effects:
             await self._api.request("PATCH", path, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
 
     def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, str]:
-        at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = self._process.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
     async def _write(self, event: Event, attempts: int) -> float | None:

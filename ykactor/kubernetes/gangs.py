@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -166,19 +166,28 @@ class PlaceholderSettings(Struct, frozen=True):
     fs_group: int = 2000
 
 
-def placeholder_names(first: Pod, application_id: str, gang: Gang) -> Iterator[tuple[TaskGroup, str]]:
-    """Each placeholder of a gang: its group and its name, which is the same in another process."""
+class Placeholder(NamedTuple):
+    """A placeholder of a gang; its name is the same in another process."""
+
+    name: str
+    application_id: str
+    group: TaskGroup
+    gang: Gang
+
+
+def placeholders(first: Pod, application_id: str, gang: Gang) -> Iterator[Placeholder]:
+    """All placeholders of a gang, which belong to the first pod of its application."""
     part, number = _name_part(application_id), 0
     for group in gang.groups:
         for _ in range(group.min_member):
-            yield group, f"tg-{part}-{group.name[:_GROUP_PART].rstrip('-')}-{first.metadata.uid[:8]}-{number}"
+            name = f"tg-{part}-{group.name[:_GROUP_PART].rstrip('-')}-{first.metadata.uid[:8]}-{number}"
+            yield Placeholder(name, application_id, group, gang)
             number += 1
 
 
-def placeholder_pod(
-    first: Pod, application_id: str, gang: Gang, group: TaskGroup, name: str, settings: PlaceholderSettings
-) -> dict[str, Any]:
+def placeholder_pod(first: Pod, placeholder: Placeholder, settings: PlaceholderSettings) -> dict[str, Any]:
     """A pod that holds the room of one member of a group; it belongs to the first pod of the application, and goes with it."""
+    group = placeholder.group
     meta, queue = first.metadata, queue_of(first).name
     # Admission policies trust the adapter, so a user is always named, or the group could name one.
     asked = {each: meta.annotations[each] for each in (USER_ANNOTATION, ALLOW_PREEMPTION) if each in meta.annotations}
@@ -187,17 +196,17 @@ def placeholder_pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name,
+            "name": placeholder.name,
             "namespace": meta.namespace,
             "labels": dict(group.labels),
             "annotations": {
                 **group.annotations,
                 **asked,
-                APP_LABEL: application_id,
+                APP_LABEL: placeholder.application_id,
                 **({QUEUE_LABEL: queue} if queue else {}),
                 PLACEHOLDER: "true",
                 GROUP_NAME: group.name,
-                DEFINITION: gang.definition,
+                DEFINITION: placeholder.gang.definition,
             },
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid, "controller": False}],
         },

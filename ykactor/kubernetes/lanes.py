@@ -129,6 +129,7 @@ class Lane(Generic[W]):
         self._count = 0
         self._busy: set[Hashable] = set()
         self._grown = trio.lowlevel.ParkingLot()
+        self._is_closed = False
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -147,9 +148,14 @@ class Lane(Generic[W]):
         self._items.pop(key, None)
         self._aside.pop(key, None)
 
+    def close(self) -> None:
+        """Begin no further item."""
+        self._is_closed = True
+        self._grown.unpark_all()
+
     async def work(self) -> None:
-        """Carry out items until cancelled."""
-        while True:
+        """Carry out items until ``close``."""
+        while not self._is_closed:
             key = self._next()
             if key is None:
                 with trio.move_on_at(self._due[0][0] if self._due else float("inf")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -13,13 +12,16 @@ from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.model import Lease
-from ykactor.kubernetes.outage import Outage
+from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Process
 
 DURATION_S, RENEW_S = 15, 5.0
 #: Who waits looks so often, because the Lease runs out by the time when its last renewal was seen.
 LOOK_S = 2.0
 #: A leader that could not renew for this part of the duration stops before another one may begin.
 _TRUST = 2 / 3
+#: What it has begun may go on for the rest of the duration: then another one may begin.
+STOP_S = DURATION_S * (1 - _TRUST)
 _RETRY_S = 1.0
 #: Who lets another one lead does not take the Lease before this time.
 PAUSE_S = 2.0 * DURATION_S
@@ -40,62 +42,64 @@ class LeaseName(Struct, frozen=True):
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 
+class Leadership(Struct):
+    """A time as the leader.
+
+    Attributes:
+        epoch: higher than that of each time before.
+        has_open_requests: requests of it may have their effect after its end: the Lease has to run out before another one leads.
+    """
+
+    epoch: int
+    has_open_requests: bool = False
+
+
 class Leader:
     """Takes and renews the Lease.
 
     Args:
-        now: the time for the Lease, which other machines read; they never compare it with their own clocks.
-        say: called with a sentence when it begins and ends to lead.
-        warn: called with a sentence when the Lease cannot be had or kept.
+        process: says when it begins and ends to lead.
+        outages: are told when the Lease cannot be had.
 
     Attributes:
         leads: True while it holds the Lease.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        name: LeaseName,
-        now: Callable[[], datetime],
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, api: Api, name: LeaseName, process: Process, outages: Outages) -> None:
         self._api = api
         self._name = name
-        self._now = now
-        self._say = say
-        self._warn = warn
-        self._outage = Outage(warn, f"the Lease {name.name} cannot be had")
-        self._rng = rng
+        self._process = process
+        self._outages = outages
+        self._what = f"the Lease {name.name}"
         #: What the Lease said when it was last seen to change, and when it runs out if it does not change again.
         self._seen: tuple[str, str] | None = None
         self._runs_out_s = 0.0
         self.leads = False
 
-    async def run(self, lead: Callable[[int], Awaitable[None]]) -> None:
+    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
         """Wait for the Lease, and lead while it is held, again and again.
 
         Args:
-            lead: called with the epoch; cancelled when the Lease is lost. It returns to let another process lead: the Lease is
-                released, and not taken again for ``PAUSE_S``.
+            lead: cancelled when the Lease is lost, and then ends within ``STOP_S``. It returns to let another process lead: the
+                Lease is not taken again for ``PAUSE_S``.
         """
         while True:
             gives_up = False
             held = await self._acquire()
-            self._say(f"leads with epoch {held.epoch}")
+            self._process.say(f"leads with epoch {held.epoch}")
             async with trio.open_nursery() as nursery:
                 self.leads = True
                 nursery.start_soon(self._renew, held, nursery.cancel_scope)
                 try:
-                    await lead(held.epoch)
+                    await lead(held)
                     gives_up = True
                 finally:
                     self.leads = False
-                    with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
-                        await self._release(held)
+                    if not held.has_open_requests:
+                        with trio.CancelScope(shield=True), trio.move_on_after(RENEW_S):
+                            await self._release(held)
                 nursery.cancel_scope.cancel()
-            self._say("does not lead any more")
+            self._process.say("does not lead any more")
             if gives_up:
                 await trio.sleep(PAUSE_S)
 
@@ -105,12 +109,12 @@ class Leader:
                 held = await self._try()
             except ApiError as error:
                 held = None
-                self._outage.failed(error)
+                self._outages.failed(self._what, error)
             else:
-                self._outage.over()
+                self._outages.over(self._what)
             if held is not None:
                 return held
-            look_s, now_s = LOOK_S * self._rng.uniform(0.8, 1.2), trio.current_time()
+            look_s, now_s = LOOK_S * self._process.rng.uniform(0.8, 1.2), trio.current_time()
             await trio.sleep_until(min(now_s + look_s, self._runs_out_s if self._runs_out_s > now_s else math.inf))
 
     async def _try(self) -> _Held | None:
@@ -120,7 +124,8 @@ class Leader:
         if lease is not None and not self._has_run_out(lease, now_s):
             return None
         before = 0 if lease is None else _epoch_of(lease)
-        held = _Held(max(before + 1, int(self._now().timestamp())), self._now(), now_s)
+        now = self._process.now()
+        held = _Held(max(before + 1, int(now.timestamp())), acquired=now, renewed_s=now_s)
         return held if await self._write(held, lease) else None
 
     def _has_run_out(self, lease: Lease, now_s: float) -> bool:
@@ -142,7 +147,7 @@ class Leader:
                     why = "another one holds the Lease"
             if trusting.cancelled_caught:
                 why = f"the Lease could not be renewed for {DURATION_S * _TRUST:.0f} s"
-        self._warn(why)
+        self._process.warn(why)
         scope.cancel()
 
     async def _try_renew(self, held: _Held) -> bool:
@@ -200,16 +205,15 @@ class Leader:
             "holderIdentity": identity,
             "leaseDurationSeconds": DURATION_S,
             "acquireTime": _micro(held.acquired),
-            "renewTime": _micro(self._now()),
+            "renewTime": _micro(self._process.now()),
             "leaseTransitions": transitions,
         }
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
 
 
-class _Held(Struct):
+class _Held(Leadership, kw_only=True):
     """The Lease while it is held; ``renewed_s`` is when its last renewal began."""
 
-    epoch: int
     acquired: datetime
     renewed_s: float
 

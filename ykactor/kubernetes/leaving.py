@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 class Leaving:
-    """Everything that is in requests without an answer. Requests are carried out in their order."""
+    """The entries that are in requests without an answer. Requests are carried out in their order."""
 
     def __init__(self) -> None:
         self._requests: dict[Entry, str] = {}

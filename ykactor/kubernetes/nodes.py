@@ -66,7 +66,7 @@ def created(name: str, offer: Offer) -> si.NodeInfo:
 
 
 def filled(name: str, offer: Offer) -> si.NodeInfo:
-    """Its capacity, when its pods are known."""
+    """The entry that gives a node its capacity, when its pods are known."""
     return si.NodeInfo(node_id=name, action="UPDATE", schedulable_resource=dict(offer.amounts))
 
 

@@ -1,37 +1,41 @@
-"""When people should read that requests to the API server fail."""
+"""Warnings about requests to the API server that fail."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import trio
+
+from ykactor.kubernetes.api import ApiError
 
 #: A server that starts refuses whom it knows, and before it was away: an error is told when it has lasted so long.
 PATIENCE_S = 60.0
 
 
-class Outage:
-    """Requests for one purpose that fail.
+class Outages:
+    """The things that cannot be read, in one warning for all that has one cause: the same status, or no answer.
 
     Args:
-        warn: called with a sentence when they have failed for ``PATIENCE_S``, and again after as long.
-        what: how the sentence begins, such as ``pods cannot be read``.
+        warn: called with a sentence when something has failed for ``PATIENCE_S``, and again after as long.
     """
 
-    def __init__(self, warn: Callable[[str], None], what: str) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
-        self._what = what
-        self._since_s: float | None = None
+        #: When it began, and the status of the last answer, by what is to be read.
+        self._failing: dict[str, tuple[float, int]] = {}
+        self._told_s: dict[int, float] = {}
 
-    def failed(self, error: Exception) -> None:
-        """A request has failed."""
-        now_s = trio.current_time()
-        if self._since_s is None:
-            self._since_s = now_s
-        elif now_s - self._since_s >= PATIENCE_S:
-            self._since_s = now_s
-            self._warn(f"{self._what}: {error}")
+    def failed(self, what: str, error: ApiError) -> None:
+        """A request has failed; ``what`` is to be read, such as ``pods``."""
+        now_s, cause = trio.current_time(), error.status
+        since_s, _ = self._failing.get(what, (now_s, cause))
+        self._failing[what] = since_s, cause
+        if now_s - max(since_s, self._told_s.get(cause, -math.inf)) >= PATIENCE_S:
+            self._told_s[cause] = now_s
+            failing = ", ".join(each for each, (_, found) in self._failing.items() if found == cause)
+            self._warn(f"{failing} cannot be read: {error}")
 
-    def over(self) -> None:
+    def over(self, what: str) -> None:
         """A request has had an answer."""
-        self._since_s = None
+        self._failing.pop(what, None)

@@ -115,13 +115,13 @@ class PodRecord:
         self.set_volumes(self.volumes)
 
     def set_volumes(self, volumes: PodVolumes) -> None:
-        """Its claims mean this for it from now on."""
+        """Set what its claims mean for it."""
         self.volumes = volumes
         self.size = {**self._requests, **volumes.amounts} if self._requests and volumes.amounts else self._requests
 
     @property
     def ref(self) -> Ref:
-        """Its namespace and name."""
+        """The namespace and the name of the pod."""
         return Ref(self.pod.metadata.namespace, self.pod.metadata.name)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -12,7 +11,8 @@ from msgspec import Struct
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus, Unreadable
 from ykactor.kubernetes.model import Object, Status
-from ykactor.kubernetes.outage import Outage
+from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Process
 from ykactor.kubernetes.reading import Reader, ReadError
 
 #: Objects in one page of a list.
@@ -51,7 +51,7 @@ class Reflector:
 
     Args:
         tell: called with what has happened.
-        warn: called with a sentence that an operator should read.
+        outages: are told when it cannot be read.
 
     Attributes:
         kind: of the objects.
@@ -60,15 +60,14 @@ class Reflector:
     """
 
     def __init__(
-        self, api: Api, source: Source, tell: Callable[[Stimulus], None], warn: Callable[[str], None], rng: random.Random
+        self, api: Api, source: Source, tell: Callable[[Stimulus], None], process: Process, outages: Outages
     ) -> None:
         self._api = api
         self._source = source
         self.kind = source.kind
         self._tell = tell
-        self._warn = warn
-        self._outage = Outage(warn, f"{source.kind} cannot be read")
-        self._rng = rng
+        self._warn, self._rng = process.warn, process.rng
+        self._outages = outages
         self._reader = Reader(source.kind, source.type)
         self._version = ""
         self.alive_s: float | None = None
@@ -105,10 +104,11 @@ class Reflector:
             self._warn(f"{self.kind}: an answer cannot be read: {error}")
         except ApiError as error:
             if error.status == 404 and self._source.may_go:
+                self._outages.over(self.kind)
                 return False
             if error.status == _GONE:
                 self._version = ""
-            self._outage.failed(error)
+            self._outages.failed(self.kind, error)
             least_s = max(error.retry_after_s, BACKOFF_FIRST_S / 2)
         is_steady = trio.current_time() - began_s >= STEADY_S
         await trio.sleep(least_s if is_steady else max(least_s, self._pause_s()))
@@ -184,4 +184,4 @@ class Reflector:
 
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
-        self._outage.over()
+        self._outages.over(self.kind)

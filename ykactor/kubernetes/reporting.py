@@ -215,8 +215,8 @@ def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
     application.placeholders_made = True
     if any(book.pods[key].place and not translation.is_placeholder(book.pods[key].pod) for key in application.keys):
         return
-    for group, name in gangs.placeholder_names(first.pod, application.name, gang):
-        ref = Ref(first.ref.namespace, name)
+    for placeholder in gangs.placeholders(first.pod, application.name, gang):
+        ref = Ref(first.ref.namespace, placeholder.name)
         if ref not in book.keys:
-            body = gangs.placeholder_pod(first.pod, application.name, gang, group, name, book.configuration.settings)
+            body = gangs.placeholder_pod(first.pod, placeholder, book.configuration.settings)
             book.effects.append(CreatePlaceholder(application.name, ref, body))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import trio
 from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
-from ykactor.kubernetes.outage import Outage
+from ykactor.kubernetes.outage import Outages
 
 _FORM = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{1,4}))?")
 _PAUSE_S = 5.0
@@ -31,21 +30,20 @@ class _Resources(Struct):
     resources: list[_Resource] = []
 
 
-async def find_version(api: Api, group: str, resource: str, warn: Callable[[str], None]) -> str:
-    """The newest version that has a resource, as ``policy/v1``; "" if none has it. Waits until the server answers.
-
-    Args:
-        warn: called with a sentence when that takes long.
-    """
-    outage = Outage(warn, f"the versions of {resource} cannot be read")
-    while True:
+async def find_version(api: Api, group: str, resource: str, outages: Outages) -> str:
+    """The newest version that has a resource, as ``policy/v1``; "" if none has it. Waits until the server answers."""
+    what, found = f"the versions of {resource}", None
+    while found is None:
         try:
-            return await _find(api, group, resource)
+            found = await _find(api, group, resource)
         except ApiError as error:
             if error.status == 404:
-                return ""
-            outage.failed(error)
-            await trio.sleep(max(error.retry_after_s, _PAUSE_S))
+                found = ""
+            else:
+                outages.failed(what, error)
+                await trio.sleep(max(error.retry_after_s, _PAUSE_S))
+    outages.over(what)
+    return found
 
 
 async def _find(api: Api, group: str, resource: str) -> str:

@@ -213,7 +213,7 @@ class PodVolumes(Struct, frozen=True):
 
     @property
     def hindrance(self) -> str:
-        """Why it cannot be asked for; "" if it can."""
+        """The reason why it cannot be asked for; "" if it can."""
         return self.complaint or self.unseen
 
 
@@ -246,7 +246,7 @@ def resource_of(driver: str) -> str:
 
 
 def _complaint(pod: Pod, use: Use) -> str:
-    """Why a pod cannot use a claim now."""
+    """The reason why a pod cannot use a claim now."""
     claim, name = use.claim, use.name
     if claim is None:
         return f"claim {name} " + ("has not been made yet for its ephemeral volume" if use.is_ephemeral else "is not there")
@@ -260,7 +260,7 @@ def _complaint(pod: Pod, use: Use) -> str:
 
 
 def _why_unbound(claim: Claim, storage_class: StorageClass | None) -> str:
-    """Why a claim stays unbound when its pod is placed; "" if its volume is made then."""
+    """The reason why a claim stays unbound when its pod is placed; "" if its volume is made then."""
     name = claim.ref.name
     if claim.volume:
         return f"claim {name} is not bound to its volume {claim.volume} yet"

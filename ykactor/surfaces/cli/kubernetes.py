@@ -31,6 +31,7 @@ from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 if TYPE_CHECKING:
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.credentials import Credentials
+    from ykactor.kubernetes.process import Process
 
 log = get_logger(__name__)
 
@@ -110,6 +111,7 @@ def command(
     credentials = _credentials(kubeconfig, others["context"])
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.leader import LeaseName
+    from ykactor.kubernetes.process import Process
 
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
@@ -121,13 +123,16 @@ def command(
         namespace=_own_namespace(namespace, credentials),
         lease=None if no_lease else LeaseName(_own_namespace(namespace, credentials), LEASE, identity),
         qps=qps,
+    )
+    process = Process(
         identity=identity,
         now=lambda: datetime.fromtimestamp(system_ns() / 1e9, UTC),
         say=lambda sentence: log_event(log, logging.INFO, "adapter_said", message=sentence),
         warn=lambda sentence: log_event(log, logging.WARNING, "adapter_warned", message=sentence),
+        rng=random.Random(os.urandom(8)),
     )
     try:
-        if loop.run(_run, credentials, settings, listen) == signal.SIGINT:
+        if loop.run(_run, credentials, settings, process, listen) == signal.SIGINT:
             raise KeyboardInterrupt
     except* (RequestRefused, SessionReplaced) as errors:
         raise daemon.problem(exit_codes.first_of(errors)) from None
@@ -179,7 +184,7 @@ def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
         raise exit_codes.Refused(str(error)) from None
 
 
-async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress | None) -> int:
+async def _run(credentials: Credentials, settings: Settings, process: Process, listen: TcpAddress | None) -> int:
     """Run until SIGTERM or SIGINT; returns the signal."""
     from ykactor.kubernetes import probes
     from ykactor.kubernetes.adapter import Adapter
@@ -188,7 +193,7 @@ async def _run(credentials: Credentials, settings: Settings, listen: TcpAddress 
     notifier = Notifier.from_environment()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with Api.open(credentials) as api, trio.open_nursery() as nursery:
-            adapter = Adapter(api, settings, random.Random(os.urandom(8)))
+            adapter = Adapter(api, settings, process)
             port = None
             if listen is not None:
                 with _listening(listen):
