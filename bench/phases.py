@@ -1,13 +1,12 @@
 """What the phases of a turn cost: CPU time of an allocation, divided among the phases and what is around them.
 
-Nothing in the scheduler measures. An instrument of trio is called before and after each step of a task, and ``turn`` of the
-partition's task is replaced by one that notes each phase it yields. So the CPU time between two such moments belongs to exactly
-one phase, and the phases add up to the whole:
+An instrument of trio is called before and after each step of a task, and the ``TurnTimes`` of a partition also tell it where
+a phase begins or ends. So the CPU time between two such moments belongs to exactly one phase, and the phases add up to the whole:
 
 | phase | CPU time of |
 |---|---|
 | ``translate`` | the task that sends requests: from wire structs to submissions, and into the partition's inbox |
-| ``ingest`` to ``settle`` | the tasks of partition, scheduler, queues and nodes in that phase (``core/turn/phases.py``) |
+| ``ingest`` to ``settle`` | the tasks of partition, scheduler, queues and nodes in that phase (``actors/turn_times.py``) |
 | ``publish`` | the feed: it renders, numbers and keeps events, and delivers facts to the outbox |
 | ``follower`` | both readers: events and responses as JSON |
 | ``gc`` | the garbage collector, whatever it interrupts |
@@ -17,7 +16,7 @@ Between two turns the partition takes input, which belongs to ``ingest``.
 """
 
 import gc
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import process_time, thread_time
 from typing import Any
@@ -29,20 +28,10 @@ from bench.harness import FEED, READERS, running
 from bench.measures import Samples, place_all, release_all
 from bench.workloads import FullCluster, Workload
 from ykactor.actors.memory import settle_memory
-from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Phase, Publish, Settle
-from ykactor.core.turn.turn import turn
+from ykactor.actors.turn_times import PHASES as OF_TURN
+from ykactor.actors.turn_times import TurnTimes
 
-#: Where the partition's task has it.
-TURN = "ykactor.actors.partition.turn"
-_OF_TURN: dict[type, str] = {
-    Ingest: "ingest",
-    Observe: "observe",
-    MakePlan: "plan",
-    Commit: "commit",
-    Settle: "settle",
-    Publish: "publish",
-}
-PHASES = ("translate", *_OF_TURN.values(), "follower", "gc", "trio")
+PHASES = ("translate", *OF_TURN, "follower", "gc", "trio")
 
 
 def figure_of(phase: str) -> str:
@@ -81,7 +70,7 @@ def phases_timed() -> Iterator[dict[str, float]]:
     """Yields the figures, which are filled with CPU seconds at the end of the block. The task that enters it sends requests."""
     spent_s: dict[str, float] = {}
     clock = PhaseClock(trio.lowlevel.current_task())
-    with patch(TURN, clock.noting(turn)):
+    with clock.told():
         trio.lowlevel.add_instrument(clock)
         gc.callbacks.append(clock.on_collection)
         began_s = process_time()
@@ -145,23 +134,23 @@ class PhaseClock(trio.abc.Instrument):
         else:
             self.switch(self._interrupted)
 
-    def noting(self, turns: Callable[..., Generator[Phase, Any, Any]]) -> Callable[..., Generator[Phase, Any, Any]]:
-        """The same function, which also notes its phases."""
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Have all partitions tell their phases during the block."""
+        begin, end = TurnTimes.begin, TurnTimes.end
 
-        def noted(*args: Any, **options: Any) -> Generator[Phase, Any, Any]:
-            phases, reply = turns(*args, **options), None
-            try:
-                while True:
-                    phase = phases.send(reply)
-                    self._enter(_OF_TURN[type(phase)])
-                    reply = yield phase
-            except StopIteration as end:
-                self._enter("ingest")
-                return end.value
+        def begun(times: TurnTimes, phase: str) -> None:
+            begin(times, phase)
+            self._enter(phase)
 
-        return noted
+        def ended(times: TurnTimes) -> None:
+            end(times)
+            self._enter("ingest")
+
+        with patch.object(TurnTimes, "begin", begun), patch.object(TurnTimes, "end", ended):
+            yield
 
     def _enter(self, phase: str) -> None:
-        """Called in a step of the partition's task."""
+        """Called in a step of the partition's task, or of its scheduler's."""
         self._of_turn = phase
         self.switch(phase)

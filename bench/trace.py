@@ -26,7 +26,6 @@ from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
-from unittest.mock import patch
 
 import click
 import trio
@@ -41,12 +40,11 @@ from bench import phases
 from bench.cases import PLACED
 from bench.harness import running
 from bench.measures import place_all
-from bench.phases import PHASES, TURN, PhaseClock
+from bench.phases import PHASES, PhaseClock
 from bench.workloads import ASK, Workload
 from ykactor import core
 from ykactor.actors.clock import Clock
 from ykactor.actors.memory import settle_memory
-from ykactor.core.turn.turn import turn
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
@@ -177,7 +175,7 @@ def _counted() -> Iterator[Calls]:
         elif event == "c_call" and frame.f_code.co_filename not in _MEASURING:
             calls.built_in[clock.phase] += 1
 
-    with patch(TURN, clock.noting(turn)):
+    with clock.told():
         trio.lowlevel.add_instrument(clock)
         sys.setprofile(note)
         try:

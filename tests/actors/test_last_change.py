@@ -26,7 +26,7 @@ from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import AddApplication, UpdateNode
-from ykactor.core.turn.phases import MakePlan
+from ykactor.core.turn.phases import Decide
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.serve import kept_state
@@ -287,7 +287,7 @@ async def test_what_was_read_first_is_applied_first(
 
 def fail_to_plan(fails: list[Bug], _: object, arguments: tuple[object, ...]) -> None:
     """Raise the next of these errors where a plan is asked for, until none is left."""
-    if fails and isinstance(arguments[0], MakePlan):
+    if fails and isinstance(arguments[0], Decide):
         raise fails.pop()
 
 

@@ -4,6 +4,7 @@ import trio
 from test_partition_actor import stage
 from world import app, ask, configure, node, queue, tree
 
+from ykactor.actors import owners
 from ykactor.actors.commands import Intake, Publication, TakeSnapshot
 from ykactor.core.messages.facts import Allocated, AskAdded, ReleaseStarted
 from ykactor.core.values import parts
@@ -24,20 +25,20 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
         await s.send(*setup)
         quiet = len(s.told)
         pauses = 0
-        carry_out = s.actor._scheduler._owners._exchange
+        pause = owners.pause
 
-        async def exchange(sends):
+        async def pause_with_input():
             """In the first pauses of the plan a command arrives each."""
             nonlocal pauses
-            if not sends and trio.current_time() >= 10:
+            if trio.current_time() >= 10:
                 commands = [Intake([late[0]]), TakeSnapshot(1), Intake([late[1]]), Intake([late[2]])]
                 if pauses < len(commands):
                     assert len(s.told) == quiet
                     s.actor.inbox.put_nowait(commands[pauses])
                 pauses += 1
-            return await carry_out(sends)
+            await pause()
 
-        monkeypatch.setattr(s.actor._scheduler._owners, "_exchange", exchange)
+        monkeypatch.setattr(owners, "pause", pause_with_input)
         await s.until(11)
         assert pauses > 4
         told = s.told[quiet:]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from faulting import watch_schedulers
 from heard import Heard
 from world import PLENTY, RELEASED, S_NS, answer, app, ask, configure, load, make_world, node, queue, release, spoken, tree
 
@@ -19,6 +20,7 @@ from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.turn.causes import Input
+from ykactor.core.turn.phases import Decide, Observe
 from ykactor.core.values.parts import PART_MAX
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))
@@ -109,6 +111,17 @@ async def test_facts_come_in_the_order_of_the_plain_loop(seed, autojump_clock):
         world.wait(500)
         await s.until(500)
         assert s.facts == world.facts
+
+
+async def test_a_cycle_is_one_message_to_the_scheduler(seed, autojump_clock, monkeypatch):
+    """It plans, sends nodes what is placed there, and has leaves settle it, without the partition in between."""
+    async with stage() as s:
+        await s.send(node("n1", vcore=4000), app("app-1", "root.a"))
+        sent = []
+        watch_schedulers(monkeypatch, before=lambda _, arguments: sent.append(type(arguments[0])))
+        await s.send(*asks(3))
+        assert s.placed() == ["app-1-0", "app-1-1", "app-1-2"]
+        assert sent == [Observe, Decide]
 
 
 async def test_what_is_in_the_inbox_together_is_handled_together(seed, autojump_clock):

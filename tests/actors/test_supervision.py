@@ -26,7 +26,7 @@ from ykactor.actors.recording import Recording
 from ykactor.actors.supervision import WITHIN_S, Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
-from ykactor.core.turn.phases import MakePlan
+from ykactor.core.turn.phases import Decide
 from ykactor.wire.causes import encode_cause
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events
@@ -136,7 +136,7 @@ def bad_plans(monkeypatch, name="default"):
     """A partition that cannot plan."""
 
     def fail(scheduler, arguments):
-        if scheduler.state.registry.config.name == name and isinstance(arguments[0], MakePlan):
+        if scheduler.state.registry.config.name == name and isinstance(arguments[0], Decide):
             raise Bug("no plan")
 
     watch_schedulers(monkeypatch, before=fail)
@@ -328,7 +328,7 @@ async def test_failures_in_quick_succession_stop_a_partition_for_a_moment(seed, 
     fails = [Bug("no plan")] * 4
 
     def fail(scheduler, arguments):
-        if scheduler.state.registry.config.name == "default" and isinstance(arguments[0], MakePlan) and fails:
+        if scheduler.state.registry.config.name == "default" and isinstance(arguments[0], Decide) and fails:
             raise fails.pop()
 
     async with realm() as r:
@@ -365,7 +365,7 @@ async def test_no_run_of_failures_stops_a_partition_for_good(seed, autojump_cloc
     is_over = False
 
     def fail(scheduler, arguments):
-        if isinstance(arguments[0], MakePlan) and not is_over and chance.random() < 0.7:
+        if isinstance(arguments[0], Decide) and not is_over and chance.random() < 0.7:
             raise Bug("no plan")
 
     async with realm(default=LEAVES) as r:

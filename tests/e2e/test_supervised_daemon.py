@@ -46,17 +46,17 @@ if "BAD_CONFIG" in os.environ:
 
 if "BAD_ASK" in os.environ or "BAD_PLAN" in os.environ:
     from ykactor.core.turn import scheduler
-    from ykactor.core.turn.phases import MakePlan
+    from ykactor.core.turn.phases import Decide
 
     handle = scheduler.SchedulerCore.handle
 
-    def failing(self, phase):
+    def failing(self, phase, *options):
         text = repr(phase)
         if os.environ.get("BAD_ASK") and os.environ["BAD_ASK"] in text:
             raise ZeroDivisionError("a bad ask")
-        if isinstance(phase, MakePlan) and os.environ.get("BAD_PLAN", "?") in self.state.registry.nodes:
+        if isinstance(phase, Decide) and os.environ.get("BAD_PLAN", "?") in self.state.registry.nodes:
             raise ZeroDivisionError("no plan")
-        return (yield from handle(self, phase))
+        return (yield from handle(self, phase, *options))
 
     scheduler.SchedulerCore.handle = failing
 """

@@ -18,8 +18,7 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.state import wakeups
-from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
-from ykactor.core.turn.turn import Cycle
+from ykactor.core.turn.phases import Cycle, Decide, Observe, SchedulerPhase
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.decision_log import decision_log
@@ -125,22 +124,6 @@ def check_history(history: History, *, reserves: bool = True) -> World:
     return compared
 
 
-class NaivePlan:
-    """What was decided, and is carried out already."""
-
-    work, recheck_ns = 0, None
-
-    def __init__(self, decided: list[Fact]) -> None:
-        self.decided = decided
-        self.at_rest = not decided
-
-    def __len__(self) -> int:
-        return len(self.decided)
-
-    def is_full(self) -> bool:
-        return bool(self.decided)
-
-
 class NaiveScheduler:
     """Does what the reference says, one decision at a time."""
 
@@ -151,11 +134,8 @@ class NaiveScheduler:
         match phase:
             case Observe(facts):
                 return self._observe(facts)
-            case MakePlan(now_ns, _):
+            case Decide(now_ns, _):
                 return (yield from self._decide(now_ns))
-            case Settle(plan):
-                return plan.decided  # type: ignore[attr-defined]
-        return set()
 
     def _observe(self, facts: list[Fact]) -> list[Fact]:
         """The facts, then the reservations that end by them."""
@@ -165,7 +145,7 @@ class NaiveScheduler:
         ended = [kept for name, kept in before.items() if name not in keeping.kept]
         return [*facts, *(Unreserved(facts[-1].at_ns, kept.ask, kept.queue, kept.node_id) for kept in ended)]
 
-    def _decide(self, now_ns: int) -> Exchange[NaivePlan]:
+    def _decide(self, now_ns: int) -> Exchange[Cycle]:
         reference = self.world.reference
         reference.hear(self.world.facts)
         reference.keeping.check()
@@ -173,7 +153,7 @@ class NaiveScheduler:
         for event in reference.next_step(now_ns, self.world.facts):
             decided += yield from self.carry_out(now_ns, event)
         reference.follow(decided)
-        return NaivePlan(decided)
+        return Cycle(decided, at_rest=not decided, is_full=bool(decided), work=0)
 
     def carry_out(self, now_ns: int, event: Event) -> Exchange[list[Fact]]:
         word, application_id, key, node_id = event

@@ -177,7 +177,7 @@ def test_limits_are_gathered_in_parts(monkeypatch):
     monkeypatch.setattr(parts, "PART_MAX", 10)
     limits = [QueueLimits(f"root.q{number}", (Limit(("ann",)),)) for number in range(25)]
     gathering = in_force(limits, Trackers())
-    assert [next(gathering), next(gathering)] == [None, None]
+    assert [next(gathering), next(gathering)] == [(), ()]
     with pytest.raises(StopIteration) as end:
         next(gathering)
     assert len(end.value.value) == 25
@@ -241,17 +241,6 @@ def test_parts_change_nothing_that_ends(end, monkeypatch):
         world.send(end())
         told.append(world.facts)
     assert told[0] == told[1]
-
-
-def test_a_release_of_many_is_published_in_parts(monkeypatch):
-    """So that the feed frees a part at a time."""
-    monkeypatch.setattr(parts, "PART_MAX", 10)
-    world = crowded(30, 0)
-    published = []
-    world.direct._publish = published.append
-    world.direct.ingest(world.now_ns, [release(None)])
-    assert len(published) > 3
-    assert all(0 < len(facts) <= 10 for facts in published)
 
 
 def test_the_changes_of_a_large_turn_are_forgotten_in_parts():

@@ -14,10 +14,9 @@ from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.unsent import InvariantViolation
 from ykactor.core.state.observer import PAUSE_EVERY
-from ykactor.core.turn import turn
+from ykactor.core.turn import scheduler as scheduler_module
 from ykactor.core.turn.causes import CycleDue, Input
-from ykactor.core.turn.phases import Observe
-from ykactor.core.turn.turn import Cycle
+from ykactor.core.turn.phases import Cycle, Observe
 from ykactor.core.values.ids import NodeID
 from ykactor.sim import direct
 from ykactor.sim.direct import carry_out
@@ -79,7 +78,7 @@ def test_a_burst_is_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
         direct.run_turn((partition, scheduler), 0, CycleDue(one), lambda _: None)
         sizes.append((partition.registry.unsent.count, len(core(world, "n1").allocations) + len(core(world, "n2").allocations)))
     assert sizes == [(1, 0), (2, 0), (3, 0), (4, 0)]
-    monkeypatch.setattr(turn, "UNSENT_MAX", 5)
+    monkeypatch.setattr(scheduler_module, "UNSENT_MAX", 5)
     direct.run_turn((partition, scheduler), 0, CycleDue(one), lambda _: None)
     assert partition.registry.unsent.count == 0
     assert [len(core(world, name).allocations) for name in ("n1", "n2")] == [3, 2]

@@ -16,7 +16,7 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
 from ykactor.core.nodes import index
 from ykactor.core.planner.plan import TRY_WORK
-from ykactor.core.turn.phases import MakePlan
+from ykactor.core.turn.phases import Decide
 from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 
 NODE = {"zone": "a", "gpu": "a100", "empty": "", "node.kubernetes.io/type": "m5.large"}
@@ -216,7 +216,7 @@ def test_a_plan_pauses_while_it_looks_at_all_nodes() -> None:
     def pauses(text: str) -> int:
         world = room(*(labelled(f"n{number:04}", k7="v") for number in range(3000)))
         world.direct.ingest(world.now_ns, [wants("t1", text)])
-        return len(list(world.direct.scheduler.handle(MakePlan(world.now_ns, Budget(100, 10**9)))))
+        return len(list(world.direct.scheduler.handle(Decide(world.now_ns, Budget(100, 10**9)))))
 
     assert pauses("spot") < 3
     assert pauses(f"{MANY},!k7") > 10

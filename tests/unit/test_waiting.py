@@ -6,7 +6,7 @@ from world import World, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.queueing.opened import OPENED_MAX
-from ykactor.core.turn.turn import Cycle
+from ykactor.core.turn.phases import Cycle
 from ykactor.core.values.ids import QueuePath
 
 LEAF = tree(queue("a"))

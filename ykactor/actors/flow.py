@@ -24,8 +24,7 @@ from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch
 from ykactor.actors.subscription import Missed, Reached, Unread
 from ykactor.core.objects import commands
-from ykactor.core.planner.plan import Plan
-from ykactor.core.turn.phases import MakePlan, Observe, Settle
+from ykactor.core.turn.phases import Cycle, Decide, Observe
 
 
 class Role(StrEnum):
@@ -145,14 +144,16 @@ FLOW = (
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _READING), is_answered=True),
     Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_READING, "surfaces/http/metrics.py"), is_answered=True),
     # a turn: every command is replied to before the next one
-    Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, MakePlan, Settle), (_SCHEDULER,), is_answered=True),
+    Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, Decide), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),
     Edge(_R.PARTITION, _R.NODE, _K.RESERVED, _TO_NODE, (_OWNERS,), is_answered=True),
     Edge(_R.SCHEDULER, _R.QUEUE, _K.RESERVED, (commands.SettleBatch,), (_OWNERS,), is_answered=True),
+    Edge(_R.SCHEDULER, _R.NODE, _K.RESERVED, (commands.PlaceBatch,), (_OWNERS,), is_answered=True),
     Edge(_R.QUEUE, _R.PARTITION, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.QUEUE, _R.SCHEDULER, _K.RESERVED, (list,), (_OWNERS,)),
     Edge(_R.NODE, _R.PARTITION, _K.RESERVED, (list, commands.Placed, commands.Refused), (_OWNERS,)),
-    Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Plan), (_SCHEDULER,)),
+    Edge(_R.NODE, _R.SCHEDULER, _K.RESERVED, (commands.Placed, commands.Refused), (_OWNERS,)),
+    Edge(_R.SCHEDULER, _R.PARTITION, _K.RESERVED, (list, Cycle), (_SCHEDULER,)),
     # results, outwards: a slow feed delays partitions, but no reader ever delays the feed
     Edge(_R.PARTITION, _R.FEED, _K.COMMAND, (Publication, PartitionSnapshot), (_PARTITION, _SUPERVISION), is_answered=True),
     Edge(_R.RM_SESSION, _R.FEED, _K.COMMAND, (Publication,), (_RM_REQUESTS, _AUDIT, _FEED), is_answered=True),

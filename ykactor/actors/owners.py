@@ -8,7 +8,6 @@ the order in which trio runs tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import trio
@@ -77,17 +76,15 @@ async def own(inbox: Mailbox[Envelope]) -> None:
         del owner, command, replies  # a task that waits does not keep them
 
 
-def _waves(sends: Sends[Any]) -> Iterator[Sends[Any]]:
-    """The commands in order, as many at a time as owners carry out between two checks of the sockets."""
-    start = size = 0
-    for position, (_, command) in enumerate(sends):
-        step = 1 + len(command.entries) if type(command) is SubmitBatch else 1
-        if size + step > IN_FLIGHT_MAX and size:
-            yield sends[start:position]
-            start, size = position, 0
-        size += step
-    if size:
-        yield sends[start:] if start else sends
+def _wave_end(sends: Sends[Any], start: int) -> int:
+    """Where a wave of commands ends: with as many as owners carry out between two checks of the sockets, one at least."""
+    size = 0
+    for position in range(start, len(sends)):
+        _, command = sends[position]
+        size += 1 + len(command.entries) if type(command) is SubmitBatch else 1
+        if size > IN_FLIGHT_MAX and position > start:
+            return position
+    return len(sends)
 
 
 class Owners:
@@ -99,24 +96,32 @@ class Owners:
 
     async def carry_out(self, generator: Exchange[R]) -> R:
         """Run a core's generator, which yields commands and receives their replies in the same order; return its result."""
-        return await drive(generator, self._exchange)
+        try:
+            sends = next(generator)
+            while True:
+                if sends:
+                    sends = generator.send(await self._exchange(sends))
+                else:
+                    await pause()
+                    sends = generator.send([])
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
 
     async def _exchange(self, sends: Sends[Any]) -> list[Any]:
-        if not sends:
-            await pause()
-        received: list[Any] = []
-        for wave in _waves(sends):
-            if received:
+        """Send commands in waves, and return all replies in the order of the commands."""
+        received, start, inboxes = list[Any](), 0, self._inboxes
+        while start < len(sends):
+            if start:
                 collect_young()
-            received += await self._send(wave)
-        return received
-
-    async def _send(self, sends: Sends[Any]) -> list[Any]:
-        replies, inboxes = Replies(len(sends)), self._inboxes
-        for position, (core, command) in enumerate(sends):
-            inbox = inboxes.get(core) or self._open_inbox(core)
-            inbox.put_nowait((core, command, position, replies))
-        received = await replies.all()
+            end = _wave_end(sends, start)
+            replies = Replies(end - start)
+            for position in range(start, end):
+                core, command = sends[position]
+                inbox = inboxes.get(core) or self._open_inbox(core)
+                inbox.put_nowait((core, command, position - start, replies))
+            received += await replies.all()
+            start = end
         for core, command in sends:
             if type(command) in _LAST_COMMANDS:
                 del inboxes[core]

@@ -55,8 +55,8 @@ from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish
-from ykactor.core.turn.turn import Cycle, TurnResult, turn
+from ykactor.core.turn.phases import Cycle, Ingest, Publish, Turn
+from ykactor.core.turn.turn import TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
 
@@ -161,7 +161,7 @@ class PartitionActor:
         """
         async with trio.open_nursery() as nursery:
             self._owners = Owners(nursery)
-            self._scheduler = SchedulerActor(self.scheduler_core, self._owners)
+            self._scheduler = SchedulerActor(self.scheduler_core, self._owners, self.times)
             nursery.start_soon(self._scheduler.run, name=f"scheduler {self.core.name}")
             self.busy = True
             await self._work_off()
@@ -185,6 +185,7 @@ class PartitionActor:
         """Go on with this state when ``run`` is called the next time; the last one has failed in the middle of a turn."""
         self.core, self.scheduler_core, self._base = restored
         self.begun, self._facts = None, []
+        self.times.drop()
         self.busy = self._at_rest = False
 
     def remove(self) -> None:
@@ -295,17 +296,18 @@ class PartitionActor:
         await drive(self.core.registry.changed.forget_most(), pause)
         now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
-        outcome = await drive(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms), self._carry_out)
+        outcome = await self._carry_out(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms))
         facts, self._facts = self._facts, []
-        with self.times.publish:
-            recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
-            if recorded is not None:
-                name, refusal = self.core.name, outcome.refusal
-                recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
-            if recorded is not None and self._renewal is not None:
-                self._renewal.note(now_ns, recorded.base, has_facts=bool(facts))
-            if facts or recorded is not None:
-                await self._publish(Publication(self.core.name, facts, recorded))
+        self.times.begin("publish")
+        recorded = None if self._recording is None else await self._record(now_ns, self._recording.encode(cause))
+        if recorded is not None:
+            name, refusal = self.core.name, outcome.refusal
+            recorded.changes.extend(request.receipt(name, is_done=is_done, refusal=refusal) for request, is_done in parts)
+        if recorded is not None and self._renewal is not None:
+            self._renewal.note(now_ns, recorded.base, has_facts=bool(facts))
+        if facts or recorded is not None:
+            await self._publish(Publication(self.core.name, facts, recorded))
+        self.times.end()
         self.begun = None
         return outcome
 
@@ -320,14 +322,22 @@ class PartitionActor:
         base, self._base = self._base, None
         return TurnRecord(self.core.turns, now_ns, cause, changed, base)
 
-    async def _carry_out(self, phase: Phase) -> Any:
-        if isinstance(phase, Publish):
-            self._facts += phase.facts
-            return None
-        with self.times.of(phase):
-            if isinstance(phase, Ingest | Commit):
-                return await self._owners.carry_out(phase.input)
-            return await self._scheduler.carry_out(phase)
+    async def _carry_out(self, phases: Turn[TurnResult]) -> TurnResult:
+        reply: Any = None
+        try:
+            while True:
+                phase = phases.send(reply)
+                if isinstance(phase, Publish):
+                    self._facts += phase.facts
+                    reply = None
+                elif isinstance(phase, Ingest):
+                    self.times.begin("ingest")
+                    reply = await self._owners.carry_out(phase.input)
+                else:
+                    reply = await self._scheduler.carry_out(phase)
+        except StopIteration as stop:
+            result: TurnResult = stop.value
+            return result
 
     async def _handle(self, command: Alone) -> None:
         match command:

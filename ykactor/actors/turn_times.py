@@ -7,30 +7,23 @@ from collections.abc import Sequence
 from ykactor.actors.clock import elapsed_s
 from ykactor.actors.histogram import DECADES, Histogram
 from ykactor.core.messages.facts import Allocated, Fact, Preempted
-from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, SchedulerPhase, Settle
 
-_NAMES: dict[type, str] = {Ingest: "ingest", Observe: "observe", MakePlan: "plan", Commit: "commit", Settle: "settle"}
+#: The last is to collect what the journal keeps of a turn, and to wait for room in the feed.
+PHASES = ("ingest", "observe", "plan", "commit", "settle", "publish")
 
 
 class PhaseTimes:
-    """Of one phase; measures the block that it is entered for.
+    """Of one phase.
 
     Attributes:
         last_s: the last one.
     """
 
-    __slots__ = ("_since_s", "histogram", "last_s")
+    __slots__ = ("histogram", "last_s")
 
     def __init__(self) -> None:
         self.histogram = Histogram()
-        self.last_s = self._since_s = 0.0
-
-    def __enter__(self) -> None:
-        self._since_s = elapsed_s()
-
-    def __exit__(self, *_: object) -> None:
-        self.last_s = elapsed_s() - self._since_s
-        self.histogram.observe(self.last_s)
+        self.last_s = 0.0
 
 
 class TurnTimes:
@@ -38,22 +31,37 @@ class TurnTimes:
 
     Attributes:
         phases: by name.
-        publish: of them, to collect what the journal keeps of a turn and to wait for room in the feed.
         cycles: to plan, commit and settle.
         last_cycle_s, longest_cycle_s: of them; 0 if there was none.
         placements, preemptions: to plan one of them: the mean of its cycle, for each.
     """
 
     def __init__(self) -> None:
-        self.publish = PhaseTimes()
-        self.phases = {name: PhaseTimes() for name in _NAMES.values()} | {"publish": self.publish}
+        self.phases = {name: PhaseTimes() for name in PHASES}
+        #: The phase in progress, and since when.
+        self._phase: PhaseTimes | None = None
+        self._since_s = 0.0
         self._of_cycle = self.phases["plan"], self.phases["commit"], self.phases["settle"]
         self.cycles, self.placements, self.preemptions = Histogram(DECADES), Histogram(DECADES), Histogram(DECADES)
         self.last_cycle_s = self.longest_cycle_s = 0.0
 
-    def of(self, phase: Ingest | Commit | SchedulerPhase) -> PhaseTimes:
-        """Measures this phase."""
-        return self.phases[_NAMES[type(phase)]]
+    def begin(self, phase: str) -> None:
+        """This phase begins, and the one in progress has ended."""
+        if self._phase is not None:
+            self.end()
+        self._phase, self._since_s = self.phases[phase], elapsed_s()
+
+    def end(self) -> None:
+        """The phase in progress has ended."""
+        phase = self._phase
+        if phase is not None:
+            phase.last_s = elapsed_s() - self._since_s
+            phase.histogram.observe(phase.last_s)
+            self._phase = None
+
+    def drop(self) -> None:
+        """The phase in progress has failed, and does not count."""
+        self._phase = None
 
     def note_cycle(self, facts: Sequence[Fact]) -> None:
         """A cycle is over, with these facts."""

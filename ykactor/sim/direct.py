@@ -21,9 +21,9 @@ from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.turn.cores import Cores
-from ykactor.core.turn.phases import Commit, Ingest, Phase, Publish
+from ykactor.core.turn.phases import Cycle, Ingest, Phase, Publish
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.turn.turn import Cycle, TurnResult, turn
+from ykactor.core.turn.turn import TurnResult, turn
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -57,7 +57,7 @@ def run_turn(
     partition, scheduler = cores
 
     def carry_out_phase(phase: Phase) -> Any:
-        if isinstance(phase, Ingest | Commit):
+        if isinstance(phase, Ingest):
             return carry_out(phase.input)
         if isinstance(phase, Publish):
             return publish(phase.facts)

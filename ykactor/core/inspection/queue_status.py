@@ -102,9 +102,7 @@ OF_THE_QUEUE = (
 )
 
 
-def queue_status(
-    registry: Registry, state: SchedulerState, queue: QueueNode, queues: Mapping[str, QueueStatus]
-) -> QueueStatus:
+def queue_status(registry: Registry, state: SchedulerState, queue: QueueNode, queues: Mapping[str, QueueStatus]) -> QueueStatus:
     """The status of a queue; ``queues`` has that of the queue above it, unless that is not shown."""
     above = parent_path(queue.path)
     parent = queues.get(above)

@@ -92,7 +92,7 @@ class NodeIndex:
 
     # ---- what nodes report
 
-    def configure(self, policy: NodeSortPolicy) -> Iterator[None]:
+    def configure(self, policy: NodeSortPolicy) -> Pausing[None]:
         """Order all nodes by another policy from now on (CF-78). Yields to other tasks."""
         if policy == self._policy:
             return
@@ -101,7 +101,7 @@ class NodeIndex:
             self._weigh(node)
             self._rescore(node)
             if number % YIELD_EVERY == 0:
-                yield
+                yield ()
 
     def sync(self, core: NodeCore) -> None:
         """Take over the present state of a new or known node. It is put in order when the order is needed."""

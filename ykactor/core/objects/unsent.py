@@ -32,7 +32,7 @@ class IndexedNode(Protocol):
 
 
 class UnsentPlacements:
-    """Written by the scheduler; the partition sends them.
+    """Written by the scheduler; sent at the end of its cycle, or by the partition before it reads or changes nodes.
 
     Attributes:
         count: how many placements there are.

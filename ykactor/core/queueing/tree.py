@@ -16,6 +16,7 @@ from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priori
 from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.parts import Pausing
 from ykactor.core.values.resources import Resource
 
 #: Queues processed between two yields to other tasks (about 10 us each).
@@ -72,7 +73,7 @@ class QueueTree:
 
     # ---- which queues there are
 
-    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Iterator[None]:
+    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Pausing[None]:
         """Take over a queue tree: settings and "is a leaf", parents before children. Yields to other tasks.
 
         Queues that are not named are dropped; they must be empty.
@@ -89,13 +90,13 @@ class QueueTree:
                 self.nodes[config.path] = node
             node.priority = None
             if number % YIELD_EVERY == 0:
-                yield
+                yield ()
         self.root = next(iter(self.nodes.values()))
         self.root.max = self.root_max
         for number, node in enumerate(reversed(self.nodes.values()), 1):  # children before parents
             self.refresh_priority(node)
             if number % YIELD_EVERY == 0:
-                yield
+                yield ()
         self._shares_are_stale = True
 
     def reconfigure_leaf(self, leaf: QueueNode, config: QueueConfig) -> None:
@@ -146,7 +147,7 @@ class QueueTree:
                 return
             node = parent
 
-    def refresh_shares(self) -> Iterator[None]:
+    def refresh_shares(self) -> Pausing[None]:
         """Recompute every share, if a max, a guarantee or the cluster changed since the last time. Yields to other tasks."""
         if not self._shares_are_stale:
             return
@@ -156,7 +157,7 @@ class QueueTree:
             if node.parent is not None:
                 node.parent.children.update(node)
             if number % YIELD_EVERY == 0:
-                yield
+                yield ()
 
     # ---- the walk
 

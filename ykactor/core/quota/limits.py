@@ -8,14 +8,14 @@ already runs, and no error can accumulate.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 
 #: All users or groups that are not named.
@@ -175,7 +175,7 @@ def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
 Terms = tuple[Resource | None, int]
 
 
-def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Generator[None, None, dict[tuple[QueuePath, Principal], Terms]]:
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Pausing[dict[tuple[QueuePath, Principal], Terms]]:
     """Every limit by queue and ``Tracker.whose``: those of named users and groups, and of users that count against ``*``.
 
     Yields to other tasks.
@@ -184,7 +184,7 @@ def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Generator[None
     pace = Pace()
     for limits in every:
         if pace.is_due():
-            yield
+            yield ()
         terms |= named(limits)
     return terms
 

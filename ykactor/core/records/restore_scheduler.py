@@ -32,8 +32,7 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
     """
     queues, pace = state.registry.queues.values(), Pace()
     if queues:  # there are none before the first configuration and after the removal of the partition
-        for _ in state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues):
-            yield ()
+        yield from state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
         state.tree.set_root_max(root_max)
         for queue in queues:
             state.tree.nodes[queue.path].hold = queue.hold

@@ -9,15 +9,13 @@ be read before the generator has ended.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-
 from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
 from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
-from ykactor.core.values.parts import PART_MAX, Pace
+from ykactor.core.values.parts import PART_MAX, Pace, Pausing
 
 #: Facts after which what they concern is brought up to date.
 YIELD_EVERY = 1000
@@ -42,16 +40,18 @@ class Observer:
             **reconfigure.HANDLERS,
         }
 
-    def observe(self, facts: list[Fact]) -> Generator[None, None, list[Fact]]:
+    def observe(self, facts: list[Fact]) -> Pausing[list[Fact]]:
         """Process facts, which must be in order. Returns them with their consequences. Yields to other tasks."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         if any(type(fact) is not RecheckDue for fact in facts):
             state.scheduling_states.has_changed = True
         for start in range(0, len(facts), YIELD_EVERY):
+            if start:
+                yield ()
             for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
                 if number and number % PAUSE_EVERY == 0:
-                    yield
+                    yield ()
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
@@ -69,22 +69,20 @@ class Observer:
                     observed += work.take_consequences()
             yield from self._bring_up_to_date(facts[start].at_ns)
             observed += work.take_consequences()
-            yield
         if not work.is_out_of_order:
             return observed
         ordered: list[Fact] = []
         for some in in_order(observed):
             ordered += some
-            yield
+            yield ()
         return ordered
 
-    def adopt_all(self) -> Iterator[tuple[()]]:
+    def adopt_all(self) -> Pausing[None]:
         """Bring every application and queue up to date: they were restored. Yields to other tasks."""
         for application in self._state.applications.values():
             self._work.touch(self._state.leaf_of(application), application)
         self._work.leaves.update(dict.fromkeys(queue for queue in self._state.tree.nodes.values() if queue.is_leaf))
-        for _ in self._bring_up_to_date(0):
-            yield ()
+        yield from self._bring_up_to_date(0)
 
     def _observe(self, fact: Fact) -> None:
         if type(fact) in OUTSIDE:
@@ -93,7 +91,7 @@ class Observer:
         if handler is not None:
             handler(self._state, self._work, fact)
 
-    def _bring_up_to_date(self, at_ns: int) -> Iterator[None]:
+    def _bring_up_to_date(self, at_ns: int) -> Pausing[None]:
         state, work = self._state, self._work
         if work.tree_changed:
             yield from reconfigure.rebuild(state, work, at_ns)
@@ -101,7 +99,7 @@ class Observer:
         for leaf, change in work.pending.items():
             state.ledger.change_pending(leaf, change)
             if pace.is_due(len(leaf.path_up) * len(change) // _AMOUNTS):
-                yield
+                yield ()
         work.pending.clear()
         for application in work.woken:
             work.consequences += enrolment.wake(state, at_ns, application)
@@ -116,7 +114,7 @@ class Observer:
             if application.queues:
                 state.quota_reports.note(state.leaf_of(application), application)
             if pace.is_due(items):
-                yield
+                yield ()
         work.applications.clear()
         for node_id in work.nodes:
             state.nodes.sync(state.registry.nodes[node_id])
@@ -126,10 +124,10 @@ class Observer:
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
             if number % PAUSE_EVERY == 0:
-                yield
+                yield ()
         queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
         for start in range(0, len(queues), PAUSE_EVERY):
             if start:
-                yield
+                yield ()
             state.tree.update_places(queues[start : start + PAUSE_EVERY])
         work.leaves.clear()

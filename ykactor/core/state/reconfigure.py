@@ -19,36 +19,36 @@ from ykactor.core.state import enrolment
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace
+from ykactor.core.values.parts import Pace, Pausing
 
 #: Applications processed between two yields to other tasks.
 YIELD_EVERY = 1000
 
 
-def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Iterator[None]:
+def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Pausing[None]:
     """Apply a configuration at once, before the next fact, which may be about a new queue. Yields to other tasks."""
     state.preemptions.cycle_guard.reset()
     if fact.is_accepted:
         yield from _apply(state, work, fact.at_ns)
 
 
-def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
+def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
     configs = {path: node.config for path, node in state.tree.nodes.items()}
     before = yield from in_force(_limits(state), state.trackers)
     yield from rebuild(state, work, at_ns)
     state.clocks.adopt(at_ns, configs, state.tree.nodes.values())
-    yield
+    yield ()
     after = yield from in_force(_limits(state), state.trackers)
     pace = Pace()
     work.consequences += [LimitChanged(at_ns, *key, Change.REMOVE) for key in before if key not in after]
     for key, terms in after.items():
         if pace.is_due():
-            yield
+            yield ()
         if terms != before.get(key):
             work.consequences.append(LimitChanged(at_ns, *key, Change.SET))
 
 
-def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]:
+def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
     """The queue tree or its settings changed: rebuild all orders and trackers. Yields to other tasks."""
     work.tree_changed = False
     state.quota_reports.forget_all_classes()
@@ -64,7 +64,7 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Iterator[None]
         work.consequences += enrolment.renew(state, at_ns, application)
         work.touch(leaf, application)
         if number % YIELD_EVERY == 0:
-            yield
+            yield ()
     state.capacity_grew()
 
 

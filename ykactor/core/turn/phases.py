@@ -4,9 +4,7 @@
 |---|---|---|---|
 | ``Ingest`` | the partition, with its owners | ``partition/`` | facts |
 | ``Observe`` | the scheduler | ``state/observer.py`` | the same facts with their consequences |
-| ``MakePlan`` | the scheduler | ``planner/planner.py`` | a plan |
-| ``Commit`` | the partition, with nodes | ``objects/unsent.py`` | none |
-| ``Settle`` | the scheduler, with leaves | ``planner/settle.py`` | facts |
+| ``Decide`` | the scheduler, with nodes and leaves | ``turn/scheduler.py`` | a ``Cycle`` |
 | ``Publish`` | the driver | the feed | none |
 """
 
@@ -20,7 +18,6 @@ from msgspec import Struct
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.planner.plan import Plan
 
 R = TypeVar("R")
 
@@ -37,23 +34,29 @@ class Observe(Struct, frozen=True):
     facts: list[Fact]
 
 
-class MakePlan(Struct, frozen=True):
-    """Plan at Unix time ``now_ns``, within ``budget``."""
+class Decide(Struct, frozen=True):
+    """Let the scheduler run a cycle at Unix time ``now_ns``, within ``budget``: plan, commit and settle."""
 
     now_ns: int
     budget: Budget
 
 
-class Commit(Struct, frozen=True):
-    """Let the partition send the nodes the placements that they have not been sent yet."""
+class Cycle(Struct):
+    """The result of one cycle.
 
-    input: Exchange[None]
+    Attributes:
+        facts: in the order of decision.
+        at_rest: nothing more can be decided until something changes.
+        is_full: the budget of placements was used up: there was progress, and probably there is more to place.
+        work: units of work spent (see ``plan.Budget``).
+        recheck_ns: when the next cycle is due although nothing has changed; None if there is no such time.
+    """
 
-
-class Settle(Struct, frozen=True):
-    """Send the orders of the plan to the leaves."""
-
-    plan: Plan
+    facts: list[Fact]
+    at_rest: bool
+    is_full: bool
+    work: int
+    recheck_ns: int | None = None
 
 
 class Publish(Struct, frozen=True):
@@ -63,8 +66,8 @@ class Publish(Struct, frozen=True):
 
 
 #: Phases that the scheduler carries out.
-SchedulerPhase = Observe | MakePlan | Settle
-Phase = Ingest | Commit | SchedulerPhase | Publish
+SchedulerPhase = Observe | Decide
+Phase = Ingest | SchedulerPhase | Publish
 
 #: A generator that yields phases and receives their replies.
 Turn = Generator[Phase, Any, R]

@@ -1,17 +1,28 @@
-"""The scheduler of one partition: it owns the scheduler's state and the planner, and carries out its phases of a turn."""
+"""The scheduler of one partition: it owns the scheduler's state and the planner, and carries out its phases of a turn.
+
+A cycle is one message to it: it makes a plan, sends nodes what is placed there, and has leaves settle what was decided.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.unsent import UNSENT_MAX
 from ykactor.core.planner.planner import Planner
 from ykactor.core.planner.settle import settle
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.turn.phases import MakePlan, Observe, SchedulerPhase, Settle
+from ykactor.core.turn.phases import Cycle, Observe, SchedulerPhase
+
+Step = Literal["observe", "plan", "commit", "settle"]
+
+
+def _ignore(_: Step) -> None:
+    pass
 
 
 class SchedulerCore:
@@ -27,22 +38,24 @@ class SchedulerCore:
         self.planner = Planner(self.state)
         self.observer = Observer(self.state)
 
-    def handle(self, phase: SchedulerPhase) -> Exchange[Any]:
-        """Carry out one phase; returns the reply that ``phases`` names."""
-        match phase:
-            case Observe(facts):
-                return (yield from self._observe(facts))
-            case MakePlan(now_ns, budget):
-                return (yield from self.planner.plan(now_ns, budget))
-            case Settle(plan):
-                return (yield from settle(self.state, plan))
+    def handle(self, phase: SchedulerPhase, on_step: Callable[[Step], None] = _ignore) -> Exchange[Any]:
+        """Carry out one phase; returns the reply that ``phases`` names. ``on_step`` is called when a step of it begins."""
+        if isinstance(phase, Observe):
+            on_step("observe")
+            return self.observer.observe(phase.facts)
+        return self._decide(phase.now_ns, phase.budget, on_step)
 
-    def _observe(self, facts: list[Fact]) -> Exchange[list[Fact]]:
-        observing = self.observer.observe(facts)
-        while True:
-            try:
-                next(observing)
-            except StopIteration as stop:
-                observed: list[Fact] = stop.value
-                return observed
-            yield []  # let other tasks run
+    def _decide(self, now_ns: int, budget: Budget, on_step: Callable[[Step], None]) -> Exchange[Cycle]:
+        """Plan, commit and settle. Unconfirmed usage is zero before and after."""
+        on_step("plan")
+        plan = yield from self.planner.plan(now_ns, budget)
+        unsent, is_full = self.state.registry.unsent, plan.is_full()
+        is_burst = is_full and not plan.at_rest and unsent.count < UNSENT_MAX
+        if unsent.count and not is_burst:
+            on_step("commit")
+            yield from unsent.send()
+        if not plan:
+            return Cycle([], plan.at_rest, False, plan.work, plan.recheck_ns)
+        on_step("settle")
+        facts = yield from settle(self.state, plan)
+        return Cycle(facts, plan.at_rest, is_full, plan.work, plan.recheck_ns)

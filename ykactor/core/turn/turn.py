@@ -1,4 +1,4 @@
-"""One turn of a partition: process, observe and publish input; or plan, commit, settle and publish one cycle.
+"""One turn of a partition: process, observe and publish input; or run one cycle, and publish what it decided.
 
 The direct effects of input are published before any decision that follows from it.
 """
@@ -15,31 +15,12 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.exchange import Exchange
-from ykactor.core.objects.unsent import UNSENT_MAX
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
-from ykactor.core.planner.plan import Plan
 from ykactor.core.state import moving
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Commit, Ingest, MakePlan, Observe, Publish, Settle, Turn
+from ykactor.core.turn.phases import Cycle, Decide, Ingest, Observe, Publish, Turn
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import emptied, in_parts
-
-
-class Cycle(Struct):
-    """The result of one cycle.
-
-    Attributes:
-        facts: in the order of decision.
-        at_rest: nothing more can be decided until something changes.
-        is_full: the budget of placements was used up: there was progress, and probably there is more to place.
-        work: units of work spent (see ``plan.Budget``).
-    """
-
-    facts: list[Fact]
-    at_rest: bool
-    is_full: bool
-    work: int
 
 
 class TurnResult(Struct):
@@ -98,8 +79,7 @@ def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact
         return False, ""
     facts = yield Observe(facts)
     refusal, confirmed = refusal_in(facts), confirmations(facts) if confirms else []
-    for part in emptied(facts):
-        yield Publish(part)
+    yield Publish(facts)
     yield from _confirm(partition, now_ns, confirmed)
     return True, refusal
 
@@ -112,17 +92,9 @@ def _confirm(partition: PartitionCore, now_ns: int, confirmed: list[Submission])
 
 
 def _cycle(partition: PartitionCore, now_ns: int, budget: Budget) -> Turn[Cycle]:
-    """Plan, commit, settle and publish. Unconfirmed usage is zero before and after."""
-    plan: Plan = yield MakePlan(now_ns, budget)
-    partition.timers.recheck_ns = plan.recheck_ns
-    unsent = partition.registry.unsent
-    is_burst = plan.is_full() and not plan.at_rest and unsent.count < UNSENT_MAX
-    if unsent.count and not is_burst:
-        yield Commit(unsent.send())
-    if not plan:
-        return Cycle([], plan.at_rest, False, plan.work)
-    facts: list[Fact] = yield Settle(plan)
-    partition.note(facts)
-    for part in in_parts(facts):
-        yield Publish(part)
-    return Cycle(facts, plan.at_rest, plan.is_full(), plan.work)
+    cycle: Cycle = yield Decide(now_ns, budget)
+    partition.timers.recheck_ns = cycle.recheck_ns
+    if cycle.facts:
+        partition.note(cycle.facts)
+        yield Publish(cycle.facts)
+    return cycle

@@ -1,5 +1,4 @@
-"""Messages of operators and administrators to acts of the core: one row of ``ACTS`` for each message.
-"""
+"""Messages of operators and administrators to acts of the core: one row of ``ACTS`` for each message."""
 
 from __future__ import annotations
 
