@@ -7,13 +7,14 @@ from world import World, app, ask, configure, make_world, node, queue, release, 
 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import QueueProperties
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import AllocationSpec, Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import EquivalenceClass
-from ykactor.core.queueing.leaf_order import LeafOrder, usage_key
+from ykactor.core.queueing.leaf_order import KEYS, LeafOrder, usage_key
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
@@ -70,6 +71,11 @@ def test_age_is_moved_back_by_recovered_allocations() -> None:
     world.given(node("n1", "DRAIN_NODE"), ask("a1", "a", vcore=1), ask("b1", "b", vcore=1))
     world.send(node("n1", "DRAIN_TO_SCHEDULABLE"))
     assert world.placed() == ["b1", "a1"]
+
+
+def test_every_policy_has_a_key() -> None:
+    """PR-73: what a queue file may name is in both tables."""
+    assert KEYS.keys() == SORT_POLICIES.keys()
 
 
 # ---- fair

@@ -9,6 +9,7 @@ from itertools import chain
 
 from msgspec import Struct, field, structs
 
+from ykactor.core.config.sort_policies import WITH_GANGS
 from ykactor.local import requests
 from ykactor.local.machine import Machine
 from ykactor.local.model import RETRIED, Ended, Job, State, Task, signal_of
@@ -66,7 +67,7 @@ _PREEMPTED, _CONFIRMED, _REPLACED, _STOPPED = "PREEMPTED_BY_SCHEDULER", "TIMEOUT
 _RELEASED_AS = {State.PREEMPTED: _PREEMPTED, State.CANCELLED: _CONFIRMED}
 #: The advice about a rejection, by its code (AP-139).
 _ADVICE: dict[str, str] = {
-    si.RejectionCode.SORT_POLICY: "; a gang needs a queue with the application.sort.policy fifo or stateaware (AP-18)"
+    si.RejectionCode.SORT_POLICY: f"; a gang needs a queue with the application.sort.policy {WITH_GANGS} (AP-18)"
 }
 _FAILED_STATES = ("Failing", "Failed")
 _GANG_TIMEOUT = "ResourceReservationTimeout"

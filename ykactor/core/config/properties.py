@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.values.quantities import parse_duration, parse_int32, parse_uint64
 
 SORT_POLICY = "application.sort.policy"
@@ -22,7 +23,7 @@ QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
     """The effective properties of one queue (CF-72): the queue's own values over what it inherits."""
 
-    #: ``fifo``, ``fair`` or ``stateaware``; leaves only.
+    #: Of ``SORT_POLICIES``; leaves only.
     sort_policy: str = "fifo"
     #: ``application.sort.priority``: False means that priorities do not order this queue's children or applications (PR-20).
     sort_by_priority: bool = True
@@ -85,7 +86,7 @@ def _duration(field: str, default: str, also: tuple[str, ...] = ()) -> Property:
 
 #: By the name in the queue file.
 PROPERTIES = {
-    SORT_POLICY: _choice("sort_policy", _named("fifo", "fair", "stateaware")),
+    SORT_POLICY: _choice("sort_policy", _named(*SORT_POLICIES)),
     SORT_PRIORITY: _choice("sort_by_priority", {"enabled": True, "disabled": False}),
     PRIORITY_POLICY: _choice("priority_fence", {"default": False, "fence": True}, lambda value: "default"),
     PREEMPTION_POLICY: _choice(

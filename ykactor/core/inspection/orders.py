@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.leaf import LeafCore
@@ -51,7 +52,7 @@ def watched_classes(state: SchedulerState) -> Iterator[str]:
 def _leaf_order(leaf: QueueNode, applications: list[PendingApplication]) -> Iterator[str]:
     order = leaf.applications
     keys = {application: order.sort_key(application) for application in applications}
-    if leaf.config.properties.sort_policy == "stateaware":  # at most one application that starts (PR-75)
+    if SORT_POLICIES[leaf.config.properties.sort_policy].one_starts:  # at most one application that starts (PR-75)
         starting = any(application.state is ApplicationState.STARTING for application in applications)
         beginner = ApplicationState.STARTING if starting else ApplicationState.ACCEPTED
         placed = [(key, application) for application, key in keys.items() if key is not None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
@@ -36,7 +37,7 @@ def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: lis
     ``path_up`` has the leaf first; root, which has no max, may be left out.
     """
     leaf = path_up[0]
-    if leaf.properties.sort_policy == "fair":
+    if not SORT_POLICIES[leaf.properties.sort_policy].takes_gangs:
         reason = f"queue {leaf.path} cannot run application {application_id} with task group request: unsupported sort type"
         return Rejection(RejectionCode.SORT_POLICY, reason)
     ceiling: Resource | None = None

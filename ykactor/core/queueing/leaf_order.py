@@ -1,10 +1,12 @@
-"""The order of the applications in a leaf (PR-73): the keys of the three policies, and the filter of ``stateaware``."""
+"""The order of the applications in a leaf (PR-73): the keys of the policies, and the filter of ``stateaware``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue, Turns
 from ykactor.core.queueing.opened import OpenedNodes
@@ -36,6 +38,28 @@ def usage_key(allocated: Resource, guaranteed: Resource | None) -> tuple[float, 
     return *usage, 0.0
 
 
+def by_age(application: PendingApplication, rank: int, guaranteed: Resource | None, by_priority: bool) -> SortKey:
+    """The oldest application first (PR-73)."""
+    age, arrival = application.submission_ns, application.arrival
+    return (rank, age, arrival) if by_priority else (age, rank, arrival)
+
+
+def by_usage(application: PendingApplication, rank: int, guaranteed: Resource | None, by_priority: bool) -> SortKey:
+    """The application that uses least first (PR-74)."""
+    age, arrival = application.submission_ns, application.arrival
+    real = application.real_usage() if application.reserved else application.allocated
+    usage = usage_key(real, guaranteed)
+    return (rank, usage, age, arrival) if by_priority else (usage, rank, age, arrival)
+
+
+#: The place of an application in the order of its leaf, by policy; ``rank`` is that of its priority.
+KEYS: dict[str, Callable[[PendingApplication, int, Resource | None, bool], SortKey]] = {
+    "fifo": by_age,
+    "fair": by_usage,
+    "stateaware": by_age,
+}
+
+
 class LeafOrder:
     """The applications of one leaf in the order of its policy, grouped in equivalence classes.
 
@@ -53,6 +77,7 @@ class LeafOrder:
         "_guaranteed",
         "_keeps_back",
         "_kept_back",
+        "_key",
         "_places",
         "_repositioned",
         "_sorts_by_priority",
@@ -66,9 +91,11 @@ class LeafOrder:
     def __init__(self, config: QueueConfig) -> None:
         self._guaranteed = config.guaranteed
         self._backs_off = config.properties.backoff_count > 0
-        self._sorts_by_usage = config.properties.sort_policy == "fair"
+        policy = SORT_POLICIES[config.properties.sort_policy]
+        self._key = KEYS[config.properties.sort_policy]
+        self._sorts_by_usage = policy.by_usage
         self._sorts_by_priority = config.properties.sort_by_priority
-        self._keeps_back = config.properties.sort_policy == "stateaware"
+        self._keeps_back = policy.one_starts
         self.classes: dict[ClassKey, AskClass] = {}
         self._classes_made = 0
         self._ask_classes: SchedulingQueue[AskClass] = SchedulingQueue()
@@ -193,12 +220,7 @@ class LeafOrder:
         priority = application.priorities.highest
         if priority is None or application.state is _FAILING or application.hold is not None:
             return None
-        rank, age, arrival = sort_rank(priority), application.submission_ns, application.arrival
-        if self._sorts_by_usage:
-            real = application.real_usage() if application.reserved else application.allocated
-            usage = usage_key(real, self._guaranteed)
-            return (rank, usage, age, arrival) if self._sorts_by_priority else (usage, rank, age, arrival)
-        return (rank, age, arrival) if self._sorts_by_priority else (age, rank, arrival)
+        return self._key(application, sort_rank(priority), self._guaranteed, self._sorts_by_priority)
 
     def update(self, application: PendingApplication) -> None:
         """Bring the positions of ``application`` up to date with its asks, usage and state."""

@@ -6,16 +6,13 @@ A wrong value is no mistake: the default is used instead, and the queue that set
 import difflib
 
 from ykactor.core.config.properties import PRIORITY_OFFSET, PROPERTIES, SORT_POLICY, mistake
+from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.values.quantities import parse_int32, shown
 from ykactor.wire.queuefile.places import Text, note
 from ykactor.wire.queuefile.text import Mistakes
 
 #: From this offset on priorities can be clamped, or ordinary work come before system work (PR-15).
 OFFSET_WARNING = 1_000_000_000
-_STATEAWARE = (
-    "YuniKorn 1.6 and later treat stateaware as fifo; here one application starts at a time, "
-    "so others may wait up to 300 s while it is Starting"
-)
 
 
 def property_like(key: str) -> str:
@@ -44,8 +41,8 @@ def _warning(name: str, value: str, *, is_root: bool) -> str:
         return f"unknown property, did you mean {close[0]}?" if close else ""
     if wrong := mistake(name, value):
         return f"found {shown(value)}, {wrong}"
-    if name == SORT_POLICY and value.lower() == "stateaware":
-        return _STATEAWARE
+    if name == SORT_POLICY and value:
+        return SORT_POLICIES[value.lower()].remark
     if name == PRIORITY_OFFSET and abs(offset := parse_int32(value) or 0) >= OFFSET_WARNING and not is_root:
         return f"the offset {offset} is so large that priorities can be clamped, or ordinary work come before system work"
     return ""

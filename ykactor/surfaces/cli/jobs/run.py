@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from ykactor.core.config.sort_policies import WITH_GANGS
 from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
 from ykactor.local.model import Job
@@ -79,7 +80,7 @@ class _Duration(click.ParamType[float]):
     "--gang",
     type=WholeNumber(1, GANG_MAX),
     metavar="N",
-    help="N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy fifo or stateaware.",
+    help=f"N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy {WITH_GANGS}.",
 )
 @click.option(
     "--time", "time_limit_s", type=_Duration(), default=0.0, metavar="DURATION", help="How long a task may run, such as 1h30m."
