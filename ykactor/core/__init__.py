@@ -1,4 +1,4 @@
-"""What is decided. Plain functions over plain data: no trio, no clock, no randomness, no environment.
+"""The decisions: plain functions over plain data, without trio, clock, randomness or environment.
 
 One package for each noun, from the ground up; a package imports strictly lower floors only:
 

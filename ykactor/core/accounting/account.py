@@ -21,7 +21,7 @@ TYPES_MAX = 100
 
 
 class AccountKey(NamedTuple):
-    """Whose account it is. Empty names stand for all that were summed up (AP-142)."""
+    """The owner of an account. Empty names stand for all accounts that were summed up (AP-142)."""
 
     queue: QueuePath
     user: str
@@ -34,7 +34,7 @@ class Account(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
     Attributes:
         allocated: what tasks, placeholders too, have used.
-        waited: what asks have waited for.
+        waited: what asks have been pending for.
         lost: the part of ``allocated`` that was used by tasks which were preempted.
     """
 
@@ -50,14 +50,14 @@ class Account(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 def add_times(target: Resource, resource: Resource, times: int) -> None:
-    """Add ``resource`` so many times, in place; types whose quantity is 0, and new ones beyond ``TYPES_MAX``, are not added."""
+    """Add ``resource`` times ``times`` in place; types whose quantity is 0, and new ones beyond ``TYPES_MAX``, are not added."""
     for name, quantity in resource.items():
         if quantity and (name in target or len(target) < TYPES_MAX):
             target[name] = target.get(name, 0) + quantity * times
 
 
 def told(resource: Resource) -> dict[str, int | str]:
-    """Resource-seconds as messages have them: without zeros, and beyond 64 bits as text, as msgpack has no larger integers."""
+    """Resource-seconds as messages carry them: without zeros, and beyond 64 bits as text, as msgpack has no larger integers."""
     return {name: amount if amount <= QUANTITY_MAX else str(amount) for name, amount in resource.items() if amount}
 
 

@@ -18,7 +18,7 @@ _ALL = AccountKey(QueuePath(""), "", "", "")
 
 
 class Accounts:
-    """What has been counted. The order in which it is counted makes no difference."""
+    """The accounts of a partition. The order of additions makes no difference."""
 
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
@@ -29,7 +29,7 @@ class Accounts:
         self._tidied_day: int | None = None
 
     def use(self, key: AccountKey, resource: Resource, since_s: int, until_s: int, *, is_lost: bool) -> None:
-        """A task has used ``resource`` between two Unix seconds; ``is_lost``: it is preempted."""
+        """Count that a task has used ``resource`` between two Unix seconds; ``is_lost``: the task was preempted."""
         for day, seconds in by_day(max(since_s, oldest_day(until_s) * DAY_S), until_s):
             account = self._account(day, key)
             add_times(account.allocated, resource, seconds)
@@ -37,12 +37,12 @@ class Accounts:
                 add_times(account.lost, resource, seconds)
 
     def wait(self, key: AccountKey, resource: Resource, since_s: int, until_s: int) -> None:
-        """An ask has waited for ``resource`` between two Unix seconds."""
+        """Count that an ask was pending for ``resource`` between two Unix seconds."""
         for day, seconds in by_day(max(since_s, oldest_day(until_s) * DAY_S), until_s):
             add_times(self._account(day, key).waited, resource, seconds)
 
     def add(self, day: int, key: AccountKey, account: Account) -> None:
-        """Add what was counted elsewhere."""
+        """Add an account of a day."""
         if account.allocated or account.waited or account.lost:
             self._account(day, key).add(account)
 
@@ -56,7 +56,7 @@ class Accounts:
         return account
 
     def keep(self, day: int, key: AccountKey, account: Account) -> None:
-        """Keep an account of which there is none yet."""
+        """Store an account under a new key."""
         self.days.setdefault(day, {})[key] = account
         self._count += 1
 
@@ -68,7 +68,7 @@ class Accounts:
     # ---- the bounds
 
     def tidy(self, now_ns: int) -> Pausing[None]:
-        """Forget days that are too old, and sum up if there are too many accounts (AP-142)."""
+        """Delete the accounts of old days, and sum up if there are too many accounts (AP-142)."""
         today = now_ns // S_NS // DAY_S
         if today != self._tidied_day:
             self._tidied_day = today
@@ -86,7 +86,7 @@ class Accounts:
             del self.days[day]
 
     def _sum_up(self) -> Pausing[None]:
-        """The oldest day first: its applications; when no day has applications any more, all of it."""
+        """Sum up the oldest days first: by application; when no day has applications left, whole days."""
         for keeps_names in (True, False):
             for day in sorted(self.days):
                 if self._count <= ROWS_MAX // 2:
@@ -105,5 +105,5 @@ class Accounts:
 
 
 def oldest_day(now_s: int) -> int:
-    """The oldest day that is kept at a Unix second."""
+    """The oldest day kept at a Unix second."""
     return now_s // DAY_S - DAYS_MAX

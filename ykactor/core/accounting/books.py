@@ -1,4 +1,4 @@
-"""What all owners of a partition write to: the rows that the turn changes, the accounts, and the resource types."""
+"""The books that all owners of a partition write to: changed rows of the turn, accounts, and resource types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _INSTANCE_TYPE = "si/instance-type"
 
 
 class Books:
-    """One for each partition.
+    """The books of one partition.
 
     Attributes:
         changed: which rows the turn changes.
@@ -29,12 +29,12 @@ class Books:
         self._instance_types: dict[NodeID, str] = {}
 
     def add_node(self, node_id: NodeID, attributes: dict[str, str]) -> None:
-        """There is a node with these attributes."""
+        """Note the instance type of a new node, or of a node with other attributes."""
         if _INSTANCE_TYPE in attributes:
             self._instance_types[node_id] = attributes[_INSTANCE_TYPE]
 
     def remove_node(self, node_id: NodeID) -> None:
-        """A node has left, and nothing runs there any more."""
+        """Forget a node that has left; nothing runs there any more."""
         self._instance_types.pop(node_id, None)
 
     def instance_type(self, node_id: NodeID) -> str:

@@ -1,4 +1,4 @@
-"""What is remembered of one application until it expires: its states, the most that it has used, and what its tasks have used."""
+"""The past of one application until it expires: its states, its peak usage, and what its tasks have used."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ History = dict[str, Resource]
 
 
 class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What is remembered of one application.
+    """The past of one application.
 
     Attributes:
-        states: when it entered which state, the oldest first; the first state, New, is not among them.
-        failure: why it fails (AP-95); "" while it does not, and if nothing was said.
-        outcome: how it has ended; None if its resource manager has not said so (AP-151).
+        states: the states with the times when it entered them, oldest first, without New.
+        failure: why it fails (AP-95); "" while it does not, or without a given reason.
+        outcome: its outcome; None if the resource manager has not reported one (AP-151).
         message: of the outcome, for people.
-        started_ns: when it was last started, from a state in which it had not; None if it never was.
-        max_used: of each type the most that it has used at a time, up to the last end or resize of an allocation.
+        started_ns: when it last entered a started state from one that is not; None if it never did.
+        max_used: per type, its peak usage up to the last end or resize of an allocation.
         used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
             placeholders that ended otherwise (AP-90).
         records: of tasks that have ended, by their keys, the oldest first (AP-152).
@@ -53,7 +53,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
     records: dict[str, TaskRecord] = field(default_factory=dict)
 
     def enter(self, now_ns: int, before: ApplicationState, state: ApplicationState, why: str = "") -> None:
-        """The application is in another state, because of ``why``."""
+        """Note a change of the state; ``why`` is its reason."""
         if state in _FAILING and not self.failure:
             self.failure = why
         self.states.append((now_ns, state))
@@ -63,34 +63,34 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
             self.started_ns = now_ns
 
     def conclude(self, outcome: Outcome, message: str) -> None:
-        """The resource manager says how the application has ended."""
+        """Note the outcome that the resource manager reports."""
         self.outcome, self.message = outcome, message[:MESSAGE_MAX]
 
     def record(self, record: TaskRecord) -> None:
-        """A task has ended; a later record with its key replaces the one before."""
+        """Keep the record of an ended task; it replaces an older record with its key."""
         self.records.pop(record.allocation_key, None)
         self.records[record.allocation_key] = record
         self.forget_records(RECORDS_MAX)
 
     def forget_records(self, most: int) -> None:
-        """Keep so many records at most, the newest."""
+        """Keep at most ``most`` records, the newest ones."""
         while len(self.records) > most:
             del self.records[next(iter(self.records))]
 
     def last_work_ns(self) -> int | None:
-        """When the last task of an application ended that has completed; None if it has not, or at its end."""
+        """The end of the last task of a completed application; None if it has not completed, or completed at that time."""
         if not self.states or self.states[-1][1] is not ApplicationState.COMPLETED:
             return None
         return next((at_ns for at_ns, state in reversed(self.states) if state is ApplicationState.COMPLETING), None)
 
     def first_start_ns(self) -> int | None:
-        """When it was first started; None if it never was, or too many changes of its state ago."""
+        """The time of its first start; None if it never started, or if that change of the state is no longer kept."""
         if len(self.states) == LOG_MAX:
             return None
         return next((at_ns for at_ns, state in self.states if state in _STARTED), None)
 
     def reach(self, used: Resource) -> bool:
-        """The application uses so much now; whether that is more than ever before of any type."""
+        """Note the present usage. Returns True if that is a new peak of any type."""
         most, is_more = self.max_used, False
         for name, quantity in used.items():
             if quantity > most.get(name, 0) and (name in most or len(most) < TYPES_MAX):
@@ -99,13 +99,13 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
         return is_more
 
     def history(self, *, is_preempted: bool, is_placeholder: bool) -> History:
-        """The one to which the end of a task is added."""
+        """The history to which the end of a task is added."""
         if is_preempted:
             return self.preempted
         return self.placeholders if is_placeholder else self.used
 
     def amounts(self, history: History, instance_type: str) -> Resource:
-        """The sums of a type of instance, to add to."""
+        """The sums of an instance type, to be added to."""
         found = history.get(instance_type)
         if found is None:
             known = instance_type if len(history) < INSTANCE_TYPES_MAX else NO_TYPE
@@ -114,7 +114,7 @@ class Past(Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 def total(*histories: History) -> Resource:
-    """The sum over all types of instances."""
+    """The sum over all instance types."""
     found: Resource = {}
     for history in histories:
         for amounts in history.values():

@@ -1,4 +1,4 @@
-"""Which resource types the objects of a partition name, and how often: queues multiply them, so they are limited (SE-48)."""
+"""Counts of the resource types that the objects of a partition name; they are limited, because queues multiply them (SE-48)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ResourceTypes:
         self.configured: frozenset[str] = frozenset()
 
     def add(self, resource: Resource) -> None:
-        """An object with these amounts is there."""
+        """Count the types of a new object."""
         if resource.keys() <= COMMON_TYPES:
             return
         counts = self.counts
@@ -37,7 +37,7 @@ class ResourceTypes:
                 counts[name] = counts.get(name, 0) + 1
 
     def remove(self, resource: Resource) -> None:
-        """An object with these amounts has gone."""
+        """Uncount the types of an object that has gone."""
         if resource.keys() <= COMMON_TYPES:
             return
         counts = self.counts
@@ -50,7 +50,7 @@ class ResourceTypes:
                     del counts[name]
 
     def replace(self, before: Resource, after: Resource) -> None:
-        """An object has other amounts."""
+        """Count the types of an object whose amounts have changed."""
         self.add(after)
         self.remove(before)
 

@@ -17,9 +17,9 @@ class Spans:
     __slots__ = ("_parts", "_steps")
 
     def __init__(self) -> None:
-        #: By day: what falls into it of spans that begin or end on that day.
+        #: By day, the part of spans that begin or end on that day.
         self._parts: dict[int, Resource] = {}
-        #: By day: how much more, or less, of the other spans falls into each day from this one on.
+        #: By day, the change of what other spans contribute to each day from this one on.
         self._steps: dict[int, Resource] = {}
 
     def add(self, resource: Resource, since_s: int, until_s: int) -> None:
@@ -37,7 +37,7 @@ class Spans:
             _add(self._steps, last, resource, -DAY_S)
 
     def by_day(self) -> Iterator[tuple[int, Resource]]:
-        """What falls into each day, in one or two parts, which must not be changed."""
+        """The parts of each day, one or two, which must not be changed."""
         yield from self._parts.items()
         level: Resource = {}
         for day, until in pairwise(sorted(self._steps)):
@@ -54,14 +54,14 @@ def _add(days: dict[int, Resource], day: int, resource: Resource, seconds: int) 
 
 
 class Lasting(Struct, eq=False):
-    """What the tasks of one application have used, waited for and lost, as ``Account``."""
+    """Spans of what the tasks of one application have used, waited for and lost, as ``Account``."""
 
     allocated: Spans = field(default_factory=Spans)
     waited: Spans = field(default_factory=Spans)
     lost: Spans = field(default_factory=Spans)
 
     def by_day(self) -> Iterator[tuple[int, Account]]:
-        """Parts of the accounts of each day, as of ``Spans``."""
+        """Parts of the accounts of each day, like ``Spans.by_day``."""
         for day, amounts in self.allocated.by_day():
             yield day, Account(allocated=amounts)
         for day, amounts in self.waited.by_day():

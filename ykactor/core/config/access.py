@@ -1,4 +1,4 @@
-"""Who may submit to a queue and who may administer it (QU-80 to QU-83).
+"""Access to queues: the right to submit and to administer (QU-80 to QU-83).
 
 An ACL can only grant access: a descendant cannot revoke what an ancestor has granted (QU-82).
 """
@@ -15,7 +15,7 @@ from ykactor.core.config.model import AccessList, QueueConfig
 
 
 class PrincipalKind(StrEnum):
-    """Whether a limit is for a user or for a group."""
+    """The kinds of principals that a limit is for."""
 
     USER = "user"
     GROUP = "group"

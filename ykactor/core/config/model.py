@@ -22,7 +22,7 @@ class AccessList(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limit(Struct, frozen=True, forbid_unknown_fields=True):
-    """What each of the named users and groups may use in a queue and below (QU-60); ``*`` is everybody else."""
+    """The limit of each of the named users and groups in a queue and below (QU-60); ``*`` is everybody else."""
 
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Limit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChildTemplate(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a dynamic leaf gets when it is created (QU-16)."""
+    """The settings that a dynamic leaf gets when it is created (QU-16)."""
 
     max_applications: int = 0
     properties: dict[str, str] = {}
@@ -103,7 +103,7 @@ class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeSortPolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """How nodes are ordered (PR-62)."""
+    """The order of nodes (PR-62)."""
 
     #: ``fair`` or ``binpacking``.
     type: str = "fair"
@@ -112,14 +112,14 @@ class NodeSortPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PreemptionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The partition's switches (CF-70)."""
+    """The preemption switches of a partition (CF-70)."""
 
     enabled: bool = True
     quota_enabled: bool = False
 
 
 class PartitionConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """One partition."""
+    """The settings of one partition."""
 
     name: PartitionName
     root: QueueConfig
@@ -132,7 +132,7 @@ class PartitionConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SchedulerConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole text. ``checksum`` is CF-12's; ``warnings`` are values that were replaced by their default."""
+    """The configuration of all partitions. ``checksum`` is that of CF-12; ``warnings`` name values replaced by their default."""
 
     partitions: tuple[PartitionConfig, ...]
     checksum: str

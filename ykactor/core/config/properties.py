@@ -105,7 +105,7 @@ PROPERTIES = {
 
 
 def passed_on_by(properties: dict[str, str]) -> dict[str, str]:
-    """What managed queues inherit from a parent with this property map (CF-35); they share it, so nobody may change it."""
+    """The properties that managed queues inherit from a parent with this map (CF-35); they share it, so it must not change."""
     return {name: PROPERTIES[name].passed_on(value) if name in PROPERTIES else value for name, value in properties.items()}
 
 

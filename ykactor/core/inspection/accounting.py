@@ -1,4 +1,4 @@
-"""What was used and waited for, also by what lasts (AP-141), summed up by what somebody asks for."""
+"""Sums of what was used and waited for, running tasks and pending asks included, by chosen columns (AP-141)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ykactor.core.values.times import DAY_NS, utc_text
 
 
 class Column(StrEnum):
-    """By what accounts are summed up."""
+    """The columns by which accounts can be summed up."""
 
     DAY = "day"
     QUEUE = "queue"

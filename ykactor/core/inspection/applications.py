@@ -45,7 +45,7 @@ def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 
 def _is_kept_back(state: SchedulerState, application: PendingApplication) -> bool:
-    """Whether none of its placeholders may be replaced: it is failing, or held."""
+    """True if none of its placeholders may be replaced: it is failing, or held."""
     return application.state is _FAILING or application.hold is not None or state.leaf_of(application).is_held()
 
 
@@ -123,7 +123,7 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
 
 
 def _shown_priority(application: Application) -> Priority:
-    """What the queue sees: nothing of a held application (OP-4)."""
+    """The priority that the queue sees: none of a held application (OP-4)."""
     return _priority(application) if application.hold is None else None
 
 

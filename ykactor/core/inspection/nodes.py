@@ -77,5 +77,5 @@ def reservations(state: SchedulerState) -> Iterator[str]:
 
 
 def allows_preemption(ask: Ask) -> bool:
-    """Whether an ask with a reservation tries to preempt unless it has an attempt (PE-70)."""
+    """True if an ask with a reservation tries to preempt unless it has an attempt (PE-70)."""
     return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None

@@ -42,7 +42,7 @@ def limits(registry: Registry) -> Iterator[str]:
 
 
 def counts(registry: Registry) -> Iterator[str]:
-    """What is counted for limits is what there is (SE-48)."""
+    """The counts for limits are those of the objects (SE-48)."""
     live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
     tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
     yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
@@ -68,7 +68,7 @@ def _types(registry: Registry, live: list[Application]) -> dict[str, int]:
 
 
 def allocations(registry: Registry) -> Iterator[str]:
-    """No allocation is on two nodes or unknown to its application, and no ask is both pending and running."""
+    """Check that each allocation is on one node and known to its application, and no ask is both pending and running."""
     places: dict[AskID, NodeID] = {}
     foreign: dict[str, NodeID] = {}
     for node_id, node in registry.nodes.items():
@@ -98,7 +98,7 @@ def allocations(registry: Registry) -> Iterator[str]:
 
 
 def counted(registry: Registry) -> Iterator[str]:
-    """What is noted of tasks for the accounts is of tasks that are there (AP-141)."""
+    """Check that what is noted for the accounts belongs to existing tasks (AP-141)."""
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             yield ""

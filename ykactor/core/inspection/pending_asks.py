@@ -83,7 +83,7 @@ def _reservations(state: SchedulerState, waiting: PendingApplication) -> list[Re
 
 
 def _is_short(queue: AskQueue) -> bool:
-    """Whether the asks wait for resources, not for their turn, a running slot or a limit of a user or group (PE-73)."""
+    """True if the asks wait for resources, not for their turn, a running slot or a limit of a user or group (PE-73)."""
     if queue.ask_class is None or queue.ask_class.shortage is None:
         return queue.ask_class is not None
     short, name = queue.ask_class.shortage
@@ -141,7 +141,7 @@ def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
 
 
 def _asks_of(waiting: PendingApplication) -> Iterator[Ask]:
-    """Those in queues, those that wait for placeholders, and those that a node is reserved for."""
+    """The asks in queues, those that wait for placeholders, and those with a reservation."""
     queues = (queue for queue in waiting.queues.values() if queue.key[1] != HAS_NODE)
     held = waiting.gang.held if waiting.gang is not None else ()
     return chain(chain.from_iterable(queues), held, waiting.reserving.values())

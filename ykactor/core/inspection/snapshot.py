@@ -108,7 +108,7 @@ def _count_pending(state: SchedulerState) -> Pausing[Counter[str]]:
 def _applications(
     partition: PartitionCore, state: SchedulerState, queues: dict[str, QueueStatus]
 ) -> Pausing[dict[str, ApplicationStatus]]:
-    """By id; of several that have ended with one id the last one."""
+    """The applications by id; if several have ended with one id, the last one."""
     found: dict[str, ApplicationStatus] = {}
     pace = Pace()
     for ended in _ended(partition):

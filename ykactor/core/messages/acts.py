@@ -16,7 +16,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 
 
 class Act(StrEnum):
-    """What somebody does to the daemon that is told in the audit (SE-72).
+    """The acts on the daemon that are audited (SE-72).
 
     ``CONNECT`` and ``SEND`` are only refused: a connection, and a message that is no other act.
     """
@@ -41,17 +41,17 @@ class Act(StrEnum):
 
 
 def full_path(name: str) -> QueuePath:
-    """The queue that is meant: in lower case, with or without ``root.`` in front."""
+    """The path of a queue that is named in any case, with or without ``root.``."""
     path = name.lower()
     return QueuePath(path if path == "root" or path.startswith("root.") else f"root.{path}")
 
 
 class Operator(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Who operates the daemon.
+    """An operator of the daemon.
 
     Attributes:
-        name: of the identity.
-        queues: it knows only applications in these and below, in lower case; empty: all (SE-26).
+        name: the name of the identity.
+        queues: the queues, in lower case, below which it sees applications; empty: all (SE-26).
     """
 
     name: str
@@ -67,7 +67,7 @@ class TerminateApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=
 
     Attributes:
         who: the administrator who requests it. None: the resource manager or an operator, who may do so.
-        operator: None: it is none.
+        operator: the operator who requests it, or None.
     """
 
     application_id: ApplicationID

@@ -1,4 +1,4 @@
-"""Asks: what is to run. Here is everything that stays the same while an ask is pending and while its allocation runs."""
+"""Asks, with everything that stays the same while an ask is pending and while its allocation runs."""
 
 from typing import final
 
@@ -13,10 +13,10 @@ from ykactor.core.values.times import S_NS
 
 #: Tags that pin an ask to one node; the first wins (AP-54).
 _REQUIRED_NODE_TAGS = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
-#: The tag of an ask that holds its class, and how long that may be.
+#: The tag of an ask with its predicate class, and the longest class.
 PREDICATE_TAG = "ykactor.io/predicate"
 PREDICATE_CLASS_MAX = 253
-#: The tag of an allocation of somebody else; with the value ``static`` it never ends by itself (SC-85).
+#: The tag of a foreign allocation; with the value ``static`` it never ends by itself (SC-85).
 FOREIGN_TAG, STATIC = "foreign", "static"
 NEGATIVE_RESOURCES = "allocation contains negative resources"
 
@@ -26,7 +26,7 @@ class Failure(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The resource manager could not start a task on a node (AP-144).
 
     Attributes:
-        count: how often.
+        count: number of failures there.
         until_ns: the node is left out for the ask before this time; 0 if it is no longer.
     """
 
@@ -94,17 +94,17 @@ def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
 
 
 def is_foreign(spec: AllocationSpec) -> bool:
-    """Whether it is an allocation of somebody else, which only uses resources of its node (SC-81)."""
+    """True if the allocation is foreign: it only uses resources of its node (SC-81)."""
     return bool(spec.tags) and FOREIGN_TAG in spec.tags
 
 
 def ask_id(ask: Ask) -> AskID:
-    """What identifies an ask in its partition."""
+    """The identifier of an ask in its partition."""
     return ask.spec.application_id, ask.spec.allocation_key
 
 
 def resized(ask: Ask, resource: Resource) -> Ask:
-    """The same ask with another size."""
+    """The ask with another size."""
     return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
 
 
@@ -116,7 +116,7 @@ def with_policy_of(ask: Ask, spec: AllocationSpec) -> Ask:
 
 
 def prioritised(ask: Ask, priority: int) -> Ask:
-    """The same ask with another priority."""
+    """The ask with another priority."""
     return structs.replace(ask, spec=structs.replace(ask.spec, priority=priority))
 
 
@@ -127,7 +127,7 @@ FAILURES_MAX = 16
 
 
 def handed_back(ask: Ask, now_ns: int, node_id: NodeID) -> Ask:
-    """The ask of an allocation that could not be carried out on the node, which is left out for it for a while (AP-144)."""
+    """The pending ask of an allocation that could not start on the node, which is left out for it for a while (AP-144)."""
     known = readmitted(ask, now_ns).spec.failures
     others = [failure for failure in known if failure.node_id != node_id]
     count = 1 + next((failure.count for failure in known if failure.node_id == node_id), 0)
@@ -137,7 +137,7 @@ def handed_back(ask: Ask, now_ns: int, node_id: NodeID) -> Ask:
 
 
 def readmitted(ask: Ask, now_ns: int) -> Ask:
-    """The ask when the nodes whose time is over by now are no longer left out; the same ask if there is none."""
+    """The ask without nodes that are no longer left out at ``now_ns``; the same ask if there are none."""
     if not any(0 < failure.until_ns <= now_ns for failure in ask.spec.failures):
         return ask
     failures = tuple(
@@ -157,7 +157,7 @@ Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 
 def look_work(shape: Shape) -> int:
-    """The work of a look at a node for a shape: 1 for all but those with many amounts or requirements."""
+    """The work units of checking a node for a shape: 1 unless it has many amounts or requirements."""
     return 1 + len(shape[0]) // 8 + len(shape[2]) // 4
 
 
@@ -175,5 +175,5 @@ def shape_of(spec: AllocationSpec) -> Shape:
 
 
 def order_of(ask: Ask) -> tuple[int, int, int]:
-    """Higher priority, then older, then earlier arrival (PR-50 to PR-52)."""
+    """The sort key of an ask: higher priority, then older, then earlier arrival (PR-50 to PR-52)."""
     return -ask.spec.priority, ask.created_ns, ask.arrival

@@ -48,7 +48,7 @@ _DEPARTURE: _Ranks = {
 
 
 def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
-    """A placement with what it causes: state changes before it (AP-96), usage as facts of its own."""
+    """A placement with its consequences: state changes before it (AP-96), usage in facts of its own."""
     states = [fact for fact in changes if type(fact) is ApplicationChanged]
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
     at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
@@ -59,7 +59,7 @@ def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
 
 
 def in_order(facts: list[Fact]) -> Iterator[list[Fact]]:
-    """The facts, some at a time, those of each step in the order of publication; a fact outside all steps keeps its place."""
+    """Yield the facts in parts, each step in the order of publication; a fact outside all steps keeps its place."""
     ordered: list[Fact] = []
     position = 0
     while position < len(facts):
@@ -105,7 +105,7 @@ def _step(facts: list[Fact], anchor: int) -> tuple[int, _Ranks]:
 
 
 def _own_changes(facts: list[Fact], position: int, anchor: int) -> int:
-    """Where the state changes of the step begin: those of its application, or all of them when a node has left."""
+    """The position where the state changes of the step begin: those of its application, or all when a node has left."""
     first = facts[anchor]
     if not isinstance(first, Allocated | Released):
         return anchor

@@ -37,7 +37,7 @@ class ChargedTo(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknow
 
 
 class BaseFact(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """The common part. ``at_ns`` is Unix time in nanoseconds."""
+    """The common fields of facts. ``at_ns`` is Unix time in nanoseconds."""
 
     at_ns: int
 
@@ -153,7 +153,7 @@ class ApplicationHeld(BaseFact, frozen=True, gc=False):
 
 
 class QueueHeld(BaseFact, frozen=True, gc=False):
-    """The same of a queue with all below it (OP-2)."""
+    """The operator ``by`` holds a queue with all below it from now on, or has ended its hold (OP-2)."""
 
     queue: QueuePath
     by: str
@@ -194,7 +194,7 @@ class AskReturned(BaseFact, frozen=True, gc=False):
 
 
 class TaskGroupChanged(BaseFact, frozen=True, gc=False):
-    """Whether the real asks of a task group wait for placeholders (``is_open``) or are ordinary ones (GA-13)."""
+    """The real asks of a task group wait for placeholders from now on (``is_open``), or are ordinary ones (GA-13)."""
 
     application_id: ApplicationID
     task_group_name: str
@@ -319,7 +319,7 @@ class LimitChanged(BaseFact, frozen=True, gc=False):
 
 
 class RunnableChanged(BaseFact, frozen=True, gc=False):
-    """Whether ``gate`` lets an application run from now on (EV-12)."""
+    """A gate lets an application run from now on, or keeps it from running (EV-12)."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -382,13 +382,13 @@ class PredicatesForgotten(BaseFact, frozen=True, gc=False):
 
 
 class PredicateServiceChanged(BaseFact, frozen=True, gc=False):
-    """Whether a resource manager is connected from now on that answers such questions."""
+    """A resource manager that answers predicate questions is connected from now on (``is_there``), or none is."""
 
     is_there: bool
 
 
 class SchedulingStatesWanted(BaseFact, frozen=True, gc=False):
-    """Whether a resource manager is connected from now on that wants to know why its asks are pending (AP-146)."""
+    """A resource manager that wants to know why its asks are pending is connected from now on, or none is (AP-146)."""
 
     is_wanted: bool
 

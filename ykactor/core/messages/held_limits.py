@@ -1,4 +1,4 @@
-"""How much one identity may hold in a partition. Part of the input, so that a turn decides the same when it is run again."""
+"""Limits of what one identity may hold in a partition. They are a part of the input, so a replayed turn decides the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TYPES_MAX = 256
 
 
 class HeldLimits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What the sender of input may have in a partition at the same time (SE-48).
+    """The limits of what the sender of input may hold in a partition at the same time (SE-48).
 
     Attributes:
         identity: its name.
@@ -27,5 +27,5 @@ class HeldLimits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def exceeded(limit: str, value: int, identity: str, found: str) -> str:
-    """The sentence about a limit that is exceeded."""
+    """A sentence about a limit that is exceeded."""
     return f"limit {limit} = {value} of identity {identity}: {found}"

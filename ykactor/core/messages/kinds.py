@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Change(StrEnum):
-    """What happened to something that can be counted or listed."""
+    """The kinds of changes of something that can be counted or listed."""
 
     ADD = "ADD"
     REMOVE = "REMOVE"
@@ -12,7 +12,7 @@ class Change(StrEnum):
 
 
 class TerminationType(StrEnum):
-    """Why an allocation ends (AP-131)."""
+    """The reasons for which an allocation ends (AP-131)."""
 
     UNKNOWN_TERMINATION_TYPE = "UNKNOWN_TERMINATION_TYPE"
     STOPPED_BY_RM = "STOPPED_BY_RM"
@@ -23,7 +23,7 @@ class TerminationType(StrEnum):
 
 
 class NodeAction(StrEnum):
-    """What the resource manager does with a node (SC-152)."""
+    """The actions of a resource manager on a node (SC-152)."""
 
     CREATE = "CREATE"
     CREATE_DRAIN = "CREATE_DRAIN"
@@ -34,14 +34,14 @@ class NodeAction(StrEnum):
 
 
 class QueueLimit(StrEnum):
-    """Which of a queue's two amounts is meant."""
+    """The two amounts of a queue."""
 
     MAX = "max"
     GUARANTEED = "guaranteed"
 
 
 class PreemptionKind(StrEnum):
-    """What starts a preemption: an ask that finds no room, one that requires its node, a queue above its max (PE-90)."""
+    """The triggers of preemption: an ask without room, an ask that requires its node, a queue above its max (PE-90)."""
 
     GENERIC = "generic"
     REQUIRED_NODE = "required_node"
@@ -49,7 +49,7 @@ class PreemptionKind(StrEnum):
 
 
 class AboveMaxCause(StrEnum):
-    """Why a queue stays above its max, in one word (PE-98)."""
+    """The reason codes of a queue that stays above its max (PE-98)."""
 
     OFF = "off"
     WAITS = "waits"
@@ -58,21 +58,21 @@ class AboveMaxCause(StrEnum):
 
 
 class Gate(StrEnum):
-    """What can keep an application from running: ``maxapplications`` of queues, or the limits of users and groups (EV-12)."""
+    """The gates that keep applications from running: ``maxapplications`` of queues, or limits of users and groups (EV-12)."""
 
     QUEUE = "QUEUE"
     QUOTA = "QUOTA"
 
 
 class SchedulingState(StrEnum):
-    """Whether a pending ask was tried on the nodes without success, or not at all (AP-147)."""
+    """The result of the last attempt of a pending ask: not tried on the nodes, or tried without success (AP-147)."""
 
     SKIPPED = "SKIPPED"
     FAILED = "FAILED"
 
 
 class WaitingCause(StrEnum):
-    """What a pending ask waits for, in one word (AP-147)."""
+    """The reason codes of a pending ask in the SI (AP-147)."""
 
     HELD = "held"
     MAX_APPLICATIONS = "maxapps"
@@ -88,7 +88,7 @@ class WaitingCause(StrEnum):
 
 
 class Consequence(StrEnum):
-    """What follows from a failure of a partition: it goes on as before, without the message that caused it, or not at all."""
+    """The consequences of a failure: the partition goes on as before, without the message that caused it, or not at all."""
 
     RESTARTED = "RESTARTED"
     QUARANTINED = "QUARANTINED"

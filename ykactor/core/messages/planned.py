@@ -1,4 +1,4 @@
-"""What a plan decides about asks and allocations, for their leaf; and within which bounds."""
+"""The decisions of a plan about asks and allocations, for their leaf, and the budget of a plan."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 
 
 class Replacement(Struct, frozen=True, gc=False):
-    """A real ask is to replace a placeholder, on the placeholder's node or on another one, where it has its place already."""
+    """A real ask replaces a placeholder, on the node of the placeholder or on another one, where it has a place already."""
 
     ask: Ask
     placeholder: AllocationKey

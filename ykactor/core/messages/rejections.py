@@ -1,4 +1,4 @@
-"""Why an entry of a request is rejected: a code for programs, and a sentence for people (AP-139)."""
+"""Rejections of entries of requests: a code for programs, and a sentence for people (AP-139)."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class RejectionCode(StrEnum):
-    """What is wrong with an entry; AP-139 says when each is given. ``UNKNOWN``: recorded before there were codes."""
+    """The codes of rejections (AP-139). ``UNKNOWN``: recorded before there were codes."""
 
     UNKNOWN = "UNKNOWN"
     NO_PARTITION = "NO_PARTITION"
@@ -30,7 +30,7 @@ class RejectionCode(StrEnum):
 
 
 class Rejection(Struct, frozen=True, gc=False):
-    """Why something is rejected."""
+    """The reason why something is rejected."""
 
     code: RejectionCode
     reason: str

@@ -22,7 +22,7 @@ class ApplicationState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an application has ended, as its resource manager says (AP-151)."""
+    """The outcomes of an application that its resource manager can report (AP-151)."""
 
     COMPLETED = "Completed"
     FAILED = "Failed"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class ApplicationEvent(StrEnum):
-    """What changes the state of an application; the values are the wire's names (AP-95)."""
+    """The events that change the state of an application; the values are the names in the SI (AP-95)."""
 
     RUN = "runApplication"
     COMPLETE = "completeApplication"
@@ -97,7 +97,7 @@ class QueueState(StrEnum):
 
 
 class QueueEvent(StrEnum):
-    """What a configuration does to a managed queue: it lists the queue (START) or not any more (REMOVE)."""
+    """The events of managed queues: the configuration lists the queue (START) or no longer does (REMOVE)."""
 
     START = "start"
     REMOVE = "remove"

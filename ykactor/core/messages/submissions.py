@@ -88,7 +88,7 @@ class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unkno
 
 
 class AnswerPredicate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Whether asks of the class ``predicate`` may run on a node (``error`` is ""), or why not.
+    """The answer to a predicate question: asks of the class ``predicate`` may run on a node (``error`` is ""), or may not.
 
     ``allocate`` as in SC-120: False is about the node without the allocations that could be preempted. ``uses`` is for how many
     placements they may (SC-160); None is any number.
@@ -109,13 +109,13 @@ class ForgetPredicates(Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class SetPredicateService(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Whether a resource manager is connected that answers predicate questions."""
+    """A resource manager that answers predicate questions is connected (``is_there``), or none is."""
 
     is_there: bool
 
 
 class WantSchedulingStates(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Whether a resource manager is connected that wants to know why its asks are pending (AP-146)."""
+    """A resource manager that wants to know why its asks are pending is connected, or none is (AP-146)."""
 
     is_wanted: bool
 

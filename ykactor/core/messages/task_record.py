@@ -13,7 +13,7 @@ SIGNAL_MAX = 32
 
 
 class TaskOutcome(StrEnum):
-    """How a task has ended."""
+    """The outcomes of a task."""
 
     COMPLETED = "Completed"
     FAILED = "Failed"
@@ -25,7 +25,7 @@ class TaskOutcome(StrEnum):
 
 
 class TaskRecord(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """How a task has ended; its user is that of its application.
+    """The record of an ended task; its user is that of its application.
 
     Attributes:
         exit_code: None if there is none.

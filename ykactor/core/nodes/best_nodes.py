@@ -1,4 +1,4 @@
-"""For each shape the nodes that suit it, best first.
+"""The best nodes for shapes: per shape, the nodes on which it fits, best first.
 
 A heap is built for a shape when it is needed, and updated from a log of changed nodes when it is used again. So a shape that no
 node suits costs O(1) until a node changes.

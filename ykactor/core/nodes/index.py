@@ -303,7 +303,7 @@ def _by_place(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:
 
 
 def _with_room(nodes: list[IndexedNode], items: tuple[tuple[str, int], ...], selector: Selector) -> list[IndexedNode]:
-    """As ``IndexedNode.fits``, for many nodes."""
+    """Filter nodes by ``IndexedNode.fits``."""
     for name, quantity in items:
         if quantity > 0:
             nodes = [node for node in nodes if node.available.get(name, 0) >= quantity]

@@ -49,7 +49,7 @@ class IndexedNode:
         self.revision = 0
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether the ask fits in what is available (SC-42), and its selector matches the node."""
+        """True if the ask fits in what is available (SC-42), and its selector matches the node."""
         available = self.available
         for name, quantity in items:
             if quantity > 0 and quantity > available.get(name, 0):
@@ -57,7 +57,7 @@ class IndexedNode:
         return not selector or selects(selector, self.attributes)
 
     def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether the ask would fit if nothing else ran here (SC-41), and its selector matches the node."""
+        """True if the ask would fit if nothing else ran here (SC-41), and its selector matches the node."""
         capacity = self.capacity
         for name, quantity in items:
             if quantity > 0 and quantity > capacity.get(name, 0):

@@ -1,4 +1,4 @@
-"""What the scheduler asks the predicate service about nodes, and how it reports refusals (SC-120, SC-154).
+"""The questions of the scheduler to the predicate service, and its reports of refusals (SC-120, SC-154).
 
 ``predicates`` remembers questions and answers; this module decides which nodes to ask about and when, and what is reported about
 an ask.
@@ -43,7 +43,7 @@ class PredicateClient:
         return taken
 
     def may_run(self, ask: Ask, node_id: NodeID, *, allocate: bool) -> bool | None:
-        """Whether the predicate service lets the ask run on the node; None is not known yet."""
+        """True if the predicate service lets the ask run on the node; None is not known yet."""
         return self._predicates.verdict((ask.spec.tags.get(PREDICATE_TAG, ""), allocate), node_id)
 
     def about_first(self, now_ns: int, ask: Ask, shape: Shape, first: NodeID) -> None:
@@ -93,7 +93,7 @@ class PredicateClient:
         return Counter(refusals.get(node.node_id, NO_PREDICATE_SERVICE) for node in self._nodes.candidates(shape))
 
     def _may_report(self, now_ns: int, ask: Ask) -> bool:
-        """Whether no node has been reported for the ask, nor for too many others, in the last ``CONDITION_NS``."""
+        """True if no node has been reported for the ask, nor for too many others, in the last ``CONDITION_NS``."""
         while self._reported and next(iter(self._reported.values())) <= now_ns - CONDITION_NS:
             del self._reported[next(iter(self._reported))]
         return len(self._reported) < CONDITIONS_MAX and ask_id(ask) not in self._reported

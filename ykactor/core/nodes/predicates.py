@@ -116,7 +116,7 @@ class Predicates:
     # ---- what is known
 
     def verdict(self, question: Question, node_id: NodeID) -> bool | None:
-        """Whether asks of the class may run on the node; None is not known yet. Asks without a class may run anywhere."""
+        """True if asks of the class may run on the node; None is not known yet. Asks without a class may run anywhere."""
         if not question[0]:
             return True
         answers = self._answers.get(question)
@@ -128,7 +128,7 @@ class Predicates:
         return None if self.is_answered else False
 
     def admits(self, predicate: str, node_id: NodeID) -> bool:
-        """Whether asks of the class may run on the node, as far as is known; asks without a class may."""
+        """True if asks of the class may run on the node, as far as is known; asks without a class may."""
         return not predicate or self.verdict((predicate, True), node_id) is not False
 
     def passed(self, question: Question) -> Iterable[NodeID]:
@@ -155,7 +155,7 @@ class Predicates:
                 yield question, node_id
 
     def answer_about(self, question: Question, node_id: NodeID) -> Answer | None:
-        """What is known of a question and a node; None if nothing is."""
+        """The known answer to a question about a node; None if there is none."""
         answers = self._answers.get(question)
         if answers is None or not any(node_id in some for some in (answers.asked, answers.passed, answers.refused)):
             return None
@@ -174,7 +174,7 @@ class Predicates:
         return min(NODES_MAX - open_count, OPEN_MAX - self._open_count) if self.is_answered else 0
 
     def is_open(self, question: Question, node_id: NodeID) -> bool:
-        """Whether the question waits for an answer about the node."""
+        """True if the question waits for an answer about the node."""
         answers = self._answers.get(question)
         return answers is not None and node_id in answers.asked
 
@@ -283,7 +283,7 @@ class Predicates:
     # ---- time
 
     def due_ns(self) -> int | None:
-        """When ``expire`` next has something to do; None while nothing is due."""
+        """The time when ``expire`` next has something to do; None while nothing is due."""
         while self._due and not self._is_due(*self._due[0]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None

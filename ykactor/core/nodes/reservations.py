@@ -1,4 +1,4 @@
-"""Which node is reserved for which ask (SC-149): the one set of reservations of a partition.
+"""The reservations of a partition: nodes that are reserved for asks (SC-149).
 
 A reservation is not usage. It only keeps other asks off the node. A normal reservation has its node alone; reservations of asks
 that require the node share it.
@@ -35,11 +35,11 @@ class Reservation(Struct, frozen=True, gc=False):
     made_ns: int
 
     def is_pinned(self) -> bool:
-        """Whether the ask requires this node."""
+        """True if the ask requires this node."""
         return self.shape[1] is not None
 
     def has_room(self) -> bool:
-        """Whether the ask fits on its node now; the node must be schedulable unless the ask requires it (SC-61, SC-72)."""
+        """True if the ask fits on its node now; the node must be schedulable unless the ask requires it (SC-61, SC-72)."""
         needs, _, selector, _ = self.shape
         return self.node.fits(needs, selector) and (self.node.schedulable or self.is_pinned())
 
@@ -121,7 +121,7 @@ class Reservations:
             yield from self._by_shape[shape].values()
 
     def next_old_ns(self, after_ns: int) -> int | None:
-        """When, after ``after_ns``, the next reservation reaches the age ``RESERVATION_MAX_NS``; None if none will."""
+        """The time after ``after_ns`` when the next reservation reaches the age ``RESERVATION_MAX_NS``; None if there is none."""
         ends = (reservation.made_ns + RESERVATION_MAX_NS for reservation in self.by_ask.values())
         return next((old_ns for old_ns in ends if old_ns > after_ns), None)
 

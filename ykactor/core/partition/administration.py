@@ -34,7 +34,7 @@ _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
 def unknown_application(registry: Registry, application_id: ApplicationID, operator: Operator | None) -> str:
-    """Why the application does not exist, for who asks (SE-26), or ""."""
+    """The reason why the application does not exist for the caller (SE-26), or ""."""
     path = registry.applications.get(application_id, QueuePath(""))
     # Asked of what does not exist too: the same work for it as for what must not be seen.
     if (operator is None or operator.may_operate(path)) and path:
@@ -43,7 +43,7 @@ def unknown_application(registry: Registry, application_id: ApplicationID, opera
 
 
 def refusal_of(registry: Registry, objections: Objections, request: OperatorAct, who: UserGroups | None) -> str:
-    """Why the request cannot be carried out, or "". ``who`` is None for who may do all."""
+    """The reason why the request cannot be carried out, or "". ``who`` is None for a caller who may do everything."""
     if isinstance(request, HoldQueue):
         path = full_path(request.queue_name)
         is_known = path in registry.queues and request.operator.may_operate(path)
@@ -61,7 +61,7 @@ def refusal_of(registry: Registry, objections: Objections, request: OperatorAct,
 
 
 def _forbidden(registry: Registry, path: QueuePath, who: UserGroups | None) -> str:
-    """No administrator administers the recovery queue (QU-13)."""
+    """A refusal, or "": the user is no administrator of the queue, or it is the recovery queue, which has none (QU-13)."""
     if who is None or (path != RECOVERY_QUEUE and may_administer([queue.config for queue in registry.lineage(path)], who)):
         return ""
     return f"user {brief(who.user)} may not administer {brief(path)}"

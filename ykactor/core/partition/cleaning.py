@@ -13,7 +13,7 @@ from ykactor.core.values.ids import QueuePath
 
 
 def is_due(queue: QueueCore) -> bool:
-    """Whether a queue is empty and is to be removed, or to become a leaf."""
+    """True if a queue is empty and is to be removed, or to become a leaf."""
     is_empty = not (queue.applications if isinstance(queue, LeafCore) else queue.children)
     return is_empty and (_is_removable(queue) or _becomes_leaf(queue))
 

@@ -61,7 +61,7 @@ from ykactor.core.values.parts import in_parts, joined
 
 
 def refusal_in(facts: list[Fact]) -> str:
-    """Why an administrator's request was refused, or "" if these facts are what it caused. A refusal is the only fact."""
+    """The reason of a refused request, or "" if these facts are its effects. A refusal is the only fact."""
     first = facts[0]
     return first.reason if type(first) is RequestRefused else ""
 

@@ -16,7 +16,7 @@ from ykactor.core.values.quotas import quota_types
 
 
 def refusal_of(registry: Registry, request: SetQueueQuotas) -> str:
-    """Why the request cannot be carried out, or ""."""
+    """The reason why the request cannot be carried out, or ""."""
     path = full_path(request.queue_name)
     queue = registry.queues.get(path)
     if queue is None:

@@ -59,7 +59,7 @@ def walk(config: QueueConfig) -> Iterator[QueueConfig]:
 
 
 def objection(registry: Registry, config: PartitionConfig) -> str:
-    """Why the running tree cannot become ``config``, or "": a leaf with applications cannot be a parent (CF-61)."""
+    """The reason why the running tree cannot become ``config``, or "": a leaf with applications cannot be a parent (CF-61)."""
     for queue in walk(config.root):
         running = registry.queues.get(queue.path)
         if queue.is_parent and isinstance(running, LeafCore) and running.applications:
@@ -154,7 +154,7 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
 
 
 def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
-    """Whether the type changes now. A parent with children becomes a leaf when the cleaner has removed them (CF-60)."""
+    """True if the type changes now. A parent with children becomes a leaf when the cleaner has removed them (CF-60)."""
     if isinstance(queue, LeafCore):
         return wanted.is_parent
     return not wanted.is_parent and not queue.children

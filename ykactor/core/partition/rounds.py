@@ -150,7 +150,7 @@ def expiry(now_ns: int, ended: EndedApplication) -> Fact:
 
 
 class Rounds:
-    """How leaves and nodes handle the submissions of one partition."""
+    """Gives the submissions of one partition to leaves and nodes."""
 
     def __init__(
         self, name: PartitionName, registry: Registry, cluster: Cluster, users: Users, timers: Timers, holdings: Holdings
@@ -183,7 +183,7 @@ class Rounds:
     def _routed(
         self, now_ns: int, submissions: Sequence[LeafSubmission], caused: list[list[Fact]]
     ) -> Exchange[dict[LeafCore, list[Entry]]]:
-        """What each leaf is to handle. What is refused, and queues that are created, are in ``caused`` at their positions."""
+        """The submissions of each leaf. Refusals and created queues are added to ``caused`` at their positions."""
         batches: dict[LeafCore, list[Entry]] = defaultdict(list)
         admission = Admission(self._name, self._registry, self._users, self._holdings)
         #: By application with an ask in this round, the batch of its leaf.

@@ -45,7 +45,7 @@ class EndedApplication(Struct, forbid_unknown_fields=True):
 
 
 def ended(application: Application, finished_ns: int) -> EndedApplication:
-    """What stays of an application that has just ended."""
+    """Make the record that is kept of an application that has just ended."""
     application.past.forget_records(ENDED_RECORDS_MAX)
     return EndedApplication(
         application.application_id,
@@ -60,7 +60,7 @@ def ended(application: Application, finished_ns: int) -> EndedApplication:
 
 
 def rejected(spec: AddApplication, at_ns: int, reason: str) -> EndedApplication:
-    """What stays of an application that was refused."""
+    """Make the record that is kept of an application that was refused."""
     return EndedApplication(
         spec.application_id,
         spec.queue_name,
@@ -74,7 +74,7 @@ def rejected(spec: AddApplication, at_ns: int, reason: str) -> EndedApplication:
 
 
 def _first(groups: tuple[str, ...]) -> tuple[str, ...]:
-    """As many as are kept."""
+    """The first groups of a user, with ``GROUPS_MAX`` characters at most."""
     left = GROUPS_MAX
     for number, group in enumerate(groups):
         left -= len(group)

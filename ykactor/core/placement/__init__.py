@@ -1,4 +1,4 @@
-"""Which queue an application enters: placement rules, users and groups, dynamic queues, admission.
+"""The placement of applications in queues: placement rules, users and groups, dynamic queues, admission.
 
 May import ``objects``, ``messages``, ``config`` and ``values``. Start reading in ``admission.py``.
 """

@@ -1,4 +1,4 @@
-"""How an application gets into a partition: its user, its queue, and what is created for it (AP-18 to AP-24, PL-45).
+"""The admission of an application to a partition: its user, its queue, and what is created for it (AP-18 to AP-24, PL-45).
 
 One ``Admission`` serves one round of submissions. It adds to the registry at once, so that the next application of the round
 finds a queue that this one created, and collects the commands that owners must get before the applications (QU-98).
@@ -32,7 +32,7 @@ _QUEUE_ITEMS = 6
 
 
 def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: list[QueueConfig]) -> Rejection | None:
-    """Why a leaf cannot take a gang of this size, or None (AP-18, AP-19).
+    """The reason why a leaf cannot take a gang of this size, or None (AP-18, AP-19).
 
     ``path_up`` has the leaf first; root, which has no max, may be left out.
     """
@@ -94,7 +94,7 @@ class Admission:
         return (self._gang_objection(spec, placed) if strictly_positive(spec.placeholder_ask) else None) or placed
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> Rejection | None:
-        """Why the queue, with its settings after this admission, cannot take the gang, or None."""
+        """The reason why the queue, with its settings after this admission, cannot take the gang, or None."""
         config, above = self._settings_at(placed, spec.tags)
         return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
 

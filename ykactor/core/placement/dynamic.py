@@ -67,7 +67,7 @@ def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | N
 
 
 def _joined(inherited: dict[str, str], own: dict[str, str]) -> dict[str, str]:
-    """What is inherited, overlaid with the queue's own properties; the map of the template itself if that makes no difference."""
+    """The inherited properties, overlaid with the queue's own; the map of the template itself if that makes no difference."""
     return own if inherited.keys() <= own.keys() else inherited | own
 
 
@@ -80,7 +80,7 @@ def with_quotas(config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
 
 
 def quotas_objection(tags: dict[str, str]) -> str:
-    """Why these are no quota tags, each with a quota or empty; "" if they are (QU-107)."""
+    """The reason why these are no quota tags, each with a quota or empty; "" if they are (QU-107)."""
     for tag, value in tags.items():
         if tag.lower() not in _TAGS:
             return f"tags: found {brief(tag)}, expected {', '.join(_TAGS)}"

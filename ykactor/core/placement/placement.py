@@ -1,4 +1,4 @@
-"""Which queue an application goes to: the placement rules in order, then the recovery queue or ``root.default``.
+"""The placement of an application: the placement rules in order, then the recovery queue or ``root.default``.
 
 The input is a submission and the queue tree, the result the path of a leaf, which exists or is to be created. ``admission``
 creates what is missing and adds the application; nothing here changes anything.
@@ -42,7 +42,7 @@ _MISSING = Rejection(RejectionCode.NO_QUEUE, "does not exist")
 
 
 class Placed(Struct, frozen=True, gc=False):
-    """Where an application goes.
+    """The queue of an application.
 
     Attributes:
         path: of a leaf below root.
@@ -55,7 +55,7 @@ class Placed(Struct, frozen=True, gc=False):
 
 
 def is_forced(tags: dict[str, str]) -> bool:
-    """Whether the application already runs somewhere, and so must not be refused because no queue was found (PL-41)."""
+    """True if the application already runs somewhere, and so must not be refused because no queue was found (PL-41)."""
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
@@ -92,14 +92,14 @@ def place(registry: Registry, applicant: Applicant) -> Pausing[Placed | Rejectio
 
 
 def _no_match(tried: list[tuple[str, Rejection]]) -> Rejection:
-    """What was tried, and why it did not decide."""
+    """A sentence: the rules that were tried, and why they did not decide."""
     is_access = any(obstacle.code is RejectionCode.ACL for _, obstacle in tried)
     reasons = "; ".join(f"{what}: {obstacle.reason}" for what, obstacle in tried)
     return Rejection(RejectionCode.ACL if is_access else RejectionCode.NO_QUEUE, f"{NO_MATCH} ({reasons})")
 
 
 def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> Rejection | None:
-    """Why ``who`` may not submit to the queue at ``path``, or to one created there; None if nothing is in the way.
+    """The reason why ``who`` may not submit to the queue at ``path``, or to one created there; None if it may.
 
     What counts for a queue that is missing is its nearest existing ancestor (PL-38, PL-39, QU-11).
     """
@@ -113,7 +113,7 @@ def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> Rejection
 
 
 def _not_there(registry: Registry, path: QueuePath, nearest: QueuePath) -> str:
-    """Why there can be no leaf at ``path``, or ""; ``nearest`` is the queue there, or its nearest existing ancestor."""
+    """The reason why there can be no leaf at ``path``, or ""; ``nearest`` is the queue there, or its nearest ancestor."""
     is_leaf = isinstance(registry.queues[nearest], LeafCore)
     if nearest == path:
         return "" if is_leaf else f"queue {brief(path)} is a parent"
@@ -127,7 +127,7 @@ def _not_there(registry: Registry, path: QueuePath, nearest: QueuePath) -> str:
 
 
 def closure(lineage: list[QueueCore]) -> str:
-    """Why the first of these queues, given with its ancestors, takes no applications now, or ""."""
+    """The reason why the first of these queues, given with its ancestors, takes no applications now, or ""."""
     for each in lineage:
         if isinstance(each, ParentCore) and not each.config.is_parent:  # CF-60
             return f"queue {brief(each.path)} becomes a leaf once it has no children"

@@ -42,7 +42,7 @@ class Users:
         self._changed = changed
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
-        """As ``resolve``, with the groups that the user has now; remembers those that it brings."""
+        """Resolve a user with its present groups, and remember the groups that the submission brings."""
         who = resolve(spec, self._groups_of(now_ns, spec.user))
         if spec.groups and not isinstance(who, str):
             self._remember(now_ns, spec.user, spec.groups)

@@ -130,7 +130,7 @@ def _replace(
 
 
 def _too_small(placed: Ask, ask: Ask) -> str:
-    """Why a placeholder is cancelled (EV-71)."""
+    """The message about a cancelled placeholder (EV-71)."""
     spec = ask.spec
     return (
         f"Task group '{spec.task_group_name}' in application '{spec.application_id}': allocation resources "

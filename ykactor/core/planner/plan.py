@@ -51,7 +51,7 @@ class Placement:
         state.tree.update_places(self.leaf.path_up)
 
     def apply_generally(self, state: SchedulerState) -> None:
-        """As ``apply``, whatever the application is like."""
+        """Apply the placement of any ask of any application."""
         application, ask, leaf = self.application, self.planned.ask, self.leaf
         state.quota_reports.usage_grew()
         application.discard(ask)
@@ -214,11 +214,11 @@ class Plan:
         return not (self.orders or self.facts or self._state.registry.unsent.count)
 
     def is_idle(self) -> bool:
-        """Whether nothing was tried and nothing is decided or reported."""
+        """True if nothing was tried and nothing is decided or reported."""
         return not (self._has_tried or self.orders or self.facts)
 
     def is_full(self) -> bool:
-        """Whether the budget of placements is used up."""
+        """True if the budget of placements is used up."""
         return len(self.orders) + len(self.facts) >= self._budget.placements_max
 
     def decide(self, order: Order) -> None:
@@ -236,14 +236,14 @@ class Plan:
     # ---- work
 
     def is_pause_due(self) -> bool:
-        """Whether other tasks should run before the next candidate, because a part of the plan is complete."""
+        """True if other tasks should run before the next candidate, because a part of the plan is complete."""
         if self.effort.spent < self._pause_at:
             return False
         self._pause_at = self.effort.spent + PAUSE_WORK
         return True
 
     def is_out_of_work(self) -> bool:
-        """Whether the budget of work is used up."""
+        """True if the budget of work is used up."""
         return self.effort.spent > self._budget.work_max
 
     def spend(self, work: int) -> None:

@@ -214,7 +214,7 @@ class Planner:
         plan.report(*self._predicate_client.take())
 
     def _is_held_up(self, plan: Plan, leaf: QueueNode, queue: AskQueue, node: IndexedNode) -> bool:
-        """Whether a predicate refuses the node for the asks, or is not known yet; in this case it is requested."""
+        """True if a predicate refuses the node for the asks, or is not known yet; in this case it is requested."""
         may_run = self._predicate_client.may_run(queue.first(), node.node_id, allocate=True)
         if may_run:
             return False

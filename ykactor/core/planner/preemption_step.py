@@ -244,10 +244,10 @@ def _evict(plan: Plan, leaf: QueueNode, ask: Ask, victims: list[Victim], message
 
 
 def _outranks(ask: Ask, task: Ask) -> bool:
-    """Whether an ask that requires its node may preempt ``task`` (PE-60); never one of its own application (law 3)."""
+    """True if an ask that requires its node may preempt ``task`` (PE-60); never one of its own application (law 3)."""
     return task.spec.priority <= ask.spec.priority and task.spec.application_id != ask.spec.application_id
 
 
 def _used(task: Ask, names: list[str]) -> list[str]:
-    """Those of the resource types that a task uses."""
+    """The ones of these resource types that a task uses."""
     return [name for name in names if task.spec.resource.get(name, 0) > 0]

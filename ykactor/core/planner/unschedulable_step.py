@@ -31,7 +31,7 @@ PASS_NS = 100 * MS_NS
 
 
 class _Turns(Struct):
-    """When the asks of one class may reserve or preempt.
+    """The times when the asks of one class may reserve or preempt.
 
     Attributes:
         reserves_ns: how long an ask must have been pending to reserve; NEVER if none may.
@@ -47,7 +47,7 @@ class _Turns(Struct):
 
     @property
     def delay_ns(self) -> int:
-        """How long every ask must have been pending before it may do either."""
+        """The shortest time that an ask must have been pending to do either."""
         return min(self.reserves_ns, self.preempts_ns)
 
     def at_ns(self, ask: Ask) -> int:
@@ -133,7 +133,7 @@ class UnschedulableStep:
         return False
 
     def _waits_for_node(self, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, now_ns: int) -> bool:
-        """Whether only a node that opens can help the class, and only usage can hold it back: not age, preemption or slots."""
+        """True if only a node that opens can help the class, and only usage can hold it back: not age, preemption or slots."""
         state, kind = self._state, queue.key[1]
         if queue.predicate or kind == HAS_NODE or (kind != RESERVES and state.preempts()):
             return False
@@ -144,7 +144,7 @@ class UnschedulableStep:
     def _turns(
         self, plan: Plan, leaf: QueueNode, queue: AskQueue, ask_class: AskClass, *, is_without_node: bool
     ) -> _Turns | None:
-        """When the asks of the class may reserve or preempt; None if none may before capacity grows or time passes."""
+        """The times when asks of the class may reserve or preempt; None if none may before capacity grows or time passes."""
         state, kind, now_ns = self._state, queue.key[1], plan.now_ns
         may_reserve = is_without_node and kind != HAS_NODE and state.reserves
         may_preempt = kind != RESERVES and state.preempts()

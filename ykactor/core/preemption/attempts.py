@@ -174,7 +174,7 @@ class PreemptionAttempts:
                 yield attempt
 
     def next_ns(self) -> int | None:
-        """When the next attempt becomes overdue; None if none will."""
+        """The time when the next attempt becomes overdue; None if there is none."""
         times = [attempt.room_made_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.room_made_ns is not None]
         return min(times, default=None)
 
@@ -187,7 +187,7 @@ class PreemptionAttempts:
         self._changed.last_attempt(ask_id(ask))
 
     def runs_count(self) -> int:
-        """How many asks have been placed that preempted others. It only grows."""
+        """The number of asks that have preempted and were placed. It only grows."""
         return self.counts.preemptions - self.counts.in_vain - len(self.by_ask)
 
     def last_attempt(self, ask: Ask) -> LastAttempt | None:
@@ -195,7 +195,7 @@ class PreemptionAttempts:
         return self.last_attempts.get(ask_id(ask))
 
     def next_attempt_ns(self, ask: Ask) -> int:
-        """When the ask may try again; 0 if it has not tried, or an ask was placed whose node it could not use (PE-15)."""
+        """The time when the ask may try again; 0 if it never tried, or an ask was placed whose node it could not use (PE-15)."""
         last = self.last_attempts.get(ask_id(ask))
         if last is None or (last.runs is not None and last.runs < self.runs_count()):
             return 0

@@ -58,7 +58,7 @@ TAKEN_MAX = 10_000
 
 
 class CycleGuard:
-    """What leaves have taken from each other since the last external change, by resource type."""
+    """The resource types that leaves have taken from each other since the last external change."""
 
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
@@ -76,7 +76,7 @@ class CycleGuard:
             self._changed.taken(*oldest)
 
     def objection(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> str:
-        """Why an ask of ``preemptor`` may not preempt a task of ``victim``: it would take a type back. "" if it may."""
+        """The reason why an ask of ``preemptor`` may not preempt a task of ``victim``: it takes a type back. "" if it may."""
         for name in names:
             if (preemptor, victim, name) in self.taken:
                 return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"

@@ -19,7 +19,7 @@ Needs = tuple[tuple[str, int], ...]
 
 
 def use(queue: QueueUsage, name: str) -> int:
-    """What the queue will use of a type: allocated, minus its victims, plus claims."""
+    """The future usage of a type by a queue: allocated, minus its victims, plus claims."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.claims.get(name, 0)
 
 
@@ -59,7 +59,7 @@ class Trigger(Struct, frozen=True):
 
 
 def trigger(leaf: QueueUsage, needs: Needs) -> Trigger | None:
-    """Whether an ask of ``leaf`` may preempt (PE-24 to PE-27): it may if no type of the ask has used up its guarantee.
+    """True if an ask of ``leaf`` may preempt (PE-24 to PE-27): it may if no type of the ask has used up its guarantee.
 
     The ask itself may exceed the guarantee, once (PE-26). Returns None if the ask may not preempt.
     """
@@ -112,7 +112,7 @@ class VictimSet:
         return True
 
     def can_take(self, leaf: QueueUsage, resource: Resource) -> bool:
-        """Whether a task of ``leaf`` may be added. If not, it may not later either: the set only grows."""
+        """True if a task of ``leaf`` may be added. If not, it may not later either: the set only grows."""
         return all(self._spares(queue, resource) for queue in leaf.path_up)
 
     def _spares(self, queue: QueueUsage, resource: Resource) -> bool:

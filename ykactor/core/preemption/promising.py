@@ -1,4 +1,4 @@
-"""For each shape of asks the nodes where tasks could make room, those with the least number of victims first.
+"""The promising nodes of shapes: nodes where victims could make room, those with the fewest victims first.
 
 An order is made for a shape when an ask of it searches for victims. Later searches only update it, from a log of changed nodes.
 """

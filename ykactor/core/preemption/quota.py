@@ -22,12 +22,12 @@ Candidate = tuple[tuple[object, ...], Ask]
 
 
 def left(queue: QueueNode, name: str) -> int:
-    """What the queue uses of a type once all its victims have ended."""
+    """The usage of a type by a queue when all its victims have ended."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
 def preemptable(queue: QueueNode) -> Resource:
-    """What a queue must release: its usage above its max, but nothing that it or a queue above is guaranteed (PE-83).
+    """The amounts that a queue must release: its usage above its max, without what it or a queue above is guaranteed (PE-83).
 
     Types with nothing to release are left out. If a queue on the path is below its guarantee of a type, nothing of that type
     is released.

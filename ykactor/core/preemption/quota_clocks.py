@@ -1,4 +1,4 @@
-"""When quota preemption starts in a queue that uses more than its max (CF-81, PE-97).
+"""The times when quota preemption starts in queues that use more than their max (CF-81, PE-97).
 
 A queue gets a start time when its max is lowered below its usage, or when its usage exceeds its max without a decision of the
 scheduler. Queues created by placement never get one.
@@ -15,17 +15,17 @@ from ykactor.core.values.ids import QueuePath
 
 
 def exceeds(queue: QueueNode) -> bool:
-    """Whether the queue uses more of some type than its configured max."""
+    """True if the queue uses more of some type than its configured max."""
     return any(queue.allocated.get(name, 0) > limit for name, limit in (queue.config.max or {}).items())
 
 
 def gives_back(config: QueueConfig) -> bool:
-    """Whether the settings of a queue enable quota preemption: configured, with a max and a delay."""
+    """True if the settings of a queue enable quota preemption: configured, with a max and a delay."""
     return config.managed and bool(config.max) and config.properties.quota_preemption_delay_ns > 0
 
 
 def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNode, now_ns: int) -> int | None:
-    """When quota preemption of a queue starts after its settings changed from ``before``; None for never (CF-81).
+    """The start of quota preemption of a queue after its settings changed from ``before``; None for never (CF-81).
 
     A known start moves with the delay, also into the past. There is a new start when the delay was switched on, or when the max
     of some type was lowered, whatever changed in other types (PE-81). A max that was only raised starts nothing.
@@ -40,7 +40,7 @@ def next_start(start_ns: int | None, before: QueueConfig | None, queue: QueueNod
 
 
 def _is_lowered(before: QueueConfig | None, after: QueueConfig) -> bool:
-    """Whether the max of some type was lowered; a type that was not listed was unlimited."""
+    """True if the max of some type was lowered; a type that was not listed was unlimited."""
     old = (before.max if before is not None else None) or {}
     return any(name not in old or limit < old[name] for name, limit in (after.max or {}).items())
 

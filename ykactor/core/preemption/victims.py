@@ -59,7 +59,7 @@ class Solution(Struct, frozen=True):
 
 
 def _age_rank(created_ns: int, *, has_room: bool) -> int:
-    """Where only a queue is at its max, newer victims are better; otherwise their age does not matter (PE-44)."""
+    """The rank of a victim by age: newer ones are better if only a queue is at its max; otherwise age does not matter (PE-44)."""
     return -created_ns if has_room else 0
 
 
@@ -152,7 +152,7 @@ class Tasks:
 
 
 def lacking(needs: Needs, available: Resource) -> Resource:
-    """What a node lacks for ``needs``; available amounts may be negative (PE-39 a)."""
+    """The amounts that a node lacks for ``needs``; available amounts may be negative (PE-39 a)."""
     missing = {}
     for name, wanted in needs:
         left = wanted - available.get(name, 0)
@@ -277,7 +277,7 @@ class Search:
         self.rejected.insert(0, (node_id, f"{_tasks(count)} would be preempted{spared}"))
 
     def _needs_on(self, node: IndexedNode) -> tuple[Resource, bool]:
-        """What must be freed on the node (PE-39), and whether the node has room for the ask already."""
+        """The amounts to be freed on the node (PE-39), and True if the node has room for the ask already."""
         needs = lacking(self._needs, node.available)
         has_room = not needs
         for name, amount in self.queue_needs.items():
@@ -286,7 +286,7 @@ class Search:
         return needs, has_room
 
     def _has_candidate(self, kinds: Iterable[TaskKind]) -> bool:
-        """Whether any task of these kinds could be preempted; usually found in the cache."""
+        """True if any task of these kinds could be preempted; usually found in the cache."""
         could_be_victim = self._could_be_victim
         for kind in kinds:
             found = could_be_victim.get(kind)
@@ -319,7 +319,7 @@ class Search:
         return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
 
     def _may_come_from(self, leaf: QueueUsage, priority: int) -> bool:
-        """Whether fence, queue policy and priorities let tasks of ``leaf`` be victims (PE-20, PE-28, PE-30)."""
+        """True if fence, queue policy and priorities let tasks of ``leaf`` be victims (PE-20, PE-28, PE-30)."""
         allowed = self._allowed.get((leaf, priority))
         if allowed is None:
             allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)

@@ -15,7 +15,7 @@ from ykactor.core.values.times import NEVER
 
 
 class Candidate(Protocol):
-    """What a ``SchedulingQueue`` orders."""
+    """A candidate of a ``SchedulingQueue``."""
 
     #: The position in the order, or None while not in it; written by the ``SchedulingQueue`` only.
     sort_key: SortKey | None
@@ -89,7 +89,7 @@ class SchedulingQueue(Generic[C]):
         return woken
 
     def has_ready(self) -> bool:
-        """Whether some candidate is not parked."""
+        """True if some candidate is not parked."""
         return bool(self._ready)
 
 
@@ -98,11 +98,11 @@ RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
 class Turns(Protocol):
-    """When asks of a class that found no room may reserve or preempt."""
+    """The times when asks of a class without room may reserve or preempt."""
 
     @property
     def delay_ns(self) -> int:
-        """How long every ask must have been pending before it may."""
+        """The shortest time that an ask must have been pending."""
         ...
 
     def at_ns(self, ask: Ask) -> int:
@@ -327,7 +327,7 @@ class EquivalenceClass(Generic[M]):
         self.representative = None
 
     def is_new(self) -> bool:
-        """Whether the class was never found short of anything, and is not stuck."""
+        """True if the class was never found short of anything, and is not stuck."""
         return self.answer is None and not self.stuck
 
     def rename(self, key: ClassKey, queue: AskQueue) -> None:

@@ -175,7 +175,7 @@ class LeafOrder:
         return list(dict.fromkeys(application for ask_class in self.classes.values() for application in ask_class.places()))
 
     def has_ready(self) -> bool:
-        """Whether some class is not parked."""
+        """True if some class is not parked."""
         return self._ask_classes.has_ready()
 
     # ---- classes that are stuck
@@ -243,7 +243,7 @@ class LeafOrder:
             application.sort_key = self.sort_key(application)
 
     def has_moved(self, application: PendingApplication) -> bool:
-        """Whether something other than its priority may have changed the position of ``application``."""
+        """True if something other than its priority may have changed the position of ``application``."""
         return bool(
             application.changed or (application.used and self._sorts_by_usage) or application.closed or application.opened
         )

@@ -23,10 +23,10 @@ class Node(Protocol):
     offered: bool
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether an ask fits in what is available."""
+        """True if an ask fits in what is available."""
 
     def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """Whether an ask would fit if nothing else ran here."""
+        """True if an ask would fit if nothing else ran here."""
 
     def __hash__(self) -> int: ...
 
@@ -62,7 +62,7 @@ class OpenedNodes(Generic[N]):
         return list(dict.fromkeys(islice(self._last, len(self._last) - entries, None)))
 
     def room(self, nodes: Iterable[N]) -> Resource:
-        """Of each type the most that one of the nodes could give to an ask to which it is open."""
+        """Per type, the most that one of the nodes could give to an ask that it is open to."""
         most: Resource = {}
         for node in nodes:
             for name, amount in (node.capacity if self._reserves else node.available).items():
@@ -71,6 +71,6 @@ class OpenedNodes(Generic[N]):
         return most
 
     def is_open(self, node: N, shape: Shape) -> bool:
-        """Whether an ask of this shape, which requires no node, could be placed on the node or reserve it."""
+        """True if an ask of this shape, which requires no node, could be placed on the node or reserve it."""
         fits = node.could_fit if self._reserves else node.fits
         return node.offered and fits(shape[0], shape[2])

@@ -28,7 +28,7 @@ _RUNNING = ApplicationState.RUNNING
 
 
 class PendingApplication:
-    """What the scheduler knows of one live application.
+    """A live application as the scheduler sees it.
 
     Attributes:
         state: as the leaf has it, or will have it when the present plan is settled.
@@ -138,7 +138,7 @@ class PendingApplication:
         self._changed.application(self.application_id)
 
     def touch_task(self, ask: Ask) -> None:
-        """What was reported of an ask changes."""
+        """Note that an ask has changed, for its row."""
         self._changed.task(ask)
 
     def add(self, ask: Ask) -> None:
@@ -256,7 +256,7 @@ class PendingApplication:
         )
 
     def begin_first(self, ask: Ask, queue: AskQueue) -> None:
-        """As ``discard`` and ``begin``, for the first ask of a queue while the application is steady."""
+        """Discard and begin the first ask of a queue, while the application is steady."""
         spec = ask.spec
         del self.asks[spec.allocation_key]
         self.priorities.remove(spec.priority)
@@ -308,7 +308,7 @@ class PendingApplication:
             self.count()
 
     def untrack(self) -> None:
-        """No longer count against its trackers; ``counted_as_running`` stays for those that ``track`` brings next."""
+        """Stop counting against its trackers; ``counted_as_running`` stays for those of the next ``track``."""
         credit(self.trackers, self.allocated)
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
@@ -322,7 +322,7 @@ class PendingApplication:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
-        """No longer count as a running application: nothing of it is pending or allocated."""
+        """Stop counting as a running application: nothing of it is pending or allocated."""
         self.counted_as_running, self.changed = False, True
         self.touch()
         for tracker in self.trackers:
@@ -349,7 +349,7 @@ class PendingApplication:
         self.changed = True
 
     def completes_gang(self) -> bool:
-        """Whether its placeholders, including the newest, take it out of Accepted (AP-38)."""
+        """True if its placeholders, including the newest, take it out of Accepted (AP-38)."""
         gang = self.gang
         return gang is not None and self.state is ApplicationState.ACCEPTED and not gang.is_over and gang.is_complete()
 
@@ -374,7 +374,7 @@ class PendingApplication:
         return headroom.shortage(self.leaf.path_up, self.trackers, shape[0], is_pinned=shape[1] is not None)
 
     def real_usage(self) -> Resource:
-        """What is allocated, without the part that placeholders hold (PR-74)."""
+        """The allocated amounts without placeholders (PR-74)."""
         return subtracted(self.allocated, self.reserved)
 
     def __repr__(self) -> str:

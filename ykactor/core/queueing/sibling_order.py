@@ -16,7 +16,7 @@ from ykactor.core.values.resources import Resource, ahead
 
 
 class Child(Protocol):
-    """What a ``ChildOrder`` orders: a queue."""
+    """A child of a ``ChildOrder``: a queue."""
 
     #: None while nothing is pending in it (PR-16).
     priority: Priority

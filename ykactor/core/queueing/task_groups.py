@@ -1,4 +1,4 @@
-"""What the scheduler knows of a gang: real asks that wait for placeholders, and the placeholders that they may replace."""
+"""A gang as the scheduler sees it: real asks that wait for placeholders, and placeholders that they may replace."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class PendingGang:
             self.replaceable[place[0]].remove(place[1])
 
     def is_complete(self) -> bool:
-        """Whether placeholders were allocated for everything that was announced."""
+        """True if placeholders were allocated for everything that was announced."""
         return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def has_pair(self) -> bool:
-        """Whether a real ask waits and a placeholder of its group may be replaced."""
+        """True if a real ask waits and a placeholder of its group may be replaced."""
         return any(count and self.replaceable.get(group) for group, count in self._held_counts.items())
 
     def parts_count(self) -> int:

@@ -54,7 +54,7 @@ class QueueNode(QueueUsage):
         self.parked = False
 
     def is_held(self) -> bool:
-        """Whether it or a queue above it is held."""
+        """True if the queue or one above it is held."""
         return any(queue.hold is not None for queue in self.path_up)
 
 

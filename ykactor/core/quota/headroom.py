@@ -1,4 +1,4 @@
-"""Whether quotas let an ask run, on whatever node: running slots and amounts of users, groups and queues (QU-36 to QU-40)."""
+"""True if quotas let an ask run, on whatever node: running slots and amounts of users, groups and queues (QU-36 to QU-40)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> 
 
 
 def limits_slots(path_up: Iterable[QueueUsage], trackers: TrackerTuple) -> bool:
-    """Whether a queue or tracker limits the number of running applications."""
+    """True if a queue or tracker limits the number of running applications."""
     for queue in path_up:
         if queue.config.max_applications:
             return True
@@ -102,5 +102,5 @@ def left_to_user(trackers: TrackerTuple) -> Resource | None:
 
 
 def left_of(limit: Resource | None, allocated: Resource) -> Resource | None:
-    """What one limit leaves, never below zero; None is no limit."""
+    """The amounts left by one limit, never below zero; None is no limit."""
     return None if limit is None else {name: max(0, value - allocated.get(name, 0)) for name, value in limit.items()}

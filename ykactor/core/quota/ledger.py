@@ -79,13 +79,13 @@ class QueueUsage:
         return [queue.limits for queue in self.path_up if queue.limits is not None]
 
     def set_denominators(self, *, has_cluster: bool) -> None:
-        """What shares are measured against has changed, here or above; without nodes only root's max counts."""
+        """Forget the denominators of shares, which have changed here or above; without nodes only root's max counts."""
         self.fair_max = self.max or {} if self.parent is None or has_cluster else {}
         self.denominators.clear()
         self.update_share()
 
     def denominator(self, name: str) -> float:
-        """What the used amount of a type is measured against, remembered for later; negative if the type does not count."""
+        """The denominator of the share of a type, remembered for later; negative if the type does not count."""
         bounds = (self.config.guaranteed or {}, *(queue.fair_max for queue in self.path_up))
         found = self.denominators[name] = next((float(bound[name]) for bound in bounds if name in bound), _UNCOUNTED)
         return found
@@ -195,7 +195,7 @@ class Ledger:
             queue.accepted[application_id] = None
 
     def give_slot_back(self, leaf: QueueUsage, application_id: ApplicationID) -> None:
-        """No longer count the application as running, and reserve no slot for it."""
+        """Stop counting the application as running, and reserve no slot for it."""
         for queue in leaf.path_up:
             queue.running.pop(application_id, None)
             queue.accepted.pop(application_id, None)

@@ -84,7 +84,7 @@ class Tracker:
         return None
 
     def lacks_slot(self, application_id: ApplicationID) -> bool:
-        """Whether one more application would be too many (QU-73)."""
+        """True if one more application would be too many (QU-73)."""
         limit = self.max_applications
         return bool(limit) and application_id not in self.applications and len(self.applications) + 1 > limit
 
@@ -167,7 +167,7 @@ def keep_group(path_up: list[QueueLimits], who: UserGroups, choice: GroupChoice 
 
 
 def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
-    """Whether the queue of a choice still limits the group (QU-77)."""
+    """True if the queue of a choice still limits the group (QU-77)."""
     return any(limits.path == choice.path and choice.group in limits.groups for limits in path_up)
 
 

@@ -22,7 +22,7 @@ from ykactor.core.values.parts import PART_MAX, Pausing, emptied, finished, in_p
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a partition was made from.
+    """The state that a partition was made from.
 
     Attributes:
         reserves: whether asks reserve nodes (SC-50).

@@ -1,4 +1,4 @@
-"""From the state of a partition to its rows: those that a turn has changed, or all.
+"""The rows of the state of a partition: those that a turn has changed, or all.
 
 A row is read from its owner at the end of the turn, so it does not matter which step of the turn changed it.
 """
@@ -290,7 +290,7 @@ def _application(application: Application, pending: PendingApplication) -> Appli
 
 
 def _notified(pending: PendingApplication, key: AllocationKey) -> int:
-    """What was last reported of a pending ask."""
+    """The bits that were last reported of a pending ask."""
     queue = pending.asks[key][1]
     if queue is None or queue.notified is None:
         return 0

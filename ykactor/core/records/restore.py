@@ -1,4 +1,4 @@
-"""From rows to a partition: the owners, then what the scheduler knows of them.
+"""Makes a partition from rows: the owners, then the state of the scheduler.
 
 Nothing is decided here: what rows say is taken over, the rest is computed from it. What the scheduler remembers only to save work
 (what is parked, which searches failed) starts empty, so that the first cycle tries everything again.

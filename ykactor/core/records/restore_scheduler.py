@@ -1,4 +1,4 @@
-"""What the scheduler knows of restored owners: pending asks and usage, reservations, attempts to preempt, clocks."""
+"""Makes the state of the scheduler from restored owners: pending asks and usage, reservations, preemption attempts, clocks."""
 
 from __future__ import annotations
 

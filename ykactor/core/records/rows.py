@@ -44,7 +44,7 @@ class Row(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_
 
 
 class PartitionRow(Row, frozen=True):
-    """What belongs to no other object; written by every turn.
+    """The state that belongs to no other object; written by every turn.
 
     Attributes:
         turns: the number of turns so far.
@@ -127,7 +127,7 @@ class ApplicationRow(Row, frozen=True):
 
 
 class UseRow(Row, frozen=True):
-    """What was counted and remembered of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
+    """The accounts and the past of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
 
     Attributes:
         day, account: what is not in an ``account`` row yet.
@@ -202,13 +202,13 @@ class TakenRow(Row, frozen=True):
 
 
 class QuotaClockRow(Row, frozen=True):
-    """When quota preemption of a queue starts."""
+    """The start of quota preemption of a queue."""
 
     start_ns: int
 
 
 class AnswerRow(Row, frozen=True):
-    """What is known of a node from the predicate service."""
+    """An answer of the predicate service about a node."""
 
     answer: Answer
 

@@ -1,4 +1,4 @@
-"""How far queues are above their max, and why they stay there: for events, snapshots and metrics. No decision depends on it.
+"""Queues above their max, and why they stay there: for events, snapshots and metrics. No decision depends on it.
 
 It is computed from the ledger when somebody asks, in a few sums for each queue; tasks are not looked at.
 """
@@ -32,7 +32,7 @@ class AboveMax(NamedTuple):
 
 
 def above_max(state: SchedulerState, queue: QueueNode) -> AboveMax | None:
-    """How far a queue is above its max, and why it stays there; None if it is not above it."""
+    """The excess of a queue over its max, and why it stays there; None if it is not above it."""
     amounts = positive({name: left(queue, name) - limit for name, limit in (queue.config.max or {}).items()})
     if not amounts:
         return None

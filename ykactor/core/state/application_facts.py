@@ -53,7 +53,7 @@ def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLef
 
 
 def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMoved) -> None:
-    """Everything that counted in the old leaf counts in the new one; the limits are those of the new path."""
+    """Count in the new leaf what counted in the old one; the limits are those of the new path."""
     application, leaf = state.applications[fact.application_id], state.tree.nodes[fact.to_queue]
     old = state.leaf_of(application)
     for ask, _ in application.asks.values():

@@ -1,4 +1,4 @@
-"""Which limits of users and groups an application counts against, from its first ask until it leaves (QU-64 to QU-78)."""
+"""Limit tracking: the limits that an application counts against, from its first ask until it leaves (QU-64 to QU-78)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class GangPairs:
         self.aside.clear()
 
     def set_aside(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """No replacement is possible in an application until a node, an answer or the application changes."""
+        """Set an application aside: no replacement is possible until a node, an answer or the application changes."""
         if application in self.by_leaf.get(leaf, ()):
             self.forget(leaf, application)
             self.aside[application] = leaf

@@ -12,7 +12,7 @@ from ykactor.core.values.resources import Resource
 
 
 def objection(state: SchedulerState, application_id: ApplicationID, path: QueuePath) -> str:
-    """Why the application may not move to the leaf at ``path``; "" if it may."""
+    """The reason why the application may not move to the leaf at ``path``; "" if it may."""
     application, target = state.applications[application_id], state.tree.nodes[path]
     return _quota_objection(application.leaf, target, application) or _limit_objection(state, target, application)
 

@@ -29,7 +29,7 @@ class RunningTasks:
         return self._registry.nodes[node_id]
 
     def began_ns(self, task: Ask) -> int:
-        """When a task began to run, in ns."""
+        """The time when a task began to run, in ns."""
         return self._owner_of(task).began_ns[task.spec.allocation_key]
 
     def queue_of(self, task: Ask) -> QueueUsage:

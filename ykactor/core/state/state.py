@@ -1,4 +1,4 @@
-"""What the scheduler knows of its partition, and the few ways in which it changes.
+"""The state of a partition's scheduler, and the few ways in which it changes.
 
 ``SchedulerState`` holds the ledger, the queue tree, the pending applications, the nodes, reservations and preemption attempts.
 The ``Observer`` keeps it up to date with the facts of the owners. Between two observations only the planner changes it, and the
@@ -36,7 +36,7 @@ from ykactor.core.waiting.scheduling_states import SchedulingStates
 
 
 class SchedulerState:
-    """All that one partition's scheduler knows.
+    """The state of one partition's scheduler.
 
     Attributes:
         registry: the owners; read only.
@@ -76,11 +76,11 @@ class SchedulerState:
         self.next_eligible_ns: int | None = None
 
     def preempts(self) -> bool:
-        """Whether asks may preempt at all."""
+        """True if asks may preempt at all."""
         return self.registry.config.preemption.enabled
 
     def enforces_quotas(self) -> bool:
-        """Whether queues above their max have to release tasks (quota preemption)."""
+        """True if queues above their max have to release tasks (quota preemption)."""
         return self.registry.config.preemption.quota_enabled
 
     def leaf_of(self, application: PendingApplication) -> QueueNode:
@@ -179,7 +179,7 @@ class SchedulerState:
         return Unreserved(at_ns, reservation.ask, leaf.path, reservation.node.node_id)
 
     def may_still_preempt(self, ask: Ask) -> bool:
-        """Whether an ask with a reservation still tries to preempt (PE-70)."""
+        """True if an ask with a reservation still tries to preempt (PE-70)."""
         may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 

@@ -1,4 +1,4 @@
-"""What time alone changes: asks become old enough to reserve or preempt, preemption attempts fail, back-off ends."""
+"""Changes by time alone: asks become old enough to reserve or preempt, preemption attempts fail, back-off ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAKE_NS = 100 * MS_NS
 
 
 def wake_ns(state: SchedulerState, cycled_ns: int) -> int | None:
-    """When a partition runs its next cycle although nothing happens, in whole microseconds as its clock; None is never.
+    """The time when a partition runs its next cycle without other input, in whole microseconds like its clock; None is never.
 
     Args:
         cycled_ns: the time of its last cycle.
@@ -24,7 +24,7 @@ def wake_ns(state: SchedulerState, cycled_ns: int) -> int | None:
 
 
 def next_ns(state: SchedulerState, after_ns: int) -> int | None:
-    """When the passing of time may next allow a decision that the plan at ``after_ns`` could not make; None is never."""
+    """The time when a decision may become possible that the plan at ``after_ns`` could not make; None is never."""
     times = [
         state.next_eligible_ns,
         state.reservations.next_old_ns(after_ns),
@@ -76,7 +76,7 @@ def _end_backoff(state: SchedulerState, application: PendingApplication) -> None
 
 
 def has_enough(application: PendingApplication, count_max: int) -> bool:
-    """Whether ``count_max`` asks are known to fit nowhere before the first untried one, and another ask follows (SC-38)."""
+    """True if ``count_max`` asks are known to fit nowhere before the first untried one, and another ask follows (SC-38)."""
     count = 0
     for ask in merge(*application.queues.values(), key=order_of):
         if count == count_max:
@@ -89,7 +89,7 @@ def has_enough(application: PendingApplication, count_max: int) -> bool:
 
 
 def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
-    """Whether an ask is known to fit on no node; None while it is untried. False for asks that lack quota or require a node."""
+    """True if an ask is known to fit on no node; None while it is untried. False for asks that lack quota or require a node."""
     queue = application.asks[ask.spec.allocation_key][1]
     assert queue is not None
     ask_class = queue.ask_class

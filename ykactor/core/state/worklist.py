@@ -1,4 +1,4 @@
-"""What one observation still has to update, each item once, and the consequences of its facts."""
+"""The list of what one observation still has to update, each item once, and the consequences of its facts."""
 
 from __future__ import annotations
 

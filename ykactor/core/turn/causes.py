@@ -1,4 +1,4 @@
-"""What a turn is for. With the state and the time before it, its cause decides everything that the turn does."""
+"""The causes of turns. With the state and the time before it, its cause decides everything that a turn does."""
 
 from __future__ import annotations
 

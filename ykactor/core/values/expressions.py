@@ -21,7 +21,7 @@ _ONE_BYTE = re.compile(r"(?:[^\\]|\\[^C])*\\C", re.DOTALL)
 
 
 def objection(expression: str) -> str:
-    """What is wrong with an expression, as the end of a sentence; "" if nothing is."""
+    """The error in an expression, as the end of a sentence; "" if it has none."""
     if len(expression) > LENGTH_MAX:
         return f"expected at most {LENGTH_MAX} characters in an expression"
     if _ONE_BYTE.match(expression):
@@ -55,6 +55,6 @@ def _compiled(expression: str) -> Any:
 
 
 def _text(error: Exception) -> str:
-    """RE2 says what is wrong, and where, in bytes."""
+    """The message of RE2: the error and its place, in bytes."""
     said = error.args[0]
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

@@ -20,17 +20,17 @@ GROUP_NAME_RULE = "a letter or _, then letters, digits or : _ . -"
 
 
 def is_user_name(text: str) -> bool:
-    """Whether ``text`` is a legal user name (CF-21)."""
+    """True if ``text`` is a legal user name (CF-21)."""
     return _USER_NAME.fullmatch(text) is not None
 
 
 def is_group_name(text: str) -> bool:
-    """Whether ``text`` is a legal group name (CF-22)."""
+    """True if ``text`` is a legal group name (CF-22)."""
     return _GROUP_NAME.fullmatch(text) is not None
 
 
 def is_rule_name(text: str) -> bool:
-    """Whether ``text`` is a legal name of a placement rule (CF-23)."""
+    """True if ``text`` is a legal name of a placement rule (CF-23)."""
     return _RULE_NAME.fullmatch(text) is not None
 
 
@@ -54,7 +54,7 @@ class Names(Struct, frozen=True):
         return self.is_any or name in self.names
 
     def includes(self, others: Names) -> bool:
-        """Whether all the others are among these."""
+        """True if all the others are among these."""
         return self.is_any or (not others.is_any and others.names <= self.names)
 
     def __str__(self) -> str:

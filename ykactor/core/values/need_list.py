@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _Block(Generic[T]):
-    """Neighbours in the order, and the least that any of them needs: what has no room for that has room for none of them."""
+    """Neighbours in the order, and the least that any of them needs: without room for that, none of them fits."""
 
     __slots__ = ("items", "keys", "least")
 
@@ -35,7 +35,7 @@ class _Block(Generic[T]):
             self.lower(needs)
 
     def lower(self, needs: Needs) -> None:
-        """An item with these needs is in the block."""
+        """Lower ``least`` to the needs of a new item."""
         wanted, least = dict(needs), self.least
         for name in list(least):
             if wanted.get(name, 0) < least[name]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 
 class Sortable(Protocol):
-    """What can be sorted."""
+    """A value that can be sorted."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 

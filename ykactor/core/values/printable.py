@@ -1,4 +1,4 @@
-"""Texts without anything that a terminal would take for a command: names, reasons and messages are chosen by others.
+"""Texts without terminal commands: names, reasons and messages are chosen by others.
 
 Besides control characters, those of C1 too, what changes the order of letters (U+202E) or cannot be seen is escaped.
 """

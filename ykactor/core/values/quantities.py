@@ -77,7 +77,7 @@ def parse_int32(text: str) -> int | None:
 
 
 def is_true(text: str) -> bool:
-    """Whether the value of a tag means true (PL-41)."""
+    """True if the value of a tag means true (PL-41)."""
     return text in ("1", "t", "T", "true", "True", "TRUE")
 
 
@@ -101,12 +101,12 @@ def parse_duration(text: str) -> int | None:
 
 
 def is_queue_name(text: str) -> bool:
-    """Whether ``text`` is one legal part of a queue path (CF-20)."""
+    """True if ``text`` is one legal part of a queue path (CF-20)."""
     return _QUEUE_NAME.fullmatch(text) is not None
 
 
 def shown(text: str) -> str:
-    """``text`` for a message: quoted, on one line, cut to a readable length; "nothing" if empty."""
+    """The text for a message: quoted, on one line, cut to a readable length; "nothing" if empty."""
     if not text:
         return "nothing"
     return repr(text) if len(text) <= 60 else repr(text[:60]) + "..."
@@ -124,7 +124,7 @@ def _decimal(digits: str) -> int:
 
 
 def _form_advice(name: str, text: str) -> str:
-    """What to write instead of a text that is not a quantity; for decimal vcores the right text."""
+    """Advice for a text that is not a quantity; for decimal vcores the right text."""
     if name != "vcore":
         return "expected a whole number with an optional suffix such as k, M, Gi"
     advice = "expected a whole number with an optional suffix such as m (thousandths) or k"
@@ -135,7 +135,7 @@ def _form_advice(name: str, text: str) -> str:
 
 
 def _suffix_advice(name: str, suffix: str) -> str:
-    """What to write instead of an unknown suffix: the known ones of that letter, if there are any."""
+    """Advice for an unknown suffix: the known ones with that letter, if there are any."""
     if suffix == "m":
         return "the suffix m (thousandths) is for vcore only"
     alike = [known for known in FACTORS if known and known[0].lower() == suffix[0].lower()]

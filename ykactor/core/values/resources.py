@@ -22,7 +22,7 @@ def saturated(resource: Resource) -> Resource:
 
 
 def saturated_and_pruned(resource: Resource) -> Resource:
-    """As ``saturated``, without the types whose value is 0."""
+    """Like ``saturated``, without the types whose value is 0."""
     return {
         name: quantity if QUANTITY_MIN <= quantity <= QUANTITY_MAX else (QUANTITY_MAX if quantity > 0 else QUANTITY_MIN)
         for name, quantity in resource.items()
@@ -55,7 +55,7 @@ def subtracted(left: Resource, right: Resource) -> Resource:
 
 
 def fits(larger: Resource, smaller: Resource) -> bool:
-    """Whether every type of ``smaller`` is at most ``max(0, larger)``; a type absent from ``larger`` is 0."""
+    """True if every type of ``smaller`` is at most ``max(0, larger)``; a type absent from ``larger`` is 0."""
     for name, quantity in smaller.items():
         if quantity > 0 and quantity > larger.get(name, 0):
             return False
@@ -79,7 +79,7 @@ def most(left: Resource, right: Resource) -> Resource:
 
 
 def strictly_positive(resource: Resource | None) -> bool:
-    """Whether no value is negative and at least one is positive."""
+    """True if no value is negative and at least one is positive."""
     if not resource:
         return False
     some = False
@@ -102,7 +102,7 @@ def positive(resource: Resource) -> Resource:
 
 
 def ahead(left: Resource, right: Resource) -> bool:
-    """Whether ``left`` is greater in at least one type and smaller in none; an absent type is 0."""
+    """True if ``left`` is greater in at least one type and smaller in none; an absent type is 0."""
     different = False
     for name in left.keys() | right.keys():
         difference = left.get(name, 0) - right.get(name, 0)

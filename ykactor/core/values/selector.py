@@ -1,4 +1,4 @@
-"""Which nodes an ask may run on: a predicate on the nodes' attributes, carried in the tag ``ykactor.io/node-selector``.
+"""Node selectors: predicates on the attributes of nodes, in the tag ``ykactor.io/node-selector`` of asks.
 
 The grammar is that of Kubernetes' label selectors: requirements joined by commas, all of which must hold::
 
@@ -52,7 +52,7 @@ class SelectorError(ValueError):
 
 
 def items(tags: dict[str, str]) -> int:
-    """As how many items (``Pace``) an ask with these tags counts that is checked: its selector is read."""
+    """The items (``Pace``) that checking an ask with these tags counts as: its selector is parsed."""
     return 1 + len(tags.get(TAG, "")) // _CHARACTERS
 
 
@@ -98,11 +98,11 @@ class _Tokens:
         return self._left[-1][0] if self._left else _END
 
     def take(self) -> str:
-        """The next token, which is done with; "" at the end."""
+        """Take the next token; "" at the end."""
         return self._left.pop()[0] if self._left else _END
 
     def begin(self) -> None:
-        """A requirement begins with the next token."""
+        """Begin a requirement with the next token."""
         self._begin = self._left[-1][1]
 
     def name(self) -> str:
@@ -117,7 +117,7 @@ class _Tokens:
         return self.name() if self.peek() not in (",", ")", _END) else ""
 
     def mistake(self) -> SelectorError:
-        """What is wrong with the requirement in work."""
+        """The error of the present requirement."""
         return SelectorError(f"found {shown(self._text[self._begin :].strip())}, expected {EXPECTED}")
 
 
@@ -149,22 +149,22 @@ def _values(tokens: _Tokens) -> tuple[str, ...]:
 
 
 def names_in(selector: Selector) -> int:
-    """How many keys and values a selector has."""
+    """The number of keys and values of a selector."""
     return sum(1 + len(requirement.values or ()) for requirement in selector)
 
 
 def without(selector: Selector, nodes: tuple[str, ...]) -> Selector:
-    """The same selector, but for these nodes, named in order."""
+    """The selector that also excludes these nodes, named in order."""
     return *selector, Requirement(NODE_ID, nodes, holds=False)
 
 
 def left_out_of(selector: Selector) -> tuple[str, ...]:
-    """The nodes that ``without`` has excluded."""
+    """The nodes excluded by ``without``."""
     return selector[-1].values or () if selector and selector[-1].key == NODE_ID else ()
 
 
 def selects(selector: Selector, attributes: dict[str, str]) -> bool:
-    """Whether a node with these attributes may run the ask."""
+    """True if a node with these attributes may run the ask."""
     for requirement in selector:
         value = attributes.get(requirement.key)
         found = value is not None if requirement.values is None else value in requirement.values

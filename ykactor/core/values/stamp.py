@@ -1,4 +1,4 @@
-"""A stamp: whether what was computed earlier still holds."""
+"""A stamp: tells if an earlier result still holds."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ class Stamp:
         self._at: tuple[int, ...] | None = None
 
     def is_current(self) -> bool:
-        """Whether no counter has changed since ``renew``; False before the first ``renew``."""
+        """True if no counter has changed since ``renew``; False before the first ``renew``."""
         return self._at == self._counters()
 
     def renew(self) -> None:
-        """The result is computed now."""
+        """Note that the result was computed now."""
         self._at = self._counters()

@@ -11,7 +11,7 @@ DAY_NS = _DAY_S * S_NS
 
 
 def utc_text(unix_ns: int) -> str:
-    """A Unix time as ``2026-07-31T09:30:00Z``; the core does without ``datetime``, which could be asked for the present."""
+    """A Unix time as ``2026-07-31T09:30:00Z``; the core has no ``datetime``, which knows the present time."""
     days, second = divmod(unix_ns // S_NS, _DAY_S)
     # Years that begin in March have the leap day at their end, and repeat after 400 of them (146,097 days).
     era, day = divmod(days + 719_468, 146_097)

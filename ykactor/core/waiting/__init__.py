@@ -1,4 +1,4 @@
-"""Why asks wait: the codes and sentences of reasons, which of them hold at present, and what is told of them.
+"""Reasons of pending asks: codes and sentences, which of them hold at present, and what is told of them.
 
 May import ``preemption``, ``nodes``, ``queueing`` and what is below. Start reading in ``causes.py``.
 """

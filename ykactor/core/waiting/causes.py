@@ -1,4 +1,4 @@
-"""Why asks are pending at present: a code and a sentence for people, a ``WaitingCause`` for programs, and counts of nodes.
+"""The present reasons of pending asks: a code and a sentence for people, a ``WaitingCause`` for programs, counts of nodes.
 
 Everything is read from the scheduler's state when it is needed, so no number is outdated.
 """
@@ -47,7 +47,7 @@ class SchedulerView(Protocol):
 
 
 class Pending(NamedTuple):
-    """What asks are pending for, without a sentence.
+    """The reason code of pending asks, without a sentence.
 
     Attributes:
         queue: the queue with the maximum or limit that has too little left; else their own.
@@ -369,7 +369,7 @@ def is_held(state: SchedulerView, application: PendingApplication) -> bool:
 
 
 def pending_of(state: SchedulerView, application: PendingApplication, queue: AskQueue) -> Pending:
-    """What the asks in a queue of an application are pending for; the application is not held.
+    """The reason code of the asks in a queue of an application that is not held.
 
     It looks at no node beyond those with open questions, and holds for all applications of the equivalence class.
     """
@@ -385,7 +385,7 @@ def pending_of(state: SchedulerView, application: PendingApplication, queue: Ask
 
 
 def pending_of_reserved(state: SchedulerView, reservation: Reservation) -> Pending:
-    """What an ask with a reservation is pending for; its application is not held."""
+    """The reason code of an ask with a reservation, whose application is not held."""
     application = reservation.application
     short = application.slot_shortage() or application.shortage(reservation.shape)
     if short is not None and not _is_cluster(short):
@@ -394,7 +394,7 @@ def pending_of_reserved(state: SchedulerView, reservation: Reservation) -> Pendi
 
 
 def _kept_back_for(application: PendingApplication, queue: AskQueue) -> WaitingCause:
-    """What asks in no class are pending for."""
+    """The reason code of asks in no class."""
     if application.state is ApplicationState.FAILING:
         return WaitingCause.APPLICATION
     if application.backoff_ns:
@@ -416,7 +416,7 @@ def _of_shortage(short: Shortage) -> Pending:
 
 
 def _on_nodes(state: SchedulerView, queue: AskQueue, own: QueuePath) -> Pending:
-    """What asks are pending for that quotas have room for."""
+    """The reason code of asks for which quotas have room."""
     predicates, question = state.nodes.predicates, (queue.predicate, True)
     for node_id in predicates.awaited(question):
         node = state.nodes.nodes.get(node_id)

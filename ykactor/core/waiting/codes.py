@@ -1,4 +1,4 @@
-"""Why an ask is pending, for programs (AP-150); ``reasons`` has the sentences."""
+"""The reason codes of pending asks (AP-150); ``reasons`` has the sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.core.values.ids import NodeID, QueuePath
 
 
 class PendingCode(StrEnum):
-    """What an ask waits for; AP-150 says when each is given."""
+    """The reason codes of pending asks; AP-150 says when each is given."""
 
     HELD = "HELD"
     FAILING = "FAILING"
@@ -35,7 +35,7 @@ class PendingCode(StrEnum):
 
 
 class Place(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
-    """Where an ask is kept back: in a queue, by the limit of a user or group in it, or by a node that is reserved for it.
+    """The place that keeps an ask back: a queue, the limit of a user or group in it, or a node that is reserved for it.
 
     Attributes:
         whose: of a limit, such as ``user bob``.
@@ -53,7 +53,7 @@ class Place(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
 
 
 class PendingCause(Struct, frozen=True, gc=False):
-    """Why an ask is pending.
+    """The reason of a pending ask.
 
     Attributes:
         text: for people, with present numbers and names of whatever keeps it back.

@@ -1,4 +1,4 @@
-"""What owners of pending asks and applications are told of quotas: that they hold them back, and when that ends (EV-12, EV-71).
+"""Reports for owners of pending asks and applications: that quotas hold them back, and when that ends (EV-12, EV-71).
 
 The walk tries an equivalence class once for all its members, so the result holds for each of them. It is reported when nothing
 else is left to decide, a bounded number at a time: no placement is delayed by reports, and a result that held only for a moment

@@ -129,14 +129,14 @@ def not_selected(node_id: NodeID) -> str:
 
 
 def never_fits(name: str, wanted: int, largest: int, node: str) -> str:
-    """No node, even if empty, has enough of a type; ``node`` names the largest one."""
+    """A type of which even an empty node has too little; ``node`` names the largest one."""
     size, unit = _unit(name, wanted)
     most = _shown(largest, size) if largest > 0 else "no"
     return f"can never fit: {node} has {most} {unit}, it wants {_shown(wanted, size, rounds_up=True)}"
 
 
 def never_fits_together(names: Sequence[str]) -> str:
-    """No node, even if empty, has enough of all types, although of each type some node has."""
+    """Types of which each has a node that is large enough, but all of them have none."""
     return f"can never fit: no node is large enough in {_listed(names)} at the same time"
 
 
@@ -156,7 +156,7 @@ def also_reserved(nodes: Sequence[NodeID]) -> str:
 
 
 def not_together(names: Sequence[str]) -> str:
-    """Of each type some node has enough free, but no node of all."""
+    """Types of which each has a node with enough free, but all of them have none."""
     return f"no node has enough free {_listed(names)} at the same time"
 
 
@@ -244,7 +244,7 @@ _WITHOUT_NAMES = {
 
 
 def without_others(code: PendingCode, place: Place | None, wanted: Resource, until: Mapping[NodeID, int]) -> str:
-    """Why an ask is pending, for a reader that sees nothing of others.
+    """The reason of a pending ask, for a reader that sees nothing of others.
 
     Args:
         place: with numbers only if its queue is in view.
@@ -273,7 +273,7 @@ def _without_others(code: PendingCode, place: Place | None, wanted: Resource) ->
 
 
 def some(names: Sequence[str]) -> str:
-    """At most three of these names, and how many more there are."""
+    """The first three of these names, and the number of the others."""
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
     return f"{', '.join(names[:NAMES_MAX])}{more}"
 

@@ -290,7 +290,7 @@ class _Part:
         return self._causes.most_free(shape) if cause in _ON_NODES else None
 
     def _nodes(self, shape: Shape) -> Pausing[dict[str, int]]:
-        """How many nodes cannot take asks of the shape, by reason."""
+        """Count the nodes that cannot take asks of the shape, by reason."""
         if shape not in self._causes.counts:
             self._nodes_count += 1 if shape[1] is not None else len(self._state.nodes.nodes)
         return (yield from self._causes.count_nodes(shape))
