@@ -15,8 +15,8 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskAdded, AskReturned, SchedulingStateChanged
 from ykactor.core.messages.submissions import WantSchedulingStates
 from ykactor.core.objects.application import Application
-from ykactor.core.state import scheduling_states
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.waiting import scheduling_states
 
 Told = dict[tuple[str, str, int], list[SchedulingStateChanged]]
 

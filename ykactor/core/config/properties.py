@@ -121,6 +121,6 @@ def interpret(properties: dict[str, str]) -> QueueProperties:
 
 
 def mistake(name: str, value: str) -> str:
-    """What is wrong with a value, or ""."""
+    """The error in a value, or ""."""
     known = PROPERTIES[name]
     return f"expected {known.expected}" if value and known.read(value) is None else ""

@@ -105,7 +105,7 @@ export interface PendingStatus {
     effectivePriority: number;
 }
 
-/** Where an ask is kept back: in a queue, by the limit of a user or group in it, or by a node that is reserved for it. */
+/** The place that keeps an ask back: a queue, the limit of a user or group in it, or a node that is reserved for it. */
 export interface Place {
     queueName?: string;
     whose?: string;
