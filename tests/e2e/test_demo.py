@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
 import trio
 from daemon import LIMIT_S, clean_environment
 from localjobs import job_of, left_over
 
+from ykactor.client import RequestRefused, operate
 from ykactor.local import control
 from ykactor.local.isolation import Isolation
 from ykactor.local.machine import boot_id
@@ -20,6 +22,7 @@ from ykactor.local.model import State, Task
 from ykactor.local.processes import Processes
 from ykactor.local.store import Store
 from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
 
 README = Path(__file__).parents[2] / "README.md"
 #: The tour with tasks that end when the test says so, and a short wait before preemption.
@@ -66,6 +69,7 @@ async def test_the_tour(tmp_path: Path) -> None:
     processes, task = leave_a_job(local)
     async with demo(tmp_path / "state") as tour:
         await tour.until("wants 1, has 0 of 3 vcore in queue root.batch")
+        await refused_act(tour)
         await tour.until("The alert runs. The task that has made room is started again")
         await tour.until("begun\nTerminated\n")
         async with trio.open_nursery() as nursery:
@@ -89,8 +93,19 @@ async def test_the_tour(tmp_path: Path) -> None:
     sentences = re.findall(r"^[A-Z][^:/\n]*\.$", tour.printed, re.MULTILINE)
     assert len(sentences) == 7
     assert [sentence for sentence in sentences if sentence not in readme] == []
+    assert re.search(r"^\d\d:\d\d:\d\d warning +audited .*job-99", tour.printed, re.MULTILINE)  # a line for people, not JSON
+    assert "\n{" not in tour.printed
     assert "Error" not in tour.printed
     assert "Traceback" not in tour.printed
+
+
+async def refused_act(tour: Demo) -> None:
+    """A warning of the daemon while the tour goes on."""
+    url = re.search(r"listens on (ws://\S+)\.", tour.printed)
+    assert url is not None
+    async with operate(url[1]) as operator:
+        with pytest.raises(RequestRefused):
+            await operator.request(si.TerminateApplication(application_id="job-99"))
 
 
 def columns(text: str) -> set[tuple[str, ...]]:

@@ -58,15 +58,20 @@ def test_samples_are_written(tmp_path: Path) -> None:
 
 
 def test_existing_files_are_kept(tmp_path: Path) -> None:
-    """If a file exists nothing is written; the error names every such file, and the exit code is 1."""
+    """If a file exists nothing is written; the error names the first of them and how many there are; the exit code is 1."""
     kept = [tmp_path / "config" / "queues.yaml", tmp_path / "systemd" / "ykactor.service"]
     for path in kept:
         path.parent.mkdir()
         path.write_text("mine")
     code, out, err = write_samples(tmp_path)
     assert (code, out) == (1, "")
-    assert err == f"Error: nothing written, because these files exist: {kept[0]}, {kept[1]}\n"
+    assert err == f"Error: nothing written, because 2 of these files exist already: {kept[0]}, {kept[1]}\n"
     assert files_below(tmp_path) == {"config/queues.yaml": b"mine", "systemd/ykactor.service": b"mine"}
+    assert write_samples(tmp_path / "again")[0] == 0
+    code, out, err = write_samples(tmp_path / "again")
+    first = ", ".join(str(tmp_path / "again" / name) for name in sorted(SAMPLES)[:3])
+    found = f"{len(SAMPLES)} of these files exist already: {first} and {len(SAMPLES) - 3} more"
+    assert (code, out, err) == (1, "", f"Error: nothing written, because {found}\n")
 
 
 def test_other_files_do_not_matter(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from world import queue, tree
 from ykactor.client import Refused, connect
 from ykactor.core.accounting.account import AccountKey
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.views.showing import NOTHING
+from ykactor.surfaces.cli.views.listing import NOTHING
 from ykactor.surfaces.daemon.daemon import Daemon
 from ykactor.wire.si import messages as si
 

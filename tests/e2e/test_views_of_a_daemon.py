@@ -29,7 +29,7 @@ from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.cli.views import nodes, showing
+from ykactor.surfaces.cli.views import listing, nodes
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout
 from ykactor.surfaces.cli.views.showing import on_screen, taking, watch
 from ykactor.wire import queuefile
@@ -80,14 +80,28 @@ async def run(url: str, *arguments: str) -> Result:
 async def test_an_empty_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """People are told that a name matches nothing, programs get an empty list; what is not shown is refused."""
     async with busy_daemon() as url:
-        for arguments in (("apps", "--state", "Failed"), ("nodes", "--state", "Drained"), ("events", "--since", "2040-01-01")):
-            assert (await run(url, *arguments)).stderr == f"{showing.NOTHING}\n"
+        for arguments, told in (
+            (("apps", "--state", "Failed"), "there are no applications that match"),
+            (("nodes", "--state", "Drained"), "there are no nodes that match"),
+            (("events", "--since", "2040-01-01"), listing.NOTHING),
+        ):
+            assert (await run(url, *arguments)).stderr == f"{told}\n"
             listed = await run(url, *arguments, "-o", "json")
             assert (json.loads(listed.stdout), listed.stderr) == ([], "")
         assert (await run(url, "nodes")).stderr == ""
         limit_sessions(monkeypatch)
         hidden = await run(url, "nodes")
         assert (hidden.exit_code, hidden.stderr) == (1, f"Error: {nodes.NOT_SHOWN}\n")
+        limited = await run(url, "apps", "--state", "Failed")
+        assert limited.stderr == "there are no applications that match and that the daemon shows you\n"
+
+
+async def test_nothing_is_pending() -> None:
+    """Without an option that chooses there is nothing to match."""
+    async with daemon_here() as (_, url):
+        for verb in ("asks", "priorities"):
+            assert (await run(url, verb)).stderr == "there are no pending asks\n"
+            assert (await run(url, verb, "-o", "json")).stderr == ""
 
 
 async def test_a_typo_is_not_silent() -> None:

@@ -46,7 +46,7 @@ def test_terminated_waits_for_the_resource_manager():
     world.expect()
     world.send(release("t2", termination_type="TIMEOUT"))
     world.expect("app-1 Failed")
-    assert world.administer(terminate("app-1")) == "failed to find application app-1"
+    assert world.administer(terminate("app-1")) == "application app-1 has ended: Failed"
 
 
 def test_a_gang_that_is_terminated():

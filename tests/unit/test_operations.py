@@ -24,6 +24,7 @@ from world import (
 )
 
 from ykactor.core.messages.acts import Operator
+from ykactor.core.messages.states import Outcome
 from ykactor.core.records.base import renewed
 from ykactor.core.values.parts import finished
 
@@ -285,6 +286,21 @@ def test_a_cancelled_allocation() -> None:
         assert world.administer(request) == why
     world.send(release("t1", termination_type="TIMEOUT"))
     assert world.queue("root.a")["allocated"] == {}
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.CANCELLED])
+def test_an_application_that_has_ended_is_told_so(outcome: Outcome | None) -> None:
+    """OP-10: every act on it says how it has ended; SE-26: to operators of its queue only."""
+    world = two()
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1), release("t1", "app-1"))
+    if outcome is not None:
+        world.send(remove("app-1", outcome))
+    world.wait(30)
+    for request in (cancel("app-1", "t1"), prioritise("app-1", 5), hold("app-1"), terminate("app-1"), move("app-1", "root.b")):
+        assert world.administer(request) == f"application app-1 has ended: {outcome or 'Completed'}"
+    assert world.administer(hold("app-1", operator=Operator("ops", ("root.b",)))) == "failed to find application app-1"
+    world.given(app("app-1"), ask("t1", "app-1", vcore=1))
+    assert world.administer(hold("app-1")) == ""
 
 
 def test_a_victim_is_not_cancelled() -> None:

@@ -183,12 +183,16 @@ def test_durations(text: str, expected: int | None) -> None:
         ("vcore", 0, "0"),
         ("memory", 2 << 30, "2Gi"),
         ("memory", 1536 << 20, "1536Mi"),
-        ("memory", 1000, "1000"),
+        ("memory", 10**9, "1G"),
+        ("memory", 64 * 10**6, "64M"),
+        ("memory", 1000 << 10, "1000Ki"),
+        ("memory", 1001, "1001"),
         ("memory", 0, "0"),
         ("memory", -(1 << 20), "-1Mi"),
         ("pods", 2048, "2048"),
     ],
 )
 def test_quantities_are_shown_exactly(name: str, quantity: int, text: str) -> None:
-    """The largest unit that divides the quantity: nothing is rounded away."""
+    """The unit of which there are fewest, binary or decimal: nothing is rounded away."""
     assert quantity_text(name, quantity) == text
+    assert quantity < 0 or parse_quantity(name, text) == quantity

@@ -235,7 +235,7 @@ def test_administrators_in_a_scenario() -> None:
     )
     released = "g1 releasing TIMEOUT (releasing allocations on application termination)"
     assert heard(outcome.facts, 5) == [(5, "d moved to root.b"), (6, "g Failing"), (6, released), (6, "g Failed")]
-    assert outcome.refused == ["at 7: failed to find application g", "at 7: failed to find partition tpu"]
+    assert outcome.refused == ["at 7: application g has ended: Failed", "at 7: failed to find partition tpu"]
 
 
 # ---- asks with runSeconds

@@ -20,6 +20,7 @@ from ykactor.core.objects.commands import ActOn, GiveAway, SetHold, TakeOver
 from ykactor.core.objects.exchange import Exchange, send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
+from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE
@@ -33,24 +34,31 @@ Objections = Callable[[ApplicationID, QueuePath], str]
 _BEFORE_GANG = frozenset({ApplicationState.NEW, ApplicationState.ACCEPTED})
 
 
-def unknown_application(registry: Registry, application_id: ApplicationID, operator: Operator | None) -> str:
-    """The reason why the application does not exist for the caller (SE-26), or ""."""
+def knows_application(registry: Registry, application_id: ApplicationID, operator: Operator | None) -> bool:
+    """True if the application lives, and the operator may act on it (SE-26)."""
     path = registry.applications.get(application_id, QueuePath(""))
     # Asked of what does not exist too: the same work for it as for what must not be seen.
-    if (operator is None or operator.may_operate(path)) and path:
-        return ""
+    return (operator is None or operator.may_operate(path)) and bool(path)
+
+
+def _not_there(timers: Timers, application_id: ApplicationID, operator: Operator | None) -> str:
+    """Says that an application does not live: how it has ended, if it is remembered and the operator may know it."""
+    for ended in reversed(timers.ended.values()):
+        if ended.application_id == application_id and (operator is None or operator.may_operate(QueuePath(ended.queue))):
+            return f"application {brief(application_id)} has ended: {(ended.past.outcome or ended.state).value}"
     return f"failed to find application {brief(application_id)}"
 
 
-def refusal_of(registry: Registry, objections: Objections, request: OperatorAct, who: UserGroups | None) -> str:
+def refusal_of(
+    registry: Registry, timers: Timers, objections: Objections, request: OperatorAct, who: UserGroups | None
+) -> str:
     """The reason why the request cannot be carried out, or "". ``who`` is None for a caller who may do everything."""
     if isinstance(request, HoldQueue):
         path = full_path(request.queue_name)
         is_known = path in registry.queues and request.operator.may_operate(path)
         return "" if is_known else f"queue {brief(path)} does not exist"
-    unknown = unknown_application(registry, request.application_id, request.operator)
-    if unknown:
-        return unknown
+    if not knows_application(registry, request.application_id, request.operator):
+        return _not_there(timers, request.application_id, request.operator)
     leaf = registry.leaf_of(request.application_id)
     why = _forbidden(registry, leaf.path, who)
     if why:

@@ -185,7 +185,7 @@ class PartitionCore:
             return quotas.refusal_of(self.registry, request)
         user = request.who if isinstance(request, TerminateApplication | MoveApplication) else None
         who = None if user is None else self.users.administrator(now_ns, user)
-        return administration.refusal_of(self.registry, objections, request, who)
+        return administration.refusal_of(self.registry, self.timers, objections, request, who)
 
     def _carry_out(self, now_ns: int, request: Administration) -> Round:
         if isinstance(request, SetQueueQuotas):

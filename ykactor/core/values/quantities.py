@@ -15,7 +15,7 @@ FACTORS = {
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
 }  # fmt: skip
 #: Of ``memory``, the largest first.
-_BINARY_UNITS = [(suffix, factor) for suffix, factor in reversed(FACTORS.items()) if suffix.endswith("i")]
+_UNITS = sorted(FACTORS.items(), key=lambda unit: unit[1], reverse=True)
 
 _QUANTITY = re.compile(r"([0-9]+) *([A-Za-z]*)")
 _THOUSANDTHS = re.compile(r"([0-9]{0,9})\.([0-9]{1,3})0*")
@@ -58,13 +58,12 @@ def parse_quantity(name: str, text: str) -> int:
 
 
 def quantity_text(name: str, quantity: int) -> str:
-    """A quantity of base units in the notation of the queue file, exact: with the largest unit that divides it."""
+    """A quantity of base units in the notation of the queue file, exact: with the largest unit, of memory, that divides it."""
     if name == "vcore":
         return f"{quantity // 1000}" if quantity % 1000 == 0 else f"{quantity}m"
     if name == "memory" and quantity:
-        for suffix, factor in _BINARY_UNITS:
-            if quantity % factor == 0:
-                return f"{quantity // factor}{suffix}"
+        suffix, factor = next((suffix, factor) for suffix, factor in _UNITS if quantity % factor == 0)
+        return f"{quantity // factor}{suffix}"
     return str(quantity)
 
 

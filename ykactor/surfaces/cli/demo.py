@@ -73,7 +73,7 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
     The jobs only sleep and print. Ctrl-C ends everything, also jobs of your own.
     """
     prepare_descriptors()
-    configure("warning", sys.stderr)
+    configure("warning", sys.stderr, for_people=True)
     settings = server.Settings(reserves=reserves_nodes(os.environ))
     where = DoorSettings((address,), http=() if http is None else (http,))
     try:

@@ -29,7 +29,8 @@ from ykactor.surfaces.cli.cells import hour_of
 from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.showing import NOTHING, taking
+from ykactor.surfaces.cli.views.listing import NOTHING
+from ykactor.surfaces.cli.views.showing import taking
 from ykactor.surfaces.files.recovery import recover_partitions
 from ykactor.wire.si import messages as si
 

@@ -58,19 +58,23 @@ def log_event(logger: logging.Logger, level: int, event: str, /, **keys: object)
         logger.log(level, event, extra={"keys": keys}, stacklevel=2)
 
 
-def configure(level: str, stream: LogStream) -> None:
+def configure(level: str, stream: LogStream, *, for_people: bool = False) -> None:
     """Send all logs to ``stream``: coloured text if it is a terminal, otherwise a JSON object per line.
 
     Another call replaces the configuration.
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``, for this package; for libraries it is always ``warning``.
+        for_people: text without colours instead of JSON, between lines that people read.
 
     Raises:
         ValueError: there is no such level.
     """
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_TextFormatter() if stream.isatty() else _JSONFormatter(journal=_is_journal(stream)))
+    if stream.isatty() or for_people:
+        handler.setFormatter(_TextFormatter(has_colours=stream.isatty()))
+    else:
+        handler.setFormatter(_JSONFormatter(journal=_is_journal(stream)))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("ykactor").setLevel(level.upper())
 
@@ -110,11 +114,17 @@ class _JSONFormatter(logging.Formatter):
 
 
 class _TextFormatter(logging.Formatter):
-    """``12:00:00 info    config_applied queues=4``, the level in colour."""
+    """``12:00:00 info    config_applied queues=4``, on terminals the level in colour."""
+
+    def __init__(self, *, has_colours: bool) -> None:
+        super().__init__()
+        self._has_colours = has_colours
 
     def format(self, record: logging.LogRecord) -> str:
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        level = f"\033[{COLOURS.get(record.levelno, '0')}m{record.levelname.lower():<8}\033[0m"
+        level = f"{record.levelname.lower():<8}"
+        if self._has_colours:
+            level = f"\033[{COLOURS.get(record.levelno, '0')}m{level}\033[0m"
         keys = (f"{key}={_plain(value)}" for key, value in _keys(record).items())
         words = [clock, level, printable(record.getMessage()), *keys]
         text = " ".join(words)

@@ -13,7 +13,7 @@ from ykactor.core.messages.submissions import RefuseEntry, Submission, UpdateNod
 from ykactor.core.objects.acts import EFFECTS, hold_text, state_of
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
-from ykactor.core.partition.administration import unknown_application
+from ykactor.core.partition.administration import knows_application
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.waiting.reasons import some
@@ -188,7 +188,7 @@ def look(registry: Registry, wanted: OperatorAct) -> str:
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
         return "" if queue is None else hold_text(queue.hold)
-    if unknown_application(registry, wanted.application_id, wanted.operator):
+    if not knows_application(registry, wanted.application_id, wanted.operator):
         return ""
     application = _application(registry, wanted.application_id)
     if application is None:

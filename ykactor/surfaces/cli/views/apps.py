@@ -107,6 +107,7 @@ _NAMES = (
     Column("USER", field("user")),
 )
 VIEW = View(
+    "applications",
     rows,
     name=field("applicationID"),
     columns=(

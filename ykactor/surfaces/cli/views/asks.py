@@ -44,6 +44,7 @@ COLUMNS = (
     Column("PRIORITY", field("effectivePriority"), is_number=True),
 )
 VIEW = View(
+    "pending asks",
     rows,
     name=name_of,
     columns=(

@@ -93,6 +93,11 @@ class Choice(Struct, frozen=True):
         return cls(spelled, states, since_ns)
 
     @property
+    def is_narrow(self) -> bool:
+        """True if there is an option that may keep less than all rows."""
+        return bool(self.names or self.states) or self.since_ns is not None
+
+    @property
     def is_past(self) -> bool:
         """True if only ended applications can be chosen."""
         return self.since_ns is not None or (bool(self.states) and _ENDED.issuperset(self.states))

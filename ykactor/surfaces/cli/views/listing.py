@@ -50,6 +50,9 @@ def shown(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
     return field(key, text, NOT_SHOWN)
 
 
+NOTHING = "nothing is there that matches and that the daemon shows you"
+
+
 class Printout(Struct, frozen=True):
     """The output of a command.
 
@@ -58,12 +61,14 @@ class Printout(Struct, frozen=True):
         names: of the objects in it.
         lines: for people, given whether with all columns.
         notes: sentences for standard error.
+        nothing: the note below an empty table: there may be nothing, or it is hidden from the caller.
     """
 
     document: Any
     names: list[str]
     lines: Callable[[bool], Iterable[str]]
     notes: Sequence[str] = ()
+    nothing: str = NOTHING
 
 
 def formatted(printout: Printout, output: str) -> Iterable[str]:

@@ -48,6 +48,7 @@ def colour(row: Row) -> str | None:
 
 
 VIEW = View(
+    "nodes",
     rows,
     name=field("nodeID"),
     columns=(

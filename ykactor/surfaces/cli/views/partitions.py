@@ -53,6 +53,7 @@ def _total(counts: dict[str, int]) -> str:
 
 
 VIEW = View(
+    "partitions",
     rows,
     name=field("partition"),
     columns=(

@@ -38,6 +38,7 @@ def _fences(steps: list[dict[str, Any]]) -> str:
 
 
 VIEW = View(
+    "pending asks",
     rows,
     name=asks.name_of,
     columns=(

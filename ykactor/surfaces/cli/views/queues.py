@@ -43,6 +43,7 @@ def above_max(row: Row) -> str:
 #: The priority that the parent sees; asks and applications have another one, that at root.
 QUEUE_PRIORITY = Column("QUEUE-PRIO", field("priority", priority), is_number=True)
 VIEW = View(
+    "queues",
     rows,
     name=field("queueName"),
     columns=(

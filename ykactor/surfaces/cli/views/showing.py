@@ -32,9 +32,6 @@ PAUSE_S = 2.0
 #: ... and how many times as long as the last one took: the daemon schedules nothing while it makes one of a large state.
 _PAUSE_FACTOR = 9
 
-#: The note below an empty table: there may be nothing, or it is hidden from the caller.
-NOTHING = "nothing is there that matches and that the daemon shows you"
-
 T = TypeVar("T")
 Take = Callable[[], Awaitable[T]]
 #: Asks the daemon of a URL; raises as ``take_snapshot``.
@@ -156,7 +153,7 @@ def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
 def write_notes(printout: Printout, output: str) -> None:
     """Print the notes on standard error: names that do not exist, or that a table is empty."""
     is_empty_table = not printout.names and output in ("table", "wide")
-    for note in printout.notes or [NOTHING] * is_empty_table:
+    for note in printout.notes or [printout.nothing] * is_empty_table:
         say(note, err=True)
 
 

@@ -55,6 +55,7 @@ def _unlimited(state: PartitionStatus, counted: set[tuple[str, str]]) -> Iterato
 
 
 VIEW = View(
+    "users or groups that use anything",
     rows,
     name=lambda row: row.get("user") or row["group"],
     columns=(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from ykactor.actors.clock import system_ns
 from ykactor.core.inspection.partition_status import PartitionStatus
@@ -25,6 +25,7 @@ class View(Struct, frozen=True):
     """A table of the state.
 
     Attributes:
+        things: what the rows are about, for sentences.
         rows: of a partition's state at a Unix time in ns. Their ``partition`` is filled in.
         name: of a row, as the next command takes it.
         orders: sort keys by the name of the order; the first is the default. Equal rows are ordered by partition, and
@@ -36,6 +37,7 @@ class View(Struct, frozen=True):
         remark: a sentence about a row for standard error; "" is none.
     """
 
+    things: str
     rows: Callable[[PartitionStatus, int], Iterable[Row]]
     name: Callable[[Row], str]
     columns: tuple[Column, ...]
@@ -59,7 +61,14 @@ class View(Struct, frozen=True):
             return table([*first, *columns], rows, is_wide=is_wide)
 
         names = list(dict.fromkeys(map(self.name, rows)))
-        return Printout(rows, names, lines, [*choice.unknown(snapshot.partitions), *self._remarks(rows)])
+        notes = [*choice.unknown(snapshot.partitions), *self._remarks(rows)]
+        return Printout(rows, names, lines, notes, self._nothing(snapshot, choice))
+
+    def _nothing(self, snapshot: si.Snapshot, choice: Choice) -> str:
+        """The sentence about an empty table."""
+        is_limited = any(state.nodes is UNSET for state in snapshot.partitions)
+        why = ["match"] * choice.is_narrow + ["the daemon shows you"] * is_limited
+        return f"there are no {self.things}" + (f" that {' and that '.join(why)}" if why else "")
 
     def _remarks(self, rows: Iterable[Row]) -> list[str]:
         remarks = list(filter(None, map(self.remark, rows)))
