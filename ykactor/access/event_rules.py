@@ -1,8 +1,8 @@
 """The events that a limited reader gets, and their visible fields (SE-81 to SE-83).
 
-Each kind of event has an entry, and without one it is hidden. An event with less in it is made of fields that name nothing but
-the objects of its own queue. A text that names more is replaced by one that is made of such fields; it is never cut, because
-what it names is not known.
+The table of kinds says how much of each is seen; an event of another kind is hidden. An event with less in it is made of fields
+that name nothing but the objects of its own queue. A text that names more is replaced by one that is made of such fields; it is
+never cut, because what it names is not known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import structs
 
 from ykactor.core.waiting.reasons import AN_OPERATOR
-from ykactor.wire.si.kinds import EVENT_KINDS
+from ykactor.wire.si.kinds import KINDS, Seen
 from ykactor.wire.si.messages import EventRecord, Preemption
 
 
@@ -102,44 +102,20 @@ def _of_preemption(view: Shown, entry: Preemption) -> Preemption:
     return Preemption(node_id=entry.node_id, kind=entry.kind, why="", victims=victims)
 
 
-def _rules(kind: str, rule: Rule, details: str) -> dict[tuple[str, str], Rule]:
-    return {(kind, detail): rule for detail in details.split()}
-
-
-#: The visible events of a partition as a whole: without texts, which may be about anything.
-OUT_OF_QUEUES: Rules = _rules("QUEUE", _without_text, "PARTITION_QUARANTINED PARTITION_RESTARTED PARTITION_STOPPED")
-
-#: The audit tells of all queues and partitions, and of other identities.
-AUDIT: Rules = _rules("AUDIT", _hidden, " ".join(EVENT_KINDS["AUDIT"]))
-
-#: The visible events of the queues in view. The queue of an event about a node is that of the ask.
-IN_QUEUE: Rules = {
-    **OUT_OF_QUEUES,
-    **_rules("APP", _whole, "DETAILS_NONE APP_NEW APP_REQUEST APP_ALLOC"),
-    **_rules("APP", _of_state, "APP_ACCEPTED APP_STARTING APP_RUNNING APP_COMPLETING APP_COMPLETED APP_FAILING APP_FAILED"),
-    **_rules("APP", _of_state, "APP_RESUMING APP_EXPIRED"),
-    **_rules("APP", _without_text, "APP_REJECT"),
-    **_rules("APP", _of_hold, "APP_HOLD"),
-    **_rules("APP", _whole, "APP_PRIORITY"),
-    **_rules("APP", _whole, "APP_CANNOTRUN_QUEUE APP_CANNOTRUN_QUOTA APP_RUNNABLE_QUEUE APP_RUNNABLE_QUOTA"),
-    **_rules("APP", _whole, "ALLOC_CANCEL ALLOC_NODEREMOVED ALLOC_PREEMPT ALLOC_REPLACED ALLOC_TIMEOUT"),
-    **_rules("APP", _whole, "REQUEST_CANCEL REQUEST_TIMEOUT"),
-    **_rules("NODE", _whole, "NODE_ALLOC NODE_RESERVATION"),
-    **_rules("NODE", _hidden, "DETAILS_NONE NODE_ATTRIBUTES NODE_CAPACITY NODE_DECOMISSION NODE_OCCUPIED NODE_SCHEDULABLE"),
-    **_rules("QUEUE", _whole, "DETAILS_NONE QUEUE_DYNAMIC QUEUE_GUARANTEED QUEUE_MAX QUEUE_PREEMPTION"),
-    **_rules("QUEUE", _of_queue_type, "QUEUE_TYPE"),
-    **_rules("QUEUE", _of_application_in_queue, "QUEUE_APP"),
-    **_rules("QUEUE", _of_hold, "QUEUE_HOLD"),
-    **_rules("QUEUE", _hidden, "QUEUE_ABOVE_MAX QUEUE_CONFIG"),  # the first depends on the guarantees of queues above
-    **_rules("REQUEST", _of_ask, "DETAILS_NONE"),
-    **AUDIT,
-    **_rules("USERGROUP", _whole, "UG_APP_LINK UG_GROUP_LIMIT UG_GROUP_RESOURCE UG_USER_LIMIT UG_USER_RESOURCE"),
+_RULES: dict[Seen, Rule] = {
+    Seen.WHOLE: _whole,
+    Seen.NOTHING: _hidden,
+    Seen.NO_TEXT: _without_text,
+    Seen.STATE: _of_state,
+    Seen.HOLD: _of_hold,
+    Seen.QUEUE_TYPE: _of_queue_type,
+    Seen.QUEUE_APP: _of_application_in_queue,
+    Seen.ASK: _of_ask,
 }
 
-#: The visible events where only partitions are limited: all but texts that may be about another partition.
-IN_PARTITION: Rules = {
-    **dict.fromkeys(IN_QUEUE, _whole),
-    **OUT_OF_QUEUES,
-    **_rules("QUEUE", _without_text, "QUEUE_CONFIG"),
-    **AUDIT,
-}
+#: The events of queues in view. The queue of an event about a node is that of the ask.
+IN_QUEUE: Rules = {(kind.type, kind.detail): _RULES[kind.seen] for kind in KINDS}
+#: The events where only partitions are limited.
+IN_PARTITION: Rules = {(kind.type, kind.detail): _RULES[kind.in_partition] for kind in KINDS}
+#: The visible events of a partition as a whole.
+OUT_OF_QUEUES: Rules = {key: rule for key, rule in IN_QUEUE.items() if key[1].startswith("PARTITION_")}

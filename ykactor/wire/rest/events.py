@@ -8,6 +8,7 @@ from msgspec import Raw, field
 
 from ykactor.wire.rest.codec import encode_part
 from ykactor.wire.rest.types import Payload
+from ykactor.wire.si.kinds import KINDS
 from ykactor.wire.si.messages import EventRecord
 
 
@@ -64,18 +65,7 @@ class StreamHead(Payload, frozen=True, kw_only=True):
 #: The last one is our own, far from those that Apache YuniKorn may add; 0 would be a type that nobody knows.
 _TYPES = {"REQUEST": 1, "APP": 2, "NODE": 3, "QUEUE": 4, "USERGROUP": 5, "AUDIT": 1000}
 _CHANGES = {"SET": 1, "ADD": 2, "REMOVE": 3}
-#: The details of a range in their order, by its first number; "" is one that does not exist.
-_RANGES = {
-    100: "REQUEST_CANCEL REQUEST_ALLOC REQUEST_TIMEOUT",
-    200: "APP_ALLOC APP_REQUEST APP_REJECT APP_NEW APP_ACCEPTED APP_STARTING APP_RUNNING APP_COMPLETING APP_COMPLETED "
-    "APP_FAILING APP_FAILED APP_RESUMING APP_EXPIRED APP_CANNOTRUN_QUEUE APP_RUNNABLE_QUEUE APP_CANNOTRUN_QUOTA "
-    "APP_RUNNABLE_QUOTA",
-    300: "NODE_DECOMISSION NODE_READY NODE_SCHEDULABLE NODE_ALLOC NODE_CAPACITY NODE_OCCUPIED NODE_RESERVATION",
-    400: "QUEUE_CONFIG QUEUE_DYNAMIC QUEUE_TYPE QUEUE_MAX QUEUE_GUARANTEED QUEUE_APP QUEUE_ALLOC QUEUE_PREEMPTION",
-    500: "ALLOC_CANCEL ALLOC_PREEMPT ALLOC_TIMEOUT ALLOC_REPLACED ALLOC_NODEREMOVED",
-    600: "UG_USER_LIMIT UG_GROUP_LIMIT UG_APP_LINK UG_USER_RESOURCE UG_GROUP_RESOURCE",
-}
-_DETAILS = {name: number for first, names in _RANGES.items() for number, name in enumerate(names.split(), first)}
+_NUMBERS = {kind.detail: kind.number for kind in KINDS if kind.number}
 _NO_DETAIL = "DETAILS_NONE"
 
 
@@ -87,7 +77,7 @@ def encode_events(events: Iterable[EventRecord]) -> list[bytes]:
 def event_of(event: EventRecord) -> Event:
     """An event; of a kind that Apache YuniKorn does not have the message begins with the name of the kind."""
     detail = event.event_change_detail
-    is_known = event.type in _TYPES and (detail in _DETAILS or detail == _NO_DETAIL)
+    is_known = event.type in _TYPES and (detail in _NUMBERS or detail == _NO_DETAIL)
     return Event(
         type=_TYPES.get(event.type, 0),
         object_id=event.object_id,
@@ -95,6 +85,6 @@ def event_of(event: EventRecord) -> Event:
         message=event.message if is_known else f"{detail}: {event.message}".removesuffix(": "),
         timestamp_nano=event.timestamp_nano,
         event_change_type=_CHANGES.get(event.event_change_type, 0),
-        event_change_detail=_DETAILS.get(detail, 0),
+        event_change_detail=_NUMBERS.get(detail, 0),
         resource=Amounts(resources={name: Quantity(value=value) for name, value in (event.resource or {}).items()}),
     )
