@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.inspection.applications import _shown_priority
@@ -82,7 +83,7 @@ def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
     running = [application.application_id for application in applications if application.state in COUNTED_AS_RUNNING]
     shown = [_shown_priority(application) for application in applications]
     raw = max((priority for priority in shown if priority is not None), default=None)
-    yield from _compare(where, queue, allocated, pending, running, raw)
+    yield from _compare(where, queue, _Usage(allocated, pending, running, raw))
 
 
 def _parent_usage(where: str, queue: QueueNode, children: list[QueueNode]) -> Iterator[str]:
@@ -90,17 +91,24 @@ def _parent_usage(where: str, queue: QueueNode, children: list[QueueNode]) -> It
     pending = total_of(child.pending for child in children)
     running = [application_id for child in children for application_id in child.running]
     raw = max((child.priority for child in children if child.priority is not None), default=None)
-    yield from _compare(where, queue, allocated, pending, running, raw)
+    yield from _compare(where, queue, _Usage(allocated, pending, running, raw))
 
 
-def _compare(
-    where: str, queue: QueueNode, allocated: Resource, pending: Resource, running: list[ApplicationID], raw: Priority
-) -> Iterator[str]:
-    yield from differs(where, "allocated", pruned(queue.allocated), allocated)
-    yield from differs(where, "pending", pruned(queue.pending), pending)
-    yield from differs_in(where, "the set of running applications", queue.running, running)
-    yield from differs(where, "the highest priority inside", queue.priorities.highest, raw)
-    shown = queue_priority(raw, queue.config.properties) if queue.hold is None else None
+class _Usage(NamedTuple):
+    """The usage of a queue as its owners have it; ``priority`` is the highest inside."""
+
+    allocated: Resource
+    pending: Resource
+    running: list[ApplicationID]
+    priority: Priority
+
+
+def _compare(where: str, queue: QueueNode, owned: _Usage) -> Iterator[str]:
+    yield from differs(where, "allocated", pruned(queue.allocated), owned.allocated)
+    yield from differs(where, "pending", pruned(queue.pending), owned.pending)
+    yield from differs_in(where, "the set of running applications", queue.running, owned.running)
+    yield from differs(where, "the highest priority inside", queue.priorities.highest, owned.priority)
+    shown = queue_priority(owned.priority, queue.config.properties) if queue.hold is None else None
     yield from differs(where, "the priority", queue.priority, shown)
 
 

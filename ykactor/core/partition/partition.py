@@ -83,7 +83,7 @@ class PartitionCore:
         self.cluster = Cluster(self.name, self.registry.nodes, self.registry.books)
         self.users = Users(changed)
         self.holdings = Holdings(self.registry, self.cluster.foreign)
-        self.rounds = Rounds(self.name, self.registry, self.cluster, self.users, self.timers, self.holdings)
+        self.rounds = Rounds(self.registry, self.cluster, self.users, self.timers, self.holdings)
 
     def begin_turn(self) -> None:
         """A turn begins."""

@@ -53,7 +53,7 @@ from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
+from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import PART_MAX, joined
 
 #: Work that returns what became true, in order.
@@ -152,10 +152,7 @@ def expiry(now_ns: int, ended: EndedApplication) -> Fact:
 class Rounds:
     """Gives the submissions of one partition to leaves and nodes."""
 
-    def __init__(
-        self, name: PartitionName, registry: Registry, cluster: Cluster, users: Users, timers: Timers, holdings: Holdings
-    ) -> None:
-        self._name = name
+    def __init__(self, registry: Registry, cluster: Cluster, users: Users, timers: Timers, holdings: Holdings) -> None:
         self._holdings = holdings
         self._registry = registry
         self._cluster = cluster
@@ -185,7 +182,7 @@ class Rounds:
     ) -> Exchange[dict[LeafCore, list[Entry]]]:
         """The submissions of each leaf. Refusals and created queues are added to ``caused`` at their positions."""
         batches: dict[LeafCore, list[Entry]] = defaultdict(list)
-        admission = Admission(self._name, self._registry, self._users, self._holdings)
+        admission = Admission(self._registry, self._users, self._holdings)
         #: By application with an ask in this round, the batch of its leaf.
         known: dict[ApplicationID, list[Entry]] = {}
         for position, submission in enumerate(submissions):

@@ -23,7 +23,7 @@ from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.placement import Placed, place
 from ykactor.core.placement.rules import Applicant
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
+from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
@@ -52,8 +52,8 @@ def gang_objection(application_id: ApplicationID, wanted: Resource, path_up: lis
 class Admission:
     """Admits the applications of one round."""
 
-    def __init__(self, partition: PartitionName, registry: Registry, users: Users, holdings: Holdings) -> None:
-        self._partition = partition
+    def __init__(self, registry: Registry, users: Users, holdings: Holdings) -> None:
+        self._partition = registry.config.name
         self._registry = registry
         self._users = users
         self._holdings = holdings

@@ -84,7 +84,7 @@ class PlaceholderStep:
                 if may_run is None:
                     unknown.append(node_id)
                 elif may_run and not unknown:
-                    _replace(plan, leaf, application, ask, placed)
+                    plan.decide(_replacement(leaf, application, ask, placed))
                     return True
                 elif not may_run:
                     moving, refused = moving or (ask, placed), True
@@ -105,7 +105,8 @@ class PlaceholderStep:
             self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)
             return False
         # the node found may be the placeholder's: the predicate for a new allocation can differ from that for a replacement
-        _replace(plan, leaf, application, ask, placed, None if node.node_id == placed[1] else node)
+        elsewhere = None if node.node_id == placed[1] else node
+        plan.decide(_replacement(leaf, application, ask, placed, elsewhere))
         return True
 
     def _find(self, shape: Shape) -> IndexedNode | None:
@@ -117,16 +118,12 @@ class PlaceholderStep:
         return node if is_open and nodes.predicates.verdict((predicate, True), required) is not False else None
 
 
-def _replace(
-    plan: Plan,
-    leaf: QueueNode,
-    application: PendingApplication,
-    ask: Ask,
-    placed: PlacedPlaceholder,
-    node: IndexedNode | None = None,
-) -> None:
+def _replacement(
+    leaf: QueueNode, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder, node: IndexedNode | None = None
+) -> ReplacementOrder:
+    """The order to replace a placeholder by an ask, on its node or on another one."""
     replacement = Replacement(ask, placed[0].spec.allocation_key, placed[1] if node is None else node.node_id)
-    plan.decide(ReplacementOrder(replacement, leaf, application, node))
+    return ReplacementOrder(replacement, leaf, application, node)
 
 
 def _too_small(placed: Ask, ask: Ask) -> str:

@@ -5,7 +5,10 @@ Only a plan that has decided nothing yet may preempt: only then do the owners, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+
+from msgspec import Struct
 
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
@@ -14,10 +17,11 @@ from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.plan import EvictionOrder, Plan
-from ykactor.core.preemption.laws import Needs, Trigger, fence_root, shares, trigger
+from ykactor.core.preemption.laws import Needs, shares, trigger
 from ykactor.core.preemption.promising import PromisingNodes
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
+    Preemption,
     Search,
     Solution,
     Tasks,
@@ -40,6 +44,24 @@ from ykactor.core.waiting import reasons
 LOOK_WORK = 10
 #: Failed searches that are remembered.
 HOPELESS_MAX = 10_000
+
+
+class _Decided(Struct, frozen=True):
+    """A preemption that is decided.
+
+    Attributes:
+        leaf: the queue of the ask.
+        why: what allows it, in a sentence.
+        rejected: nodes that were not chosen, with reasons.
+    """
+
+    ask: Ask
+    leaf: QueueUsage
+    needs: Needs
+    node_id: NodeID
+    victims: list[Victim]
+    why: str
+    rejected: Sequence[tuple[NodeID, str]] = ()
 
 
 class Preemptor:
@@ -72,7 +94,8 @@ class Preemptor:
         if allowed is None:
             self._hopeless[known] = reasons.NOT_BELOW_GUARANTEE
             return reasons.NOT_BELOW_GUARANTEE
-        search = self._new_search(plan, leaf, ask, needs, allowed)
+        preemption = Preemption(ask, leaf, needs, allowed)
+        search = Search(preemption, self._state.tasks, partial(self._tasks.on, spend=plan.search))
         found = self._search(plan, ask, shape, search)
         if found is None:
             self._hopeless[known] = reasons.NO_VICTIMS
@@ -82,8 +105,7 @@ class Preemptor:
             self._hopeless[known] = objection
             self._refuse(plan, leaf, ask, objection)
         else:
-            why = reasons.below_guarantee(None if allowed.is_own else allowed.queue.path, allowed.remaining)
-            self._carry_out(plan, application, ask, found, why, needs, search)
+            self._carry_out(plan, application, preemption, found, search.rejected)
         return None
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
@@ -125,7 +147,7 @@ class Preemptor:
             self._report_condition(plan, leaf, ask, node.node_id)
             return
         victims = [victim for victim in found if victim.task in chosen]
-        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, reasons.REQUIRES_NODE, victims, wanted, []))
+        plan.report(self._entry(plan.now_ns, _Decided(ask, leaf, wanted, node.node_id, victims, reasons.REQUIRES_NODE)))
         self._state.preemptions.begin(leaf, application, ask, {})
         self._state.preemptions.cycle_guard.reset()
         _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
@@ -137,11 +159,6 @@ class Preemptor:
             return
         preemptions.note_attempt(plan.now_ns, ask, reasons.NO_VICTIMS_ON_NODE)
         plan.report(AskCondition(plan.now_ns, ask, leaf.path, conditions.no_victim_on(_key(ask), node_id)))
-
-    def _new_search(self, plan: Plan, leaf: QueueNode, ask: Ask, needs: Needs, allowed: Trigger) -> Search:
-        tasks, fence = self._state.tasks, fence_root(leaf, needs)
-        tasks_on = partial(self._tasks.on, spend=plan.search)
-        return Search(ask, leaf, needs, allowed, fence, tasks.queue_of_victim, tasks.queue_of, tasks_on)
 
     def _search(self, plan: Plan, ask: Ask, shape: Shape, search: Search) -> Solution | None:
         """Run a search. It counts as a look at each node that could be reserved, also at those that were ranked before.
@@ -172,15 +189,16 @@ class Preemptor:
         self,
         plan: Plan,
         application: PendingApplication,
-        ask: Ask,
+        preemption: Preemption,
         found: Solution,
-        why: str,
-        needs: Needs,
-        search: Search,
+        rejected: list[tuple[NodeID, str]],
     ) -> None:
         """Release the victims, reserve the node for the ask, cancel other reservations there (PE-93, PE-50 to PE-52)."""
-        state, leaf, node = self._state, self._state.leaf_of(application), found.node
-        plan.report(self._entry(plan.now_ns, leaf, ask, node.node_id, why, found.victims, needs, search.rejected))
+        state, node, ask, leaf, needs = self._state, found.node, preemption.ask, preemption.leaf, preemption.needs
+        allowed = preemption.allowed
+        why = reasons.below_guarantee(None if allowed.is_own else allowed.queue.path, allowed.remaining)
+        decided = _Decided(ask, leaf, needs, node.node_id, found.victims, why, rejected)
+        plan.report(self._entry(plan.now_ns, decided))
         given_up: list[Fact] = []
         for reservation in state.reservations.on(node.node_id):
             if reservation.ask is not ask:
@@ -196,21 +214,12 @@ class Preemptor:
         if before is None or before.node is not node:  # else the node was reserved for the ask already
             plan.report(*given_up, reserved)
 
-    def _entry(
-        self,
-        now_ns: int,
-        leaf: QueueNode,
-        ask: Ask,
-        node_id: NodeID,
-        why: str,
-        victims: list[Victim],
-        needs: Needs,
-        rejected: list[tuple[NodeID, str]],
-    ) -> Preempted:
+    def _entry(self, now_ns: int, decided: _Decided) -> Preempted:
         """The fact that records the preemption; made before the victims are released."""
+        leaf = decided.leaf
         freed: dict[QueueUsage, Resource] = {}
         lost: Resource = {}
-        for victim in victims:
+        for victim in decided.victims:
             for queue in victim.leaf.path_up:
                 add_to(freed.setdefault(queue, {}), victim.task.spec.resource)
             seconds = (now_ns - self._state.tasks.began_ns(victim.task)) // S_NS
@@ -218,14 +227,14 @@ class Preemptor:
         queues = dict.fromkeys([*leaf.path_up, *freed])
         entry = Preempted(
             now_ns,
-            ask,
+            decided.ask,
             leaf.path,
-            node_id,
-            why,
-            tuple((victim.leaf.path, *ask_id(victim.task)) for victim in victims),
+            decided.node_id,
+            decided.why,
+            tuple((victim.leaf.path, *ask_id(victim.task)) for victim in decided.victims),
             shares(queues, {}, {}),
-            shares(queues, freed, {queue: dict(needs) for queue in leaf.path_up}),
-            tuple(rejected[:REJECTED_MAX]),
+            shares(queues, freed, {queue: dict(decided.needs) for queue in leaf.path_up}),
+            tuple(decided.rejected[:REJECTED_MAX]),
             lost,
         )
         self._state.preemptions.counts.note(entry)
@@ -236,7 +245,7 @@ def _key(ask: Ask) -> AllocationKey:
     return ask.spec.allocation_key
 
 
-def _evict(plan: Plan, leaf: QueueNode, ask: Ask, victims: list[Victim], message: str) -> None:
+def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], message: str) -> None:
     who = f"Preempted by {_key(ask)} from application {ask.spec.application_id} in {leaf.path}"
     plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     for victim in victims:

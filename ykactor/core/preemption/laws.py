@@ -59,9 +59,9 @@ class Trigger(Struct, frozen=True):
 
 
 def trigger(leaf: QueueUsage, needs: Needs) -> Trigger | None:
-    """True if an ask of ``leaf`` may preempt (PE-24 to PE-27): it may if no type of the ask has used up its guarantee.
+    """The right of an ask of ``leaf`` to preempt (PE-24 to PE-27); None if a type of the ask has used up its guarantee.
 
-    The ask itself may exceed the guarantee, once (PE-26). Returns None if the ask may not preempt.
+    The ask itself may exceed the guarantee, once (PE-26).
     """
     remaining: dict[str, tuple[int, QueueUsage]] = {}
     for name, _ in needs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import chain, islice
+from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ from msgspec import Struct
 from ykactor.core.messages.asks import Ask
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.preemption.laws import Needs, Trigger, VictimSet, effective_priority, use
+from ykactor.core.preemption.laws import Needs, Trigger, VictimSet, effective_priority, fence_root, use
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource
@@ -186,42 +187,54 @@ def _pruned(chosen: list[Ask], needs: Resource) -> list[Ask]:
     return kept[::-1]
 
 
+class Preemption(Struct, frozen=True):
+    """An ask that may preempt.
+
+    Attributes:
+        leaf: its queue.
+        needs: what it wants, amounts above 0.
+        allowed: its right to preempt.
+    """
+
+    ask: Ask
+    leaf: QueueUsage
+    needs: Needs
+    allowed: Trigger
+
+
+class RunningTasks(Protocol):
+    """The queues of running tasks."""
+
+    def queue_of(self, task: Ask) -> QueueUsage:
+        """The queue of a task."""
+        ...
+
+    def queue_of_victim(self, task: Ask) -> QueueUsage | None:
+        """The queue of a task that may be preempted; None for a task that may never be."""
+        ...
+
+
 class Search:
     """The search for victims of one ask in other queues.
 
     Args:
-        ask, leaf: the ask that preempts, and its queue.
-        needs: what the ask wants, amounts above 0.
-        fence: the queue below which victims are searched for.
-        leaf_of: the queue of a task that may be preempted; None for a task that may never be.
-        queue_of: the queue of any task.
-        tasks_on: the tasks of a node.
+        tasks_on: gives the tasks of a node.
 
     Attributes:
         queue_needs: by how much the ask would exceed the max of queues on its path, the largest excess of each type (PE-39 b).
         rejected: nodes that were not chosen, each with the reason; the best first.
     """
 
-    def __init__(
-        self,
-        ask: Ask,
-        leaf: QueueUsage,
-        needs: Needs,
-        trigger: Trigger,
-        fence: QueueUsage,
-        leaf_of: Callable[[Ask], QueueUsage | None],
-        queue_of: Callable[[Ask], QueueUsage],
-        tasks_on: Callable[[NodeID], NodeTasks],
-    ) -> None:
-        self._ask = ask
-        self._leaf = leaf
-        self._needs = needs
-        self._is_own = trigger.is_own
-        self._fence = fence
-        self._leaf_of = leaf_of
-        self._queue_of = queue_of
+    def __init__(self, preemption: Preemption, running: RunningTasks, tasks_on: Callable[[NodeID], NodeTasks]) -> None:
+        self._ask = preemption.ask
+        self._leaf = preemption.leaf
+        self._needs = preemption.needs
+        self._is_own = preemption.allowed.is_own
+        #: The queue below which victims are searched for.
+        self._fence = fence_root(self._leaf, self._needs)
+        self._running = running
         self._tasks_on = tasks_on
-        self._ancestors = set(leaf.path_up)
+        self._ancestors = set(self._leaf.path_up)
         self.queue_needs = self._excess()
         #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
@@ -292,7 +305,7 @@ class Search:
             found = could_be_victim.get(kind)
             if found is None:
                 spec = kind.example.spec
-                leaf = self._queue_of(kind.example)
+                leaf = self._running.queue_of(kind.example)
                 exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
                 found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
                 could_be_victim[kind] = found
@@ -309,7 +322,7 @@ class Search:
         leaves: dict[int, QueueUsage] = {}
 
         def may_take(task: Ask) -> bool:
-            leaf = self._leaf_of(task)
+            leaf = self._running.queue_of_victim(task)
             if leaf is None or not self._may_come_from(leaf, task.spec.priority):
                 return False
             leaves[id(task)] = leaf

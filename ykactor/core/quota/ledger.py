@@ -169,17 +169,10 @@ class Ledger:
             subtract_from(queue.allocated, resource)
             queue.update_share()
 
-    def move(
-        self, leaf: QueueUsage, to_leaf: QueueUsage, name: ApplicationID, allocated: Resource, *, runs: bool, holds_slot: bool
-    ) -> None:
-        """Move the usage and the running slot of an application to another leaf."""
+    def move(self, leaf: QueueUsage, to_leaf: QueueUsage, allocated: Resource) -> None:
+        """Move usage to another leaf."""
         self.free(leaf, allocated)
         self.use(to_leaf, allocated)
-        self.give_slot_back(leaf, name)
-        if runs:
-            self.take_slot(to_leaf, name)
-        elif holds_slot:
-            self.hold_slot(to_leaf, name)
 
     # ---- running slots
 

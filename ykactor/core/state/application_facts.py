@@ -61,8 +61,12 @@ def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMo
         work.change_pending(leaf, ask.spec.resource, 1)
     state.pairs.forget(old, application)
     state.tree.move(application, leaf)
-    name, runs = application.application_id, application.state in COUNTED_AS_RUNNING
-    state.ledger.move(old, leaf, name, application.allocated, runs=runs, holds_slot=application.holds_slot)
+    state.ledger.move(old, leaf, application.allocated)
+    state.ledger.give_slot_back(old, application.application_id)
+    if application.state in COUNTED_AS_RUNNING:
+        state.ledger.take_slot(leaf, application.application_id)
+    elif application.holds_slot:
+        state.ledger.hold_slot(leaf, application.application_id)
     state.preemptions.move(old, leaf, application)
     work.consequences += enrolment.move(state, fact.at_ns, application, old)
     if leaf.is_held():
