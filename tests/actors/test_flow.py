@@ -16,8 +16,8 @@ PACKAGE = Path(ykactor.__file__).parent
 SOURCES = [
     path.relative_to(PACKAGE).as_posix() for folder in ("actors", "surfaces") for path in sorted((PACKAGE / folder).rglob("*.py"))
 ]
-#: Methods that wait for room in somebody's inbox; the partition is given the feed's ``put`` under another name.
-PUTS = ("put", "_publish")
+#: Methods that wait for room in somebody's inbox; the partition is given the feed's ``give`` under another name.
+PUTS = ("put", "give", "_publish")
 
 
 @cache

@@ -75,6 +75,22 @@ async def test_offer_takes_room_and_never_waits():
         box.offer(3)
 
 
+async def test_give_waits_only_for_room():
+    """It is a checkpoint only if the inbox is full; then it waits for its turn, and learns of the end, like ``put``."""
+    box = filled(1, capacity=2)
+    with trio.testing.assert_no_checkpoints():
+        await box.give(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(box.put, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(box.give, 3)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [await box.get() for _ in range(4)] == [0, 1, 2, 3]
+    box.close()
+    with pytest.raises(trio.ClosedResourceError):
+        await box.give(4)
+
+
 async def test_message_without_room_is_our_mistake():
     """``put_nowait`` counts on reserved room: the overflow names the inbox and its bound, and leaves it as it was."""
     box = filled(3, capacity=3)

@@ -10,7 +10,7 @@ from ykactor.surfaces.sessions.message_queue import MESSAGE_WORK, STEP_WORK, WAI
 async def put_all(queue: MessageQueue, messages: list[bytes], put: list[bytes]) -> None:
     """Put messages in; ``put`` gets those for which nothing had to be waited for any more."""
     for message in messages:
-        await queue.put(message, len(message))
+        await queue.add(message, len(message))
         put.append(message)
 
 
@@ -40,7 +40,7 @@ async def test_session_takes_small_messages_in_one_step() -> None:
     """Other tasks run when enough work was done, not after each message."""
     queue, taken = MessageQueue(), 0
     for _ in range(WAITING_MAX - 1):
-        await queue.put(b"", 0)
+        await queue.add(b"", 0)
     with trio.testing.assert_no_checkpoints():
         while taken * MESSAGE_WORK <= STEP_WORK:
             await queue.take()
@@ -55,14 +55,14 @@ async def test_session_takes_small_messages_in_one_step() -> None:
 async def test_nothing_comes_after_the_end(is_dropped: bool) -> None:
     """Messages that wait at the end can be taken unless they are dropped; later ones are not put in, and nobody waits."""
     queue = MessageQueue()
-    await queue.put(b"1", 1)
-    await queue.put(b"2", 1)
+    await queue.add(b"1", 1)
+    await queue.add(b"2", 1)
     if is_dropped:
         queue.drop()
     else:
         queue.end()
         assert [await queue.take(), await queue.take()] == [(b"1", 1), (b"2", 1)]
-    await queue.put(b"3", 1)
+    await queue.add(b"3", 1)
     await queue.drained()
     with pytest.raises(trio.EndOfChannel):
         await queue.take()

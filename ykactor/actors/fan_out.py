@@ -52,7 +52,8 @@ class FanOut:
     def grow(self, sequence: int) -> None:
         """There are events up to ``sequence``."""
         self._sequence = sequence
-        self._due.set()
+        if self.waiting:
+            self._due.set()
 
     def join(self, subscriber: Subscriber) -> None:
         """Serve it from now on; the first time at once."""

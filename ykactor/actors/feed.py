@@ -250,7 +250,7 @@ class FeedActor:
     async def published(self, partition: PartitionName) -> None:
         """Wait until everything that the partition has put into the inbox before is numbered and delivered."""
         barrier = _Barrier(partition, [], reached=trio.Event())
-        await self.inbox.put(barrier)
+        await self.inbox.give(barrier)
         await barrier.reached.wait()
 
     # ---- reading

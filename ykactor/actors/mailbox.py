@@ -4,7 +4,7 @@ It does what ``trio.open_memory_channel`` does for many senders and one receiver
 wakes a node and a queue, so what a message costs limits how many asks are placed in a second.
 
 There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
-pressure. Where each step counts a sender tries ``offer`` first. ``put_nowait`` never waits: room is reserved, so an overflow is a
+pressure; ``give`` does the same with fewer steps. ``put_nowait`` never waits: room is reserved, so an overflow is a
 program error.
 """
 
@@ -87,7 +87,19 @@ class Mailbox(Generic[T]):
             self._messages.append(message)
             self._wake_receiver()
             await trio.lowlevel.cancel_shielded_checkpoint()
-            return
+        else:
+            await self._put_when_there_is_room(message)
+
+    async def give(self, message: T) -> None:
+        """Send a message like ``put``, but with a checkpoint only if there is no room: the sender has one elsewhere.
+
+        Raises:
+            trio.ClosedResourceError: as ``put``.
+        """
+        if not self.offer(message):
+            await self._put_when_there_is_room(message)
+
+    async def _put_when_there_is_room(self, message: T) -> None:
         task = current_task()
         self._senders[task] = message
 

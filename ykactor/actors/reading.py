@@ -42,8 +42,7 @@ async def read_partition(
         answered.set()
 
     try:
-        if not inbox.offer(Read(while_awaited, done)):
-            await inbox.put(Read(while_awaited, done))
+        await inbox.give(Read(while_awaited, done))
         await answered.wait()
     finally:
         is_awaited = False

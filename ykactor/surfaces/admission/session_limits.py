@@ -65,23 +65,22 @@ class SessionLimits:
 
     def delay_s(self) -> float:
         """Seconds to wait before the next message is received; 0: none."""
-        delay_s, _, _ = self._strictest()
+        limits, now_s = self._caller.identity.limits, trio.current_time()
+        delay_s = max(
+            self._messages.delay_s(limits.messages_per_second, now_s), self._bytes.delay_s(limits.bytes_per_second, now_s)
+        )
         return delay_s if delay_s >= _WAIT_MIN_S else 0.0
 
     def waits(self) -> None:
         """The session begins to wait: count it, and log it now and then."""
-        _, name, most = self._strictest()
+        limits, now_s = self._caller.identity.limits, trio.current_time()
+        _, name, most = max(
+            (self._messages.delay_s(limits.messages_per_second, now_s), "messagesPerSecond", limits.messages_per_second),
+            (self._bytes.delay_s(limits.bytes_per_second, now_s), "bytesPerSecond", limits.bytes_per_second),
+        )
         reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
         self._counts.waits += 1
         self._log.log(peer=self._caller.origin, path=self.path, reason=reason)
-
-    def _strictest(self) -> tuple[float, str, int]:
-        """The longest delay in seconds, and the name and the number of its limit."""
-        limits = self._caller.identity.limits
-        return max(
-            (self._messages.delay_s(limits.messages_per_second), "messagesPerSecond", limits.messages_per_second),
-            (self._bytes.delay_s(limits.bytes_per_second), "bytesPerSecond", limits.bytes_per_second),
-        )
 
 
 class Bucket:
@@ -95,9 +94,8 @@ class Bucket:
         """Take tokens out."""
         self._tokens -= count
 
-    def delay_s(self, rate: int) -> float:
-        """Seconds until there is a token, if so many are added in a second."""
-        now_s = trio.current_time()
+    def delay_s(self, rate: int, now_s: float) -> float:
+        """Seconds until there is a token, if so many are added in a second; ``now_s`` is the time of trio's clock."""
         self._tokens = min(rate, self._tokens + (now_s - self._filled_s) * rate)
         self._filled_s = now_s
         return max(0.0, (1 - self._tokens) / rate)

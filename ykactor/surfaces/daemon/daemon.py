@@ -152,7 +152,7 @@ class Daemon:
         self._supervisor: Supervisor | None = None
         if journal is not None:
             incidents = Incidents(self.feed, journal, settings.state_dir)
-            self._supervisor = Supervisor(clock, self.feed.inbox.put, incidents, reserves=settings.reserves)
+            self._supervisor = Supervisor(clock, self.feed.inbox.give, incidents, reserves=settings.reserves)
         self._settings = settings
         self._clock = clock
         self._file_config = config
@@ -362,7 +362,7 @@ class Daemon:
         return PartitionActor(
             config,
             self._clock,
-            self.feed.inbox.put,
+            self.feed.inbox.give,
             manual=self.manual,
             reserves=self._settings.reserves,
             on_cycle=log_cycle,

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 import trio
 
 from ykactor.access.credentials import Credentials, shown_by
+from ykactor.actors.held import Held
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 
@@ -359,7 +360,7 @@ class FrameStream(trio.abc.Stream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send what is left of frames, then the data."""
-        async with self._sending:
+        async with Held(self._sending):
             while self._unsent:
                 await self._transport.send_all(self._unsent.popleft().read())
             await self._transport.send_all(data)

@@ -14,6 +14,7 @@ import trio
 from wsproto.connection import Connection, ConnectionState
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 
+from ykactor.actors.held import Held
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.log.logs import log_event
 from ykactor.surfaces.sessions.message_queue import MessageQueue
@@ -157,7 +158,7 @@ class WebSocket:
         await self._send_bytes(self._protocol.send(event))
 
     async def _send_bytes(self, data: bytes) -> None:
-        async with self._sending:
+        async with Held(self._sending):
             try:
                 await self._stream.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -262,7 +263,7 @@ class WebSocket:
     async def _deliver(self, message: str | bytes) -> None:
         size = self._size
         self._gathered, self._size, self._frames = None, 0, 0
-        await self._messages.put(message, size)
+        await self._messages.add(message, size)
 
     def _count_control_frame(self) -> None:
         """Refuse a peer that sends too many pings and pongs."""

@@ -11,19 +11,19 @@ STEP_WORK, MESSAGE_WORK = 2**14, 2**9
 
 
 class MessageQueue:
-    """The messages of a peer that its session has not taken. One task puts them in, one takes them out."""
+    """The messages of a peer that its session has not taken. One task adds them, one takes them out."""
 
     def __init__(self) -> None:
         self._messages: deque[tuple[str | bytes, int]] = deque()
         self._bytes = 0
-        #: True if no more messages are put in.
+        #: True if no more messages are added.
         self._has_ended = False
         self._filled, self._drained = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         #: The work of the messages taken since other tasks ran.
         self._work = 0
 
-    async def put(self, message: str | bytes, size: int) -> None:
-        """Put in a message of so many bytes, then wait if too much waits. After the end it is dropped."""
+    async def add(self, message: str | bytes, size: int) -> None:
+        """Add a message of so many bytes, then wait if too much waits. After the end it is dropped."""
         if self._has_ended:
             return
         self._messages.append((message, size))

@@ -102,13 +102,17 @@ class Peer:
 
     async def _wait_for_limits(self) -> None:
         """At most until the end of the connection: then the few messages that are here are the last."""
-        if not self._connection.has_ended and self._sends.delay_s():
+        delay_s = self._sends.delay_s()
+        if delay_s and not self._connection.has_ended:
             self._sends.waits()
-        while not self._connection.has_ended and (delay_s := self._sends.delay_s()):
+        while delay_s and not self._connection.has_ended:
             with suppress(ConnectionClosedError), self.connected():
                 await trio.sleep(min(delay_s, REVIEW_S))
+            delay_s = self._sends.delay_s()
 
     async def _receive(self) -> str | bytes:
+        if self._unused_until == math.inf:  # a scope costs as much as a small message
+            return await self._connection.get_message()
         with trio.CancelScope(deadline=self._unused_until) as self._unused:
             return await self._connection.get_message()
         await self.drop(SILENT, f"{_WANTED.get(self._path, 'no message')} came within {self._unused_s:g} s")

@@ -6,8 +6,8 @@ From the moment at which a partition gets a part of a request, the request is an
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from itertools import chain, takewhile
 
 import trio
@@ -19,6 +19,7 @@ from ykactor.actors.connected import NOBODY, Connected
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.health import AHEAD_NS
+from ykactor.actors.held import Held
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
 from ykactor.actors.receipts import Accepted
@@ -33,7 +34,7 @@ from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.surfaces.sessions.pending import Backlog, Pending, Sender, unavailable_when_closed
-from ykactor.surfaces.sessions.submissions import limited, moved, of_administrator, permitted
+from ykactor.surfaces.sessions.submissions import moved, of_administrator, permitted
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import PART_BYTES, Encoding
@@ -105,14 +106,17 @@ class RequestHandler(Sender):
         if self._caller.revoked:  # the session is being closed: errors would only push out what a later one needs
             return
         request, request_id, accepted, pending = None, "", None, None
+        is_large = size_of(message) > PART_BYTES
         try:
             request = await self._read(message)
             request_id = request.id
             self._caller.check(request)
-            if size_of(message) > PART_BYTES:  # to check all of its entries takes some ms too
+            if is_large:  # to check all of its entries takes some ms too
                 await pause()
             work = await self._converted(request)
-            async with _held(self._gateway.outboxes.turn):
+            async with Held(
+                self._gateway.outboxes.turn
+            ):  # no checkpoint: requests that arrive during a turn are the input of the next
                 if not self._reader.attached:
                     return
                 self._caller.confirm()  # it may have waited for long
@@ -126,7 +130,7 @@ class RequestHandler(Sender):
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
                 self._open.answered(accepted)
-        if isinstance(request, requests.PartitionRequest):
+        if is_large and isinstance(request, requests.PartitionRequest):
             await drive(requests.freeing(request), pause)
         if pending is not None:
             await self._backlog.add(pending, size_of(message))
@@ -194,7 +198,7 @@ class RequestHandler(Sender):
             work[name] = await self._permitted(name, await self._with_groups(name, timed))
         self._caller.confirm()  # to look up groups may take long
         pending = self._begin(request_id, work, work, accepted)
-        with _giving(pending, left := list(work)):
+        with _Giving(pending, left := list(work)):
             for name, submissions in work.items():
                 await self._submit_to(name, submissions, pending)
                 left.remove(name)
@@ -202,9 +206,7 @@ class RequestHandler(Sender):
 
     async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """The submissions, those that the caller may not send as refusals."""
-        identity = self._caller.identity
-        kept = await drive(permitted(identity, submissions), pause)
-        kept, reason = await drive(limited(identity, kept), pause)
+        kept, reason = await drive(permitted(self._caller.identity, submissions), pause)
         if reason:
             self._audit.refused(self._caller, Act.SEND, name, reason)
         return kept
@@ -247,7 +249,7 @@ class RequestHandler(Sender):
         name = requests.running(named, self._gateway.partitions)
         inbox = self._gateway.partitions[name]
         pending = self._begin(request_id, [name], [name], accepted)
-        with _giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
+        with _Giving(pending, left := [name]), unavailable_when_closed(f"partition {name} does"):
             await inbox.put(Administer(wanted, pending, accepted=accepted))
             left.clear()
         return pending
@@ -308,16 +310,23 @@ class RequestHandler(Sender):
             self._open.answered(request.accepted)
 
 
-@contextmanager
-def _giving(pending: Pending, left: list[PartitionName]) -> Iterator[None]:
-    """Partitions get their parts within this block; those that are in ``left`` at its end did not."""
-    try:
-        yield
-    except ProtocolError as error:
-        pending.withhold(left)
-        pending.refuse(error)
-    finally:
-        pending.withhold(left)
+class _Giving:
+    """Partitions get their parts of a request within this block; those that are in ``left`` at its end did not."""
+
+    def __init__(self, pending: Pending, left: list[PartitionName]) -> None:
+        self._pending = pending
+        self._left = left
+
+    def __enter__(self) -> None:
+        """Nothing was given yet."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        """Answer with the error of the peer, if that has ended the block."""
+        if self._left:
+            self._pending.withhold(self._left)
+        if isinstance(error, ProtocolError):
+            self._pending.refuse(error)
+        return isinstance(error, ProtocolError)
 
 
 def check_reach(identity: Identity, registration: Outbox[Encoding]) -> None:
@@ -359,26 +368,9 @@ async def put(gateway: Gateway, name: PartitionName, inbox: Mailbox[PartitionCom
         ProtocolError: the partition does not run.
     """
     try:
-        if not inbox.offer(intake):
-            await inbox.put(intake)
+        await inbox.give(intake)
     except (trio.ClosedResourceError, trio.BrokenResourceError):
         if name in gateway.partitions:
             raise ProtocolError("UNAVAILABLE", f"partition {name} does not run at the moment, try again later") from None
         return False
     return True
-
-
-@asynccontextmanager
-async def _held(lock: trio.Lock) -> AsyncIterator[None]:
-    """As ``async with lock``, but without a checkpoint if the lock is free.
-
-    A request is then handled in one step of the event loop, and the requests that arrive during a turn are the input of the next.
-    """
-    try:
-        lock.acquire_nowait()
-    except trio.WouldBlock:
-        await lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()

@@ -27,22 +27,30 @@ from ykactor.wire.si.lengths import ITEMS_MAX, shortened
 from ykactor.wire.si.protocol_error import ProtocolError
 
 
-def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[list[Submission]]:
-    """The submissions with the groups that count; an application that the identity may not submit becomes its refusal.
+def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[tuple[list[Submission], str]]:
+    """The submissions that count, with a pause now and then, and why the first one with too many tags is refused; "" if none is.
 
-    There is a pause now and then.
+    Applications have the groups that count. What the identity may not submit becomes its refusal.
 
     Args:
         submissions: with the groups that were looked up (``Gateway.with_groups``).
     """
-    if identity is ANYBODY:
-        return submissions
-    found: list[Submission] = []
+    counts_tags = identity.limits.tags < ITEMS_MAX  # more were refused when the message was read
+    if identity is ANYBODY and not counts_tags:
+        return submissions, ""
+    kept: list[Submission] = []
+    reason = ""
     for part in in_parts(submissions):
-        if found:
+        if kept:
             yield ()
-        found += [_permitted(identity, new) if type(new) is AddApplication else new for new in part]
-    return found
+        for new in part:
+            if identity is not ANYBODY and type(new) is AddApplication:
+                new = _permitted(identity, new)
+            refusal = _refusal(identity, new) if counts_tags else None
+            kept.append(new if refusal is None else RefuseEntry(refusal))
+            if refusal is not None:
+                reason = reason or refusal.reason
+    return kept, reason
 
 
 def _permitted(identity: Identity, new: AddApplication) -> Submission:
@@ -71,26 +79,6 @@ def of_administrator(identity: Identity, who: UserGroups) -> UserGroups:
 
 
 # ---- tags: no more than their sender may use (SE-48)
-
-
-def limited(identity: Identity, submissions: list[Submission]) -> Pausing[tuple[list[Submission], str]]:
-    """The submissions, each with too many tags as its refusal, and why the first of these is refused; "" if none is.
-
-    There is a pause now and then.
-    """
-    if identity.limits.tags >= ITEMS_MAX:  # more were refused when the message was read
-        return submissions, ""
-    kept: list[Submission] = []
-    reason = ""
-    for part in in_parts(submissions):
-        if kept:
-            yield ()
-        for submission in part:
-            refusal = _refusal(identity, submission)
-            kept.append(submission if refusal is None else RefuseEntry(refusal))
-            if refusal is not None:
-                reason = reason or refusal.reason
-    return kept, reason
 
 
 def _refusal(identity: Identity, submission: Submission) -> Rejected | None:
