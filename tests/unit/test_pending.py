@@ -10,10 +10,11 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded
-from ykactor.core.queueing.equivalence import RESERVES, AskQueue, SchedulingQueue
-from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.equivalence import RESERVES, AskQueue, EquivalenceClass, SchedulingQueue
+from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.times import S_NS
 
 LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
 
@@ -23,8 +24,12 @@ def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resou
     return Ask(spec, created, arrival)
 
 
-def application(submission_ns: int = 100) -> PendingApplication:
-    return PendingApplication(ApplicationAdded(0, "app-1", "root.a", "", submission_ns, 1), LEAF, Changed())  # type: ignore[arg-type]
+def application(name: str = "app-1", submission_ns: int = 100) -> PendingApplication:
+    return PendingApplication(ApplicationAdded(0, name, "root.a", "", submission_ns, 1), LEAF, Changed())  # type: ignore[arg-type]
+
+
+#: The class of asks that want a vcore.
+CLASS_KEY = ((shape_of(waiting("t", 0).spec), RESERVES), 0, (), None)
 
 
 def keys(asks: list[Ask]) -> str:
@@ -117,15 +122,27 @@ def test_ask_queue_against_sorting() -> None:
 
 
 class Chances:
-    """Asks may from some age on; some of them were tried, and may again at a later time."""
+    """Asks may from some age on; some of them were tried, and may again at a later time. None may before ``from_ns``."""
 
     delay_ns = 5
 
     def __init__(self) -> None:
         self.again_ns: dict[str, int] = {}
+        self.from_ns = 0
+        self.stamp: int | None = 0
+        #: How often it was asked about an ask.
+        self.count = 0
 
     def at_ns(self, ask: Ask) -> int:
-        return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.spec.allocation_key, 0))
+        self.count += 1
+        return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.spec.allocation_key, 0), self.from_ns)
+
+    def change(self, chance: random.Random, now_ns: int) -> None:
+        """What was tried may again at once, as when others were placed; or nothing may for a while."""
+        self.from_ns = now_ns + chance.randrange(1, 4) if chance.random() < 0.2 else 0
+        self.stamp = chance.choice((self.stamp, self.stamp, self.stamp, now_ns, None))
+        if self.stamp in (None, now_ns):
+            self.again_ns.clear()
 
 
 @pytest.mark.parametrize("created", [1, 8], ids=["by age", "in any order"])
@@ -135,7 +152,8 @@ def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorit
     chance = random.Random(created * priorities)
     asks, present = AskQueue((shape_of(waiting("t", 0).spec), RESERVES), 1, SchedulingQueue(), waiting("t", 0).spec), list[Ask]()
     chances, counts = Chances(), {True: 0, False: 0}
-    for now_ns in range(1, 3000):
+    for now_ns in range(1, 4000):
+        chances.change(chance, now_ns)
         if chance.random() < 0.5:
             since_ns = now_ns - chance.randrange(created)
             some = waiting(f"t{now_ns}", now_ns, chance.randrange(priorities), since_ns)
@@ -156,6 +174,65 @@ def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorit
             counts[asks.is_by_age] += 1
     assert bool(counts[False]) is (created > 1 or priorities > 1)
     assert counts[True] > 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) -> None:
+    """Applications of a class come and go, get asks, and try: the class finds the first one that has an ask which may."""
+    chance, chances, arrival = random.Random(seed), Chances(), 0
+    applications = [application(f"app-{number}") for number in range(6)]
+    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0)
+    members: dict[PendingApplication, AskQueue] = {}
+    for now_ns in range(1, 1500):
+        chances.change(chance, now_ns)
+        some, arrival = chance.choice(applications), arrival + 1
+        if chance.random() < 0.6:
+            some.sort_key = (chance.randrange(3), some.application_id) if some not in members else some.sort_key
+            some.add(structs.replace(waiting(f"t{arrival}", arrival, chance.randrange(2)), since_ns=now_ns - chance.randrange(8)))
+            (queue,) = some.queues.values()
+            members[some] = queue
+            queue.ask_class = ask_class
+            ask_class.put(some)
+        elif some in members:
+            members.pop(some).ask_class = None
+            ask_class.remove(some)
+            for task, _ in list(some.asks.values()):
+                some.discard(task)
+        at_ns = ask_class.find_representative(now_ns, chances)
+        ordered = [(each, task) for each in sorted(members, key=lambda each: each.sort_key or ()) for task in members[each]]
+        expected = [(each, task) for each, task in ordered if chances.at_ns(task) <= now_ns]
+        if expected:
+            first, task = expected[0]
+            assert ask_class.representative is first
+            chances.again_ns[task.spec.allocation_key] = now_ns + chance.randrange(1, 30)
+        else:
+            assert now_ns < at_ns <= min((chances.at_ns(task) for _, task in ordered), default=at_ns)
+        ask_class.representative = None
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["one application", "an application for each ask"])
+def test_those_that_have_tried_are_not_looked_at_for_each_that_tries(is_whole: bool) -> None:
+    """Of 2,000 asks one after the other tries, ten in each pass: each is looked at a few times, not once for each before it."""
+    chances, alike = Chances(), [waiting(f"t{arrival}", arrival) for arrival in range(2000)]
+    ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0)
+    queues = list[AskQueue]()
+    for number, each in enumerate(alike):
+        if not number or not is_whole:
+            member = application(f"app-{number}")
+            member.sort_key = (number,)
+        member.add(each)
+        (queue,) = member.queues.values()
+        queues.append(queue)
+        ask_class.put(member)
+    for number, each in enumerate(alike, 1):
+        chances.from_ns = 0
+        assert ask_class.find_representative(S_NS + number, chances) <= S_NS + number
+        assert queues[number - 1].first_eligible(S_NS + number, chances)[0] is each
+        chances.again_ns[each.spec.allocation_key] = 2 * S_NS
+        if number % 10 == 0 and number < len(alike):  # the pass ends
+            chances.from_ns = S_NS + number + 1
+            assert ask_class.find_representative(S_NS + number, chances) == chances.from_ns
+    assert chances.count < 6 * len(alike)
 
 
 def test_application_knows_its_highest_priority() -> None:

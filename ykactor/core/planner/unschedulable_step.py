@@ -50,6 +50,16 @@ class _Turns(Struct):
         """The shortest time that an ask must have been pending to do either."""
         return min(self.reserves_ns, self.preempts_ns)
 
+    @property
+    def from_ns(self) -> int:
+        """The time before which no ask may."""
+        return self.attempts_from_ns if self.reserves_ns == NEVER else 0
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """Equal for two searches if no ask may sooner than before; None if asks may reserve, which depends on their age only."""
+        return (self.preempts_ns, self.preemptions.runs_count()) if self.reserves_ns == NEVER else None
+
     def at_ns(self, ask: Ask) -> int:
         """The Unix time from which an ask may."""
         if self.preempts_ns == NEVER:

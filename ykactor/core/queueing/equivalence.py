@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import AllocationSpec, Ask, Shape, look_work
+from ykactor.core.queueing.tried import Tried, Turns
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.values.ids import AllocationKey, ApplicationID
@@ -97,19 +98,6 @@ class SchedulingQueue(Generic[C]):
 RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
-class Turns(Protocol):
-    """The times when asks of a class without room may reserve or preempt."""
-
-    @property
-    def delay_ns(self) -> int:
-        """The shortest time that an ask must have been pending."""
-        ...
-
-    def at_ns(self, ask: Ask) -> int:
-        """The Unix time from which an ask may."""
-        ...
-
-
 #: What was last reported of an ask: it exceeds what the limits of its user or group leave, or what its queues leave.
 OVER_LIMIT, OVER_QUOTA = 1, 2
 #: What was last reported of an application: it may not start because of ``maxapplications`` of a queue, or of a limit.
@@ -162,6 +150,7 @@ class AskQueue(SortedList[Ask]):
         "selector",
         "shape",
         "sort_key",
+        "tried",
     )
 
     def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue], example: AllocationSpec) -> None:
@@ -184,6 +173,7 @@ class AskQueue(SortedList[Ask]):
         self.notified: NotifiedAsks | None = None
         #: Whether no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
         self.is_by_age = True
+        self.tried = Tried()
 
     def takes(self, spec: AllocationSpec) -> bool:
         """True if it is clear at once that an ask without a node has the key of this queue."""
@@ -209,6 +199,9 @@ class AskQueue(SortedList[Ask]):
         else:
             self.is_by_age = False
             insort(entries, (key, item), lo=self._start)
+            up_to = self.tried.up_to
+            if up_to is not None and key < up_to:
+                self.tried.add(item)
 
     def is_alike(self) -> bool:
         """True if the queue is at its first ask, and another one of the same priority follows."""
@@ -227,14 +220,19 @@ class AskQueue(SortedList[Ask]):
 
         Returns: the ask and the time from which it may; else None and a later time, before which no ask may.
         """
-        soonest_ns = NEVER
-        for ask in self:
+        tried = self.tried
+        tried.begin(now_ns, turns)
+        soonest_ns = tried.until_ns
+        for key, ask in self.entries(tried.up_to):
             at_ns = turns.at_ns(ask)
             if at_ns <= now_ns:
                 return ask, at_ns
             soonest_ns = min(soonest_ns, at_ns)
+            if at_ns <= turns.from_ns:
+                break
             if self.is_by_age and ask.since_ns + turns.delay_ns > now_ns:  # those behind it are no older
                 return None, min(soonest_ns, ask.since_ns + turns.delay_ns)
+            tried.extend(key, at_ns)
         return None, soonest_ns
 
 
@@ -268,6 +266,7 @@ class EquivalenceClass(Generic[M]):
     Attributes:
         stuck: see above.
         answer: which quotas held the class back when it was last parked, as the bits above; None before that.
+        tried: the first applications, in which no ask may reserve or preempt yet.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
         offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
         waits_at: its position among those that wait for a node (``waiting``); None while it is not one of them.
@@ -287,6 +286,7 @@ class EquivalenceClass(Generic[M]):
         "shortage",
         "sort_key",
         "stuck",
+        "tried",
         "waits_at",
     )
 
@@ -299,6 +299,7 @@ class EquivalenceClass(Generic[M]):
         self.parked = self.stuck = False
         self.offered: AskQueue | None = None
         self.waits_at: SortKey | None = None
+        self.tried = Tried()
         self.representative: M | None = None
         self.oldest_ns = NEVER
         self.answer: int | None = None
@@ -317,6 +318,7 @@ class EquivalenceClass(Generic[M]):
             return
         self._places[application] = key
         self.representative = None
+        self.tried.forget()
         if old is not None:
             self._order.remove(old)
         self._order.add(key, application)
@@ -333,6 +335,7 @@ class EquivalenceClass(Generic[M]):
     def rename(self, key: ClassKey, queue: AskQueue) -> None:
         """A new class has another key from now on; ``queue`` has all its asks."""
         self.key, self.shortage, self.oldest_ns = key, None, NEVER
+        self.tried.forget()
         self.note_age(queue)
 
     def note_age(self, queue: AskQueue) -> None:
@@ -344,16 +347,22 @@ class EquivalenceClass(Generic[M]):
 
         Returns: the time from which that ask may; without one, a later time, before which no ask of the class may.
         """
-        soonest_ns, oldest_ns = NEVER, NEVER
-        for application in self._order:
+        tried = self.tried
+        tried.begin(now_ns, turns)
+        is_whole, soonest_ns, oldest_ns = tried.up_to is None, tried.until_ns, NEVER
+        for key, application in self._order.entries(tried.up_to):
             queue = application.queues[self.key[0]]
             ask, at_ns = queue.first_eligible(now_ns, turns)
             if ask is not None:
                 self.representative = application
                 return at_ns
             soonest_ns = min(soonest_ns, at_ns)
+            if at_ns <= turns.from_ns:
+                return soonest_ns
             oldest_ns = min(oldest_ns, queue.oldest_ns())
-        self.oldest_ns = oldest_ns
+            tried.extend(key, at_ns)
+        if is_whole:
+            self.oldest_ns = oldest_ns
         return soonest_ns
 
     def head(self) -> M:

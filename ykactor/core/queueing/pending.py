@@ -186,6 +186,8 @@ class PendingApplication:
         if ask_class is not None:
             if ask.since_ns < ask_class.oldest_ns:
                 ask_class.oldest_ns = ask.since_ns
+            if ask_class.tried.up_to is not None:
+                ask_class.tried.add(ask)
             if ask_class.waits_at is not None and queue.first() is ask:
                 self.opened.append(queue)
         self.asks[spec.allocation_key] = ask, queue

@@ -94,6 +94,16 @@ class SortedList(Generic[T]):
         for index in range(self._start, len(self._entries)):
             yield self._entries[index][1]
 
+    def entries(self, behind: SortKey | None = None) -> Iterator[tuple[SortKey, T]]:
+        """The keys with their items in order, those behind a key only; the list must not change meanwhile."""
+        entries, index = self._entries, self._start
+        if behind is not None:
+            index = bisect_left(entries, (behind,), lo=index)
+            if index < len(entries) and entries[index][0] == behind:
+                index += 1
+        for position in range(index, len(entries)):
+            yield entries[position]
+
     def walk(self) -> Iterator[T]:
         """The items in order; an item that was yielded may be taken out meanwhile, but no other change is allowed."""
         position = self._start
