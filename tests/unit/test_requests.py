@@ -12,9 +12,10 @@ from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests
+from ykactor.wire.si.acts import administration, quotas
 from ykactor.wire.si.codec import JSON
 from ykactor.wire.si.protocol_error import ProtocolError
-from ykactor.wire.si.requests import administration, quotas, running, submissions, unknown_partition
+from ykactor.wire.si.requests import running, submissions, unknown_partition
 
 
 def allocation(**fields: object) -> si.Allocation:
