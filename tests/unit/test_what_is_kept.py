@@ -18,7 +18,7 @@ from ykactor.core.records.rows import ApplicationRow, PartitionRow, UseRow
 KEPT: dict[str, tuple[str, str, str]] = {
     "Registry": ("applications config nodes queues", "books dynamic_queues", "changed unsent"),
     "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
-    "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _name _registry _timers _users", ""),
+    "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _registry _timers _users", ""),
     "Books": ("accounts", "_instance_types types", "changed"),
     "Accounts": ("days", "_count", "_changed _tidied_day"),
     "Account": ("allocated lost waited", "", ""),
