@@ -33,7 +33,7 @@ class TaskRecorded(BaseFact, frozen=True, gc=False):
             return [TaskRecorded(now_ns, name, self.path, told.allocation_key, told.state)]
 """,
         ),
-        replaced("ApplicationAdded, Fact\n", "ApplicationAdded, Fact, TaskRecorded\n"),
+        replaced("facts import Allocated, ", "facts import TaskRecorded, Allocated, "),
     ],
     "wire/si/kinds.py": [after('Kind("APP", "APP_PRIORITY"', '    Kind("APP", "APP_TASK", _WHOLE),\n')],
     "wire/si/events.py": [

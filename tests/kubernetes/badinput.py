@@ -13,8 +13,8 @@ from ykactor.kubernetes.messages import Bind, Effect, Event, Heard, Kind, Listed
 from ykactor.kubernetes.model import Status
 from ykactor.kubernetes.reading import Reader, ReadError
 from ykactor.kubernetes.state import State
+from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si import requests
 from ykactor.wire.si.codec import JSON
 
 Body = dict[str, Any]
@@ -66,7 +66,7 @@ class Reading:
                 continue
             request = JSON.decode_request(JSON.encode(effect.request))
             if isinstance(request, si.SetQueueQuotas):
-                requests.quotas(request)
+                acts.quotas(request)
             elif isinstance(request, si.UpdateConfigurationRequest):
                 self.handle(Heard(si.Ack(id="")))
             else:

@@ -56,8 +56,8 @@ from ykactor.kubernetes.translation import is_placeholder
 from ykactor.kubernetes.volumes import SELECTED_NODE
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire import queuefile
+from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si import requests
 from ykactor.wire.si.responses import responses
 
 TYPES: dict[Kind, type[model.Object]] = {
@@ -182,7 +182,7 @@ class Whole:
 
     def _tell(self, request: si.WorkRequest) -> None:
         if isinstance(request, si.SetQueueQuotas):
-            self._direct.administer(self._now_ns, requests.quotas(request)[1])
+            self._direct.administer(self._now_ns, acts.quotas(request)[1])
         elif not isinstance(request, si.UpdateConfigurationRequest):
             if isinstance(request, si.AllocationRequest):
                 self._doomed.difference_update(entry.allocation_key for entry in request.releases.allocations_to_release)

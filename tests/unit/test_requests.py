@@ -5,6 +5,7 @@ import pytest
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.acts import MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.submissions import RefuseEntry
@@ -333,16 +334,16 @@ def test_administrators() -> None:
     """``ugi`` becomes ``who``; without it the resource manager requests. The case of a partition's name does not matter."""
     ugi = si.UserGroupInformation(user="bob", groups=["ops"])
     ended = administration(si.TerminateApplication(application_id="a", partition_name="GPU", ugi=ugi))
-    assert ended == ("GPU", messages.TerminateApplication("a", UserGroups("bob", ("ops",))))
+    assert ended == ("GPU", TerminateApplication("a", UserGroups("bob", ("ops",))))
     moved = administration(si.MoveApplication(application_id="a", queue_name="root.b"))
-    assert moved == ("default", messages.MoveApplication("a", "root.b", None))
+    assert moved == ("default", MoveApplication("a", "root.b", None))
     assert running(PartitionName("GPU"), [PartitionName("default"), PartitionName("gpu")]) == "gpu"
 
 
 def test_quotas_of_a_queue() -> None:
     """QU-107: a queue is named; its partition and tags go to the core."""
     found = quotas(si.SetQueueQuotas(queue_name="root.a", partition_name="GPU", tags={"namespace.resourcemaxapps": ""}))
-    assert found == ("GPU", messages.SetQueueQuotas("root.a", {"namespace.resourcemaxapps": ""}))
+    assert found == ("GPU", SetQueueQuotas("root.a", {"namespace.resourcemaxapps": ""}))
     with pytest.raises(ProtocolError, match="queueName"):
         quotas(si.SetQueueQuotas(queue_name="", tags={}))
 

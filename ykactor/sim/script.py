@@ -114,7 +114,7 @@ def with_endings(scripted: Instant, endings: Endings) -> Instant:
 
 def _add_step(instant: Instant, request: si.WorkRequest) -> None:
     match request:
-        case si.NodeRequest() | si.ApplicationRequest() | si.AllocationRequest() | si.PredicatesResponse():
+        case _ if isinstance(request, requests.PartitionRequest):
             instant.add(requests.submissions(request))
         case si.TerminateApplication() | si.MoveApplication():
             instant.steps.append(Request(*acts.administration(request)))

@@ -37,6 +37,12 @@ class ReleaseAllocations(Struct, frozen=True, omit_defaults=True, gc=False, forb
     termination_type: TerminationType
     node_id: NodeID | None = None
 
+    @property
+    def words(self) -> str:
+        what = self.allocation_key or "everything"
+        owner = f" of {self.application_id}" if self.application_id else ""
+        return f"the request to release {what}{owner} ({self.termination_type})"
+
 
 @final
 class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
@@ -56,6 +62,10 @@ class AddApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbid_u
     gang_scheduling_style: str = ""
     user_is_unknown: bool = False
 
+    @property
+    def words(self) -> str:
+        return f"the request for application {self.application_id}"
+
 
 @final
 class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
@@ -65,6 +75,11 @@ class RemoveApplication(Struct, frozen=True, omit_defaults=True, gc=False, forbi
     outcome: Outcome | None = None
     message: str = ""
 
+    @property
+    def words(self) -> str:
+        outcome = f" ({self.outcome})" if self.outcome else ""
+        return f"the request to remove application {self.application_id}{outcome}"
+
 
 @final
 class RecordTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -72,6 +87,10 @@ class RecordTask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     application_id: ApplicationID
     record: TaskRecord
+
+    @property
+    def words(self) -> str:
+        return f"the record of task {self.record.allocation_key} of {self.application_id} ({self.record.state})"
 
 
 #: The attribute of a node that names its partition.
@@ -85,6 +104,10 @@ class UpdateNode(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unkno
     action: NodeAction
     capacity: Resource | None = None
     attributes: dict[str, str] = {}
+
+    @property
+    def words(self) -> str:
+        return f"the request {self.action} for node {self.node_id}"
 
 
 class AnswerPredicate(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -100,6 +123,10 @@ class AnswerPredicate(Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     error: str
     uses: int | None = None
 
+    @property
+    def words(self) -> str:
+        return f"the answer of the predicate service about {self.predicate} on node {self.node_id}"
+
 
 class ForgetPredicates(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Earlier answers about a class on a node do not hold any more; each of the two may be "" for all."""
@@ -107,11 +134,19 @@ class ForgetPredicates(Struct, frozen=True, gc=False, forbid_unknown_fields=True
     predicate: str
     node_id: str
 
+    @property
+    def words(self) -> str:
+        return "the request to forget answers of the predicate service"
+
 
 class SetPredicateService(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A resource manager that answers predicate questions is connected (``is_there``), or none is."""
 
     is_there: bool
+
+    @property
+    def words(self) -> str:
+        return f"a predicate service that is {'there' if self.is_there else 'not there'}"
 
 
 class WantSchedulingStates(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -119,17 +154,29 @@ class WantSchedulingStates(Struct, frozen=True, gc=False, forbid_unknown_fields=
 
     is_wanted: bool
 
+    @property
+    def words(self) -> str:
+        return f"a resource manager that {'wants' if self.is_wanted else 'does not want'} to know why its asks wait"
+
 
 class ApplyConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """A validated configuration of this partition, in force from the next decision on (CF-59)."""
 
     config: PartitionConfig
 
+    @property
+    def words(self) -> str:
+        return "a configuration"
+
 
 class RefuseConfig(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A configuration was refused before it reached the partition, which only publishes that (CF-52)."""
 
     reason: str
+
+    @property
+    def words(self) -> str:
+        return "a configuration that was refused"
 
 
 #: The refusal of one entry.
@@ -141,29 +188,33 @@ class RefuseEntry(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     rejected: Rejected
 
+    @property
+    def words(self) -> str:
+        return "an entry that was refused"
+
 
 class RemovePartition(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The partition has left the configuration (CF-56). The last submission that a partition gets, and alone in its input."""
+
+    @property
+    def words(self) -> str:
+        return "the removal of the partition from the configuration"
 
 
 class Reset(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A new registration: remove applications and nodes without notifying the resource manager (SC-141)."""
 
+    @property
+    def words(self) -> str:
+        return "a new registration"
 
+
+#: What is told about an application that is in a leaf; ``words`` of all submissions say what a turn was because of.
+ApplicationNews = RemoveApplication | RecordTask
+#: What leaves handle, of which foreign allocations and their releases are handled with nodes.
+LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | ApplicationNews
+#: What nodes handle, or the scheduler because of a node.
+NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
 Submission = (
-    SubmitAllocation
-    | ReleaseAllocations
-    | AddApplication
-    | RemoveApplication
-    | RecordTask
-    | UpdateNode
-    | AnswerPredicate
-    | ForgetPredicates
-    | SetPredicateService
-    | WantSchedulingStates
-    | ApplyConfig
-    | RefuseConfig
-    | RefuseEntry
-    | RemovePartition
-    | Reset
+    LeafSubmission | NodeSubmission | WantSchedulingStates | ApplyConfig | RefuseConfig | RefuseEntry | RemovePartition | Reset
 )

@@ -12,7 +12,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ApplicationNews, ReleaseAllocations, SubmitAllocation
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -49,7 +49,7 @@ class Admitted(Struct, frozen=True, gc=False):
 
 
 #: What a leaf gets of the input.
-ForLeaf = Admitted | SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask
+ForLeaf = Admitted | SubmitAllocation | ReleaseAllocations | ApplicationNews
 #: A submission for a leaf: its position in the batch, and its arrival time and number.
 Entry = tuple[int, ForLeaf, int, int]
 

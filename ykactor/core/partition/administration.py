@@ -49,9 +49,7 @@ def _not_there(timers: Timers, application_id: ApplicationID, operator: Operator
     return f"failed to find application {brief(application_id)}"
 
 
-def refusal_of(
-    registry: Registry, timers: Timers, objections: Objections, request: OperatorAct, who: UserGroups | None
-) -> str:
+def refusal_of(registry: Registry, timers: Timers, objections: Objections, request: OperatorAct, who: UserGroups | None) -> str:
     """The reason why the request cannot be carried out, or "". ``who`` is None for a caller who may do everything."""
     if isinstance(request, HoldQueue):
         path = full_path(request.queue_name)

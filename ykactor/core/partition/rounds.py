@@ -31,13 +31,12 @@ from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,
-    AnswerPredicate,
-    ForgetPredicates,
-    RecordTask,
+    ApplicationNews,
+    LeafSubmission,
+    NodeSubmission,
     RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
-    SetPredicateService,
     Submission,
     SubmitAllocation,
     UpdateNode,
@@ -62,9 +61,6 @@ Round = Exchange[list[Fact]]
 #: Facts of leaves that change what runs on a node.
 _ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized, PreemptionPolicyChanged))
 
-LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | RemoveApplication | RecordTask
-NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
-
 
 class ForLeaves(Struct):
     """Submissions that leaves handle."""
@@ -81,7 +77,7 @@ class ForNodes(Struct):
 def _is_for_leaf(submission: Submission) -> TypeGuard[LeafSubmission]:
     if type(submission) is ReleaseAllocations:
         return bool(submission.application_id)
-    return isinstance(submission, AddApplication | RemoveApplication | RecordTask)
+    return isinstance(submission, AddApplication | ApplicationNews)
 
 
 def _is_for_nodes(submission: Submission) -> TypeGuard[NodeSubmission]:

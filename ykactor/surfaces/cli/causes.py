@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ykactor.core.messages import submissions as of
 from ykactor.core.messages.acts import Administration, MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.submissions import Submission
@@ -65,7 +62,7 @@ def _who(wanted: Administration) -> str:
 
 
 def _submission(submission: Submission) -> str:
-    return _WORDS[type(submission)](submission)
+    return _ask(submission) if isinstance(submission, of.SubmitAllocation) else submission.words
 
 
 def _ask(submission: of.SubmitAllocation) -> str:
@@ -73,36 +70,3 @@ def _ask(submission: of.SubmitAllocation) -> str:
     kind = "ask" if spec.node_id is None else "allocation"
     owner = f" of {spec.application_id}" if spec.application_id else ""
     return f"the request for {kind} {spec.allocation_key}{owner}" + ("" if spec.node_id is None else f" on {spec.node_id}")
-
-
-def _release(submission: of.ReleaseAllocations) -> str:
-    what = submission.allocation_key or "everything"
-    owner = f" of {submission.application_id}" if submission.application_id else ""
-    return f"the request to release {what}{owner} ({submission.termination_type})"
-
-
-def _answer(submission: of.AnswerPredicate) -> str:
-    return f"the answer of the predicate service about {submission.predicate} on node {submission.node_id}"
-
-
-_WORDS: dict[type, Callable[[Any], str]] = {
-    of.SubmitAllocation: _ask,
-    of.ReleaseAllocations: _release,
-    of.AddApplication: lambda new: f"the request for application {new.application_id}",
-    of.RemoveApplication: lambda gone: (
-        f"the request to remove application {gone.application_id}" + (f" ({gone.outcome})" if gone.outcome else "")
-    ),
-    of.RecordTask: lambda told: f"the record of task {told.record.allocation_key} of {told.application_id} ({told.record.state})",
-    of.UpdateNode: lambda update: f"the request {update.action} for node {update.node_id}",
-    of.AnswerPredicate: _answer,
-    of.ForgetPredicates: lambda _: "the request to forget answers of the predicate service",
-    of.SetPredicateService: lambda set_: f"a predicate service that is {'there' if set_.is_there else 'not there'}",
-    of.WantSchedulingStates: lambda want: (
-        f"a resource manager that {'wants' if want.is_wanted else 'does not want'} to know why its asks wait"
-    ),
-    of.ApplyConfig: lambda _: "a configuration",
-    of.RefuseConfig: lambda _: "a configuration that was refused",
-    of.RefuseEntry: lambda _: "an entry that was refused",
-    of.RemovePartition: lambda _: "the removal of the partition from the configuration",
-    of.Reset: lambda _: "a new registration",
-}

@@ -5,9 +5,9 @@ What is left without them is a small request, which is decoded as any other, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, structs
@@ -29,17 +29,18 @@ class EntryList(NamedTuple):
     kind: type[msgspec.Struct]
 
 
+def _lists_of(kind: type[msgspec.Struct], way: tuple[str, ...] = (), path: str = "") -> Iterator[tuple[str, EntryList]]:
+    """The lists of entries in a request, or in a part of one."""
+    for field in structs.fields(kind):
+        below = (*way, field.name), f"{path}{field.encode_name}"
+        if get_origin(field.type) is Sequence and isinstance(entry := get_args(field.type)[0], type(msgspec.Struct)):
+            yield below[1], EntryList(below[0], entry)
+        elif isinstance(field.type, type(msgspec.Struct)):
+            yield from _lists_of(field.type, below[0], f"{below[1]}.")
+
+
 #: All lists of entries, by their paths. A path is of the same list in every request.
-LISTS = {
-    "nodes": EntryList(("nodes",), si.NodeInfo),
-    "new": EntryList(("new",), si.AddApplicationRequest),
-    "records": EntryList(("records",), si.TaskRecord),
-    "remove": EntryList(("remove",), si.RemoveApplicationRequest),
-    "allocations": EntryList(("allocations",), si.Allocation),
-    "releases.allocationsToRelease": EntryList(("releases", "allocations_to_release"), si.AllocationRelease),
-    "forget": EntryList(("forget",), si.PredicateScope),
-    "answers": EntryList(("answers",), si.PredicateAnswer),
-}
+LISTS = {path: found for kind in get_args(si.Request) for path, found in _lists_of(kind)}
 #: Commas in a list of JSON. So few values are separated in less than 100 ms; entries have fewer.
 _COMMAS_MAX = 8 * ENTRIES_MAX
 #: The field that may be larger than any other value.
