@@ -146,7 +146,7 @@ def test_deadlines_that_are_void_do_not_pile_up():
     for number in range(10 * OPEN_MAX):
         predicates.ask(number, GPU, ["n1"])
         predicates.answer(GPU, "n1", "no" if number % 2 else "")
-    assert len(predicates._due) <= 2 * OPEN_MAX
+    assert len(predicates.deadlines) <= 2 * OPEN_MAX
 
 
 def test_readmissions():

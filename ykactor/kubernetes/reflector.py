@@ -59,9 +59,7 @@ class Reflector:
         lists: how often it has listed.
     """
 
-    def __init__(
-        self, api: Api, source: Source, tell: Callable[[Stimulus], None], process: Process, outages: Outages
-    ) -> None:
+    def __init__(self, api: Api, source: Source, tell: Callable[[Stimulus], None], process: Process, outages: Outages) -> None:
         self._api = api
         self._source = source
         self.kind = source.kind

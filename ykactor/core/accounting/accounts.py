@@ -25,8 +25,8 @@ class Accounts:
         #: By day, counted from 1 January 1970.
         self.days: dict[int, dict[AccountKey, Account]] = {}
         self._count = 0
-        #: The day on which old ones were looked for.
-        self._tidied_day: int | None = None
+        #: When the bounds are looked at next: at midnight, or at once when there are too many accounts.
+        self.tidy_ns = 0
 
     def use(self, key: AccountKey, resource: Resource, since_s: int, until_s: int, *, is_lost: bool) -> None:
         """Count that a task has used ``resource`` between two Unix seconds; ``is_lost``: the task was preempted."""
@@ -59,6 +59,8 @@ class Accounts:
         """Store an account under a new key."""
         self.days.setdefault(day, {})[key] = account
         self._count += 1
+        if self._count > ROWS_MAX:
+            self.tidy_ns = 0
 
     def _drop(self, day: int, key: AccountKey) -> Account:
         self._changed.account(day, key)
@@ -69,10 +71,8 @@ class Accounts:
 
     def tidy(self, now_ns: int) -> Pausing[None]:
         """Delete the accounts of old days, and sum up if there are too many accounts (AP-142)."""
-        today = now_ns // S_NS // DAY_S
-        if today != self._tidied_day:
-            self._tidied_day = today
-            yield from self._forget(oldest_day(now_ns // S_NS))
+        self.tidy_ns = (now_ns // S_NS // DAY_S + 1) * DAY_S * S_NS
+        yield from self._forget(oldest_day(now_ns // S_NS))
         if self._count > ROWS_MAX:
             yield from self._sum_up()
 

@@ -98,6 +98,7 @@ class Predicates:
             known to pass are used.
         readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
         counted: how many answers hold for a number of placements only.
+        deadlines: (when, question, node) of answers that are due and of questions to ask again, as a heap; some are stale.
     """
 
     def __init__(self, changed: Changed) -> None:
@@ -110,8 +111,7 @@ class Predicates:
         #: The question that was used last is the last.
         self._answers: OrderedDict[Question, _Answers] = OrderedDict()
         self._open_count = self._known_count = 0
-        #: (when, question, node) of answers that are due and of questions to ask again; stale entries are skipped.
-        self._due: list[tuple[int, Question, NodeID]] = []
+        self.deadlines: list[tuple[int, Question, NodeID]] = []
 
     # ---- what is known
 
@@ -284,15 +284,15 @@ class Predicates:
 
     def due_ns(self) -> int | None:
         """The time when ``expire`` next has something to do; None while nothing is due."""
-        while self._due and not self._is_due(*self._due[0]):
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
+        while self.deadlines and not self._is_due(*self.deadlines[0]):
+            heapq.heappop(self.deadlines)
+        return self.deadlines[0][0] if self.deadlines else None
 
     def expire(self, now_ns: int) -> bool:
         """Count as refused what is not answered by now. Returns whether the planner has something to ask or to place again."""
         is_news = False
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns:
-            _, question, node_id = heapq.heappop(self._due)
+            _, question, node_id = heapq.heappop(self.deadlines)
             answers = self._answers[question]
             if node_id in answers.asked:
                 self._give_up(now_ns, question, answers, node_id)
@@ -318,9 +318,9 @@ class Predicates:
         self._wake_at(again_ns, question, node_id)
 
     def _wake_at(self, at_ns: int, question: Question, node_id: NodeID) -> None:
-        heapq.heappush(self._due, (at_ns, question, node_id))
-        if len(self._due) > 2 * self._known_count + OPEN_MAX:  # most of them are stale
-            self._due = sorted(entry for entry in self._due if self._is_due(*entry))
+        heapq.heappush(self.deadlines, (at_ns, question, node_id))
+        if len(self.deadlines) > 2 * self._known_count + OPEN_MAX:  # most of them are stale
+            self.deadlines = sorted(entry for entry in self.deadlines if self._is_due(*entry))
 
     # ---- keeping it small
 

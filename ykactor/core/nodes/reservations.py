@@ -17,7 +17,7 @@ from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reserved_shapes import ReservedShapes
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import NEVER, S_NS
 
 #: How long an ask waits before it may reserve a node (SC-50).
 RESERVATION_DELAY_NS = 2 * S_NS
@@ -120,10 +120,10 @@ class Reservations:
         for shape in self._shapes.fitting():
             yield from self._by_shape[shape].values()
 
-    def next_old_ns(self, after_ns: int) -> int | None:
-        """The time after ``after_ns`` when the next reservation reaches the age ``RESERVATION_MAX_NS``; None if there is none."""
+    def next_old_ns(self, after_ns: int) -> int:
+        """The time after ``after_ns`` when the next reservation reaches the age ``RESERVATION_MAX_NS``, or ``NEVER``."""
         ends = (reservation.made_ns + RESERVATION_MAX_NS for reservation in self.by_ask.values())
-        return next((old_ns for old_ns in ends if old_ns > after_ns), None)
+        return next((old_ns for old_ns in ends if old_ns > after_ns), NEVER)
 
     def older_than(self, made_ns: int) -> list[Reservation]:
         """The reservations made at ``made_ns`` or before, the oldest first."""

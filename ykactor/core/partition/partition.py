@@ -57,7 +57,7 @@ from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, ex
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
-from ykactor.core.values.parts import in_parts, joined
+from ykactor.core.values.parts import PART_MAX, joined
 
 
 def refusal_in(facts: list[Fact]) -> str:
@@ -96,9 +96,12 @@ class PartitionCore:
     def ingest(self, now_ns: int, submissions: Sequence[Submission], limits: HeldLimits | None = None) -> Round:
         """Handle submissions in order, within the limits of who has sent them. Returns what became true, in order."""
         self.holdings.limits = limits
-        yield from self.registry.books.accounts.tidy(now_ns)
+        accounts = self.registry.books.accounts
+        if now_ns >= accounts.tidy_ns:
+            yield from accounts.tidy(now_ns)
         found: list[list[Fact]] = []
-        for part in in_rounds(submissions) if limits is None else in_limited_rounds(submissions, self.holdings):
+        has_room = limits is None or self.holdings.has_room_for(submissions)
+        for part in in_rounds(submissions) if has_room else in_limited_rounds(submissions, self.holdings):
             if isinstance(part, ForLeaves):
                 found.append((yield from self.rounds.of_leaves(now_ns, part.submissions)))
             elif isinstance(part, ForNodes):
@@ -106,10 +109,10 @@ class PartitionCore:
             else:
                 found.append((yield from self._alone(now_ns, part)))
         facts = joined(found)
-        for number, some in enumerate(in_parts(facts)):
-            if number:
+        for start in range(0, len(facts), PART_MAX):
+            if start:
                 yield []
-            self.note(some)
+            self.note(facts[start : start + PART_MAX])
         return facts
 
     def _alone(self, now_ns: int, submission: Submission) -> Round:
@@ -259,7 +262,9 @@ class PartitionCore:
 
     def fire(self, now_ns: int) -> Round:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
-        yield from self.registry.books.accounts.tidy(now_ns)
+        accounts = self.registry.books.accounts
+        if now_ns >= accounts.tidy_ns:
+            yield from accounts.tidy(now_ns)
         facts: list[Fact] = []
         leaves = [self.registry.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])

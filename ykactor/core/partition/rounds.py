@@ -34,6 +34,7 @@ from ykactor.core.messages.submissions import (
     ApplicationNews,
     LeafSubmission,
     NodeSubmission,
+    RecordTask,
     RefuseEntry,
     ReleaseAllocations,
     RemoveApplication,
@@ -42,7 +43,7 @@ from ykactor.core.messages.submissions import (
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import ChangeAllocations, Entry, ForLeaf, SubmitBatch
+from ykactor.core.objects.commands import ChangeAllocations, Entry, ForLeaf, Positioned, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.holdings import Holdings, kind_of
 from ykactor.core.objects.leaf import LeafCore
@@ -53,13 +54,16 @@ from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import PART_MAX, joined
+from ykactor.core.values.parts import PART_MAX, Pausing, joined
 
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
 
 #: Facts of leaves that change what runs on a node.
 _ON_NODES = frozenset((Released, PlaceGivenUp, Allocated, AllocationResized, PreemptionPolicyChanged))
+
+#: The leaf that handles a submission, what it gets, and the facts before that; or the facts alone, if no leaf does.
+_Routed = tuple[LeafCore, ForLeaf, list[Fact]] | list[Fact]
 
 
 class ForLeaves(Struct):
@@ -112,14 +116,11 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
 
 
 def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> Iterator[ForLeaves | ForNodes | Submission]:
-    """The same, with a refusal in the place of each submission that would be one too many (SE-48).
+    """The same, if they may be too many, with a refusal in the place of each submission that would be one too many (SE-48).
 
     Whether it would be is only known when those before it have been handled: they may be refused themselves, replace what is
     there, or end something. So where it could be, a round ends before it, and it has one of its own.
     """
-    if holdings.has_room_for(submissions):
-        yield from in_rounds(submissions)
-        return
     waiting: list[Submission] = []
     left, types_left = holdings.left(), holdings.types_left()
     for submission in submissions:
@@ -164,13 +165,16 @@ class Rounds:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         caused: list[list[Fact]] = [[]] * len(submissions)
         batches = yield from self._routed(now_ns, submissions, caused)
-        replies = yield from send([(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()])
+        replies: list[Positioned] = yield [(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()]
         for reply in replies:
             for position, facts in reply:
                 caused[position] = [*caused[position], *facts] if caused[position] else facts
         facts = joined(caused)
-        yield from self.change_nodes(facts)
-        yield from self.keep_ended(facts)
+        kinds = {*map(type, facts)}
+        if not _ON_NODES.isdisjoint(kinds):
+            yield from self.change_nodes(facts)
+        if ApplicationLeft in kinds:
+            yield from self.keep_ended(facts)
         return facts
 
     def _routed(
@@ -178,7 +182,7 @@ class Rounds:
     ) -> Exchange[dict[LeafCore, list[Entry]]]:
         """The submissions of each leaf. Refusals and created queues are added to ``caused`` at their positions."""
         batches: dict[LeafCore, list[Entry]] = defaultdict(list)
-        admission = Admission(self._registry, self._users, self._holdings)
+        admission: Admission | None = None
         #: By application with an ask in this round, the batch of its leaf.
         known: dict[ApplicationID, list[Entry]] = {}
         for position, submission in enumerate(submissions):
@@ -190,7 +194,11 @@ class Rounds:
             ):
                 batch, accepted = known[submission.spec.application_id], submission
             else:
-                routed = yield from self._route(now_ns, admission, submission)
+                if type(submission) is AddApplication:
+                    admission = admission or Admission(self._registry, self._users, self._holdings)
+                    routed = yield from self._admitted(now_ns, admission, submission)
+                else:
+                    routed = self._route(now_ns, submission)
                 if isinstance(routed, list):
                     caused[position] = routed
                     continue
@@ -204,24 +212,24 @@ class Rounds:
             last_ns = self.last_arrival_ns  # arrivals differ, whatever the resolution of the clock
             self.last_arrival_ns = now_ns if now_ns > last_ns else last_ns + 1
             batch.append((position, accepted, self.last_arrival_ns, self.arrivals))
-        preparations = admission.sends()
+        preparations = [] if admission is None else admission.sends()
         if preparations:
             yield from send(preparations)
         return batches
 
-    def _route(
-        self, now_ns: int, admission: Admission, submission: LeafSubmission
-    ) -> Exchange[tuple[LeafCore, ForLeaf, list[Fact]] | list[Fact]]:
+    def _admitted(self, now_ns: int, admission: Admission, submission: AddApplication) -> Pausing[_Routed]:
+        """As ``_route``, for an application."""
+        admitted = yield from admission.admit(now_ns, submission)
+        if isinstance(admitted, tuple):
+            return admitted
+        self._timers.note_rejected(timers.rejected(submission, now_ns, admitted.reason))  # it stays visible (AP-22)
+        return [admitted]
+
+    def _route(self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask) -> _Routed:
         """The leaf that handles a submission, what it gets, and the facts before that.
 
         Without a leaf the refusal, or no fact for what is silently ignored (AP-131, AP-132).
         """
-        if type(submission) is AddApplication:
-            admitted = yield from admission.admit(now_ns, submission)
-            if isinstance(admitted, tuple):
-                return admitted
-            self._timers.note_rejected(timers.rejected(submission, now_ns, admitted.reason))  # it stays visible (AP-22)
-            return [admitted]
         registry = self._registry
         if type(submission) is SubmitAllocation:
             rejected = self._rejection(now_ns, submission.spec)

@@ -156,10 +156,17 @@ class Timers:
 
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None if there is none."""
-        heads = [heap[0][0] for heap in (self._leaves, self._expiries) if heap]
+        heads = []
+        if self._leaves:
+            heads.append(self._leaves[0][0])
+        if self._expiries:
+            heads.append(self._expiries[0][0])
         if self.rejected:  # the oldest refusal is the first
             heads.append(next(iter(self.rejected.values())).finished_ns + TERMINAL_TIMEOUT_NS)
-        heads += [due_ns for due_ns in (self.cleaning_ns, self.recheck_ns) if due_ns is not None]
+        if self.cleaning_ns is not None:
+            heads.append(self.cleaning_ns)
+        if self.recheck_ns is not None:
+            heads.append(self.recheck_ns)
         return min(heads, default=None)
 
     def due_leaves(self, now_ns: int) -> list[QueuePath]:

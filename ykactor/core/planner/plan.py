@@ -184,9 +184,11 @@ class Plan:
         effort: the work that it has taken so far.
         work: all of it; set when the plan is complete.
         search_work: the part of the work spent on searches for victims and placeholders.
+        may_preempt: False: classes that would preempt are put off to the next plan.
     """
 
-    def __init__(self, state: SchedulerState, now_ns: int, budget: Budget) -> None:
+    def __init__(self, state: SchedulerState, now_ns: int, budget: Budget, *, may_preempt: bool = True) -> None:
+        self.may_preempt = may_preempt
         self.now_ns = now_ns
         self.orders: list[Order] = []
         self.facts: list[tuple[int, Fact]] = []

@@ -63,31 +63,43 @@ class Planner:
 
     def plan(self, now_ns: int, budget: Budget) -> Exchange[Plan]:
         """Decide what can be decided at Unix time ``now_ns``, best first, within ``budget``."""
-        plan = Plan(self._state, now_ns, budget)
-        self._unschedulable.begin_plan(may_preempt=self._search_work < SEARCH_WORK_MAX)
+        plan = Plan(self._state, now_ns, budget, may_preempt=self._search_work < SEARCH_WORK_MAX)
+        if self._unschedulable.put_off:
+            self._unschedulable.try_again()
         yield from self._decide(plan)
         if self._state.scheduling_states.is_wanted:
             yield from self._tell(plan)
         plan.work, self._search_work = plan.effort.spent, plan.search_work
-        due = (self._state.nodes.predicates.due_ns(), self._state.scheduling_states.due_ns())
-        plan.recheck_ns = min((at_ns for at_ns in due if at_ns is not None), default=None)
+        plan.recheck_ns = self._recheck_ns()
         return plan
+
+    def _recheck_ns(self) -> int | None:
+        """When a new plan is due although nothing has changed; None if there is no such time."""
+        predicates, states = self._state.nodes.predicates, self._state.scheduling_states
+        answers_ns = predicates.due_ns() if predicates.deadlines else None
+        states_ns = states.due_ns() if states.is_wanted else None
+        if answers_ns is None or states_ns is None:
+            return states_ns if answers_ns is None else answers_ns
+        return min(answers_ns, states_ns)
 
     def _decide(self, plan: Plan) -> Exchange[None]:
         state = self._state
         wakeups.on_deadlines(state, plan.now_ns)
         state.pairs.recall()
-        yield from self._quotas.run(plan)
-        if plan:  # a step that reads the owners needs a plan of its own
-            plan.spend(TRY_WORK * len(plan))
-            return
+        if state.enforces_quotas():
+            yield from self._quotas.run(plan)
+            if plan:  # a step that reads the owners needs a plan of its own
+                plan.spend(TRY_WORK * len(plan))
+                return
         if not state.tree.root_max or state.tree.root.hold is not None:  # no node resources (PR-26), or all is held
             plan.at_rest = True
             return
         with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here
             yield from self._walk(plan)
         if plan.at_rest:
-            plan.report(*(yield from state.quota_reports.report(plan.now_ns)))
+            facts = yield from state.quota_reports.report(plan.now_ns)
+            if facts:
+                plan.report(*facts)
             plan.at_rest = not state.quota_reports.has_news()
         plan.at_rest = plan.at_rest and not self._unschedulable.put_off
 

@@ -33,8 +33,6 @@ class QuotaPreemptionStep:
 
         Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once.
         """
-        if not self._state.enforces_quotas():
-            return
         clocks, enforced = self._state.clocks, list[QueueNode]()
         while not plan and (due := clocks.due(plan.now_ns)):
             for queue in due:

@@ -22,7 +22,6 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import TrackerTuple
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.stamp import Stamp
-from ykactor.core.values.times import NEVER
 
 #: Reservations that may lead to a decision, by leaf and application.
 Candidates = dict[QueueNode, dict[PendingApplication, list[Reservation]]]
@@ -113,7 +112,7 @@ class ReservationStep:
     def _group(self, now_ns: int) -> None:
         self._grouped.renew()
         self._old = {}
-        self._old_until_ns = self._reservations.next_old_ns(now_ns) or NEVER
+        self._old_until_ns = self._reservations.next_old_ns(now_ns)
         for reservation in self._reservations.older_than(now_ns - RESERVATION_MAX_NS):
             application = reservation.application
             key = application.leaf, application.trackers, reservation.shape[0], reservation.is_pinned()

@@ -8,12 +8,12 @@ from __future__ import annotations
 from ykactor.core.messages.fact_order import with_state_changes
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Planned
-from ykactor.core.objects.commands import SettleBatch
-from ykactor.core.objects.exchange import Exchange, send
+from ykactor.core.objects.commands import Positioned, SettleBatch
+from ykactor.core.objects.exchange import Exchange, Send
 from ykactor.core.planner.plan import Placement, Plan
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import PART_MAX, Pace, in_parts
+from ykactor.core.values.parts import PART_MAX, Pace
 
 
 def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
@@ -23,9 +23,13 @@ def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
         batches.setdefault(order.leaf, []).append((position, order.planned))
         if (position + 1) % PART_MAX == 0:
             yield []
-    leaf_of = state.registry.leaf
-    sends = [(leaf_of(leaf.path), SettleBatch(plan.now_ns, part)) for leaf, batch in batches.items() for part in in_parts(batch)]
-    replies = yield from send(sends)
+    sends: list[Send[Positioned]] = []
+    for leaf, batch in batches.items():
+        owner = state.registry.leaf(leaf.path)
+        for start in range(0, len(batch), PART_MAX):
+            part = batch[start : start + PART_MAX]
+            sends.append((owner, SettleBatch(plan.now_ns, part)))
+    replies: list[Positioned] = yield sends
     changes: dict[int, list[Fact]] = {}
     for reply in replies:
         changes.update(reply)

@@ -20,7 +20,6 @@ from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota import headroom
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import MS_NS, NEVER
 from ykactor.core.waiting import reasons
 
@@ -82,15 +81,14 @@ class UnschedulableStep:
         self.attempts: dict[QueueNode, int] = {}
         #: Classes that wait for the next plan to preempt, with their leaves.
         self.put_off: list[tuple[QueueNode, AskClass]] = []
-        self._put_off_in = Stamp(lambda: (state.generation,))
-        self._may_preempt = True
+        #: The generation in which they were put off.
+        self._put_off_in = 0
         #: The node that could be reserved for an ask of the current class.
         self._node: IndexedNode | None = None
 
-    def begin_plan(self, *, may_preempt: bool) -> None:
-        """A plan begins: try the classes again that were put off. Without ``may_preempt`` they are put off again."""
-        self._may_preempt = may_preempt
-        if self._put_off_in.is_current():  # else growth has woken everything already, and classes may be new
+    def try_again(self) -> None:
+        """A plan begins: try the classes again that were put off."""
+        if self._put_off_in == self._state.generation:  # else growth has woken everything already, and classes may be new
             for leaf, ask_class in self.put_off:
                 leaf.applications.wake(ask_class)
                 self._state.tree.wake(leaf)
@@ -132,10 +130,10 @@ class UnschedulableStep:
             plan.report(*self._state.quota_reports.fits(now_ns, leaf, application, ask))
             plan.report(self._state.reserve(now_ns, application, ask, self._node))
             return True
-        if not self._may_preempt:
+        if not plan.may_preempt:
             order.park(ask_class)
             self.put_off.append((leaf, ask_class))
-            self._put_off_in.renew()
+            self._put_off_in = self._state.generation
             return False
         if not plan.may_read_owners():
             raise PlanEnds

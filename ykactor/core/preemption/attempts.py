@@ -17,7 +17,7 @@ from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource, add_to, subtract_from
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import NEVER, S_NS
 
 #: Time before the next attempt of an ask: after a failed one, or after its victims ended and the ask still waits (PE-15, PE-55).
 RETRY_NS = 15 * S_NS
@@ -173,10 +173,10 @@ class PreemptionAttempts:
             if attempt.room_made_ns is not None and attempt.room_made_ns + RETRY_NS <= now_ns:
                 yield attempt
 
-    def next_ns(self) -> int | None:
-        """The time when the next attempt becomes overdue; None if there is none."""
+    def next_ns(self) -> int:
+        """The time when the next attempt becomes overdue; ``NEVER`` if there is none."""
         times = [attempt.room_made_ns + RETRY_NS for attempt in self.by_ask.values() if attempt.room_made_ns is not None]
-        return min(times, default=None)
+        return min(times, default=NEVER)
 
     # ---- attempts
 

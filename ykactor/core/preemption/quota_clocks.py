@@ -12,6 +12,7 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
+from ykactor.core.values.times import NEVER
 
 
 def exceeds(queue: QueueNode) -> bool:
@@ -87,6 +88,6 @@ class QuotaClocks:
                 found[queue] = None
         return list(found)
 
-    def next_ns(self) -> int | None:
-        """The next start time; None if there is none."""
-        return min(self.starts.values(), default=None)
+    def next_ns(self) -> int:
+        """The next start time; ``NEVER`` if there is none."""
+        return min(self.starts.values(), default=NEVER)

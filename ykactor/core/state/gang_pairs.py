@@ -10,7 +10,6 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.values.stamp import Stamp
 
 
 class GangPairs:
@@ -19,7 +18,9 @@ class GangPairs:
     def __init__(self, nodes: NodeIndex) -> None:
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
-        self._recalled = Stamp(lambda: (nodes.opened.count, nodes.predicates.changes))
+        self._nodes = nodes
+        #: The nodes that had opened and the answers that had changed when applications were last offered again.
+        self._recalled = -1, -1
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """The asks or placeholders of an application have changed."""
@@ -50,8 +51,9 @@ class GangPairs:
 
     def recall(self) -> None:
         """Offer applications that were set aside again if a node or an answer has changed."""
-        if not self._recalled.is_current():
-            self._recalled.renew()
+        changes = self._nodes.opened.count, self._nodes.predicates.changes
+        if changes != self._recalled:
+            self._recalled = changes
             for application, leaf in self.aside.items():
                 self.by_leaf.setdefault(leaf, {})[application] = None
             self.aside.clear()

@@ -25,28 +25,32 @@ def wake_ns(state: SchedulerState, cycled_ns: int) -> int | None:
 
 def next_ns(state: SchedulerState, after_ns: int) -> int | None:
     """The time when a decision may become possible that the plan at ``after_ns`` could not make; None is never."""
-    times = [
-        state.next_eligible_ns,
-        state.reservations.next_old_ns(after_ns),
-        state.preemptions.next_ns(),
-        min(state.backoffs.values(), default=None),
-    ]
-    if state.enforces_quotas():
+    times = [NEVER if state.next_eligible_ns is None else state.next_eligible_ns]
+    if state.backoffs:
+        times.append(min(state.backoffs.values()))
+    if state.reservations.by_ask:
+        times.append(state.reservations.next_old_ns(after_ns))
+    if state.preemptions.by_ask:
+        times.append(state.preemptions.next_ns())
+    if state.clocks.starts and state.enforces_quotas():
         times.append(state.clocks.next_ns())
-    return min((at_ns for at_ns in times if at_ns is not None and at_ns < NEVER), default=None)
+    soonest_ns = min(times)
+    return soonest_ns if soonest_ns < NEVER else None
 
 
 def on_deadlines(state: SchedulerState, now_ns: int) -> None:
     """Process what is due: attempts that made room in vain (PE-55), ends of back-off, asks that are old enough to act."""
-    for attempt in state.preemptions.overdue(now_ns):
+    for attempt in state.preemptions.overdue(now_ns) if state.preemptions.by_ask else ():
         state.preemptions.end(state.leaf_of(attempt.application), attempt.ask)
         attempt.application.reserve(attempt.ask, contends=state.may_still_preempt(attempt.ask))
         state.nodes.mark(state.reservations.of(attempt.ask).node)
         state.requeue(attempt.application)
         state.next_eligible_ns = now_ns
-    for application in [application for application, until_ns in state.backoffs.items() if until_ns <= now_ns]:
-        _end_backoff(state, application)
-    on_ages(state, now_ns)
+    if state.backoffs:
+        for application in [application for application, until_ns in state.backoffs.items() if until_ns <= now_ns]:
+            _end_backoff(state, application)
+    if state.next_eligible_ns is not None:
+        on_ages(state, now_ns)
 
 
 def on_ages(state: SchedulerState, now_ns: int) -> None:
