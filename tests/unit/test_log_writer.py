@@ -91,3 +91,29 @@ def test_what_cannot_be_written_is_counted() -> None:
     writer.close(60)
     os.close(writing)
     assert writer._lost_in_thread == 1
+
+
+def test_the_thread_rests_while_nobody_can_read(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost lines are told when a line was written again; the line that tells them would be lost too, and need another one."""
+    attempts = list[bytes]()
+    is_broken = True
+
+    def write(descriptor: int, data: bytes) -> int:
+        attempts.append(bytes(data))
+        if is_broken:
+            raise BrokenPipeError
+        return real(descriptor, data)
+
+    real = os.write
+    monkeypatch.setattr("ykactor.surfaces.log.log_writer.os.write", write)
+    writer = LogWriter(pipe[1])
+    configure("error", writer)
+    writer.write("one\n")
+    threading.Event().wait(0.2)
+    assert attempts == [b"one\n"]
+    is_broken = False
+    writer.write("two\n")
+    lines = read_until(pipe[0], "log_lines_lost")
+    assert lines[0] == "two\n"
+    assert json.loads(lines[-1])["lines"] == 1
+    writer.close(60)

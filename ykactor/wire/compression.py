@@ -9,7 +9,8 @@ import zlib
 from dataclasses import replace
 
 from wsproto import ConnectionType, WSConnection
-from wsproto.events import Event, Request
+from wsproto.connection import ConnectionState
+from wsproto.events import Event, Pong, Request
 from wsproto.extensions import Extension
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opcode, RsvBits
 
@@ -116,7 +117,9 @@ class ExtensibleConnection(WSConnection):
         self.extensions = list(extensions)
 
     def send(self, event: Event) -> bytes:
-        """The bytes of the event."""
+        """The bytes of the event; none for the answer to a ping that crosses the close frame, which nothing may follow."""
         if isinstance(event, Request):
             event = replace(event, extensions=self.extensions)
+        elif isinstance(event, Pong) and self.state is not ConnectionState.OPEN:
+            return b""
         return super().send(event)

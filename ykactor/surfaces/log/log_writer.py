@@ -80,9 +80,10 @@ class LogWriter:
             batch = self._take()
             is_open = batch[-1] is not None
             lines = [line for line in batch if line is not None]
-            self._write_all(lines)
+            is_written = self._write_all(lines)
             self._characters_out += sum(map(len, lines))
-            self._report_lost()
+            if is_written:  # else the line that reports it would be lost as well, and need another one
+                self._report_lost()
 
     def _take(self) -> list[str | None]:
         """Wait for lines; None, which ends the log, is the last one."""
@@ -92,13 +93,16 @@ class LogWriter:
                 batch.append(self._lines.get_nowait())
         return batch
 
-    def _write_all(self, lines: list[str]) -> None:
+    def _write_all(self, lines: list[str]) -> bool:
+        """Write lines; returns False if they are lost."""
         data = memoryview("".join(lines).encode(errors="backslashreplace"))
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:  # nobody can read it any more, or the disk is full
             self._lost_in_thread += len(lines)
+            return False
+        return True
 
     def _report_lost(self) -> None:
         """Log how many lines were lost, when half of the queue is free again: a slow reader gets few such lines."""
