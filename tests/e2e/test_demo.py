@@ -119,7 +119,7 @@ def leave_a_job(local: Path) -> tuple[Processes, Task]:
     job, task = job_of("sleep 100", id="job-1", queue="root.batch"), Task("job-1", 0, State.RUNNING, boot=boot_id())
     with closing(Store(local)) as store:
         store.commit([job], [task], [], 0)
-    processes = Processes(local / "jobs", Isolation(None), 1)
+    processes = Processes(local / "jobs", Isolation(), 1)
     processes.start(job, task)
     return processes, task
 

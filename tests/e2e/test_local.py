@@ -62,7 +62,7 @@ def runs(tmp_path: Path) -> Path:
 async def test_killed_between_two_steps(directory: Path, runs: Path, nowhere: str) -> None:
     """What the next local resource manager finds, whatever the last one was about to do: nothing is lost, nothing runs twice."""
     directory.mkdir(mode=0o700)
-    processes = Processes(directory / "jobs", Isolation(None), 1)
+    processes = Processes(directory / "jobs", Isolation(), 1)
     jobs = [
         (Task("before-the-start", 0, State.RUNNING, boot=boot_id()), ""),
         (Task("after-the-start", 0, State.RUNNING, boot=boot_id()), "sleep 1; exit 7"),

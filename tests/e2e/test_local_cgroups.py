@@ -11,8 +11,8 @@ from daemon import LIMIT_S
 from localjobs import job_of, left_over
 
 from ykactor.local import cgroups
-from ykactor.local.cgroups import Cgroups, Measured, own_cgroups
-from ykactor.local.isolation import Isolation
+from ykactor.local.cgroups import Cgroups, own_cgroups
+from ykactor.local.isolation import Measured
 from ykactor.local.model import Ended, Task
 from ykactor.local.processes import Processes
 
@@ -45,13 +45,13 @@ async def ended(processes: Processes) -> Ended:
 @pytest.mark.parametrize("is_adopted", [False, True])
 async def test_what_has_left_the_process_group_ends_with_its_task(groups: Cgroups, tmp_path: Path, is_adopted: bool) -> None:
     """Also with an environment of its own, and in a group that the task has made."""
-    processes = Processes(tmp_path / "jobs", Isolation(groups), 0.3)
-    away = f"setsid env -i sleep 100 & echo $! > {tmp_path}/away; mkdir {groups.group(TASK)}/own; sleep 0.2; exit 5"
+    processes = Processes(tmp_path / "jobs", groups, 0.3)
+    away = f"setsid env -i sleep 100 & echo $! > {tmp_path}/away; mkdir {groups.path(TASK)}/own; sleep 0.2; exit 5"
     processes.start(job_of(away), TASK)
     with trio.fail_after(LIMIT_S):
         while not processes.has_begun(TASK):  # noqa: ASYNC110 (a shell tells nobody that it begins)
             await trio.sleep(0.01)
-    found = await ended(Processes(tmp_path / "jobs", Isolation(groups), 0.3) if is_adopted else processes)
+    found = await ended(Processes(tmp_path / "jobs", groups, 0.3) if is_adopted else processes)
     if is_adopted:
         await ended(processes)
     assert found.exit_code == 5
@@ -70,7 +70,7 @@ async def test_too_much_memory_ends_the_task_alone(groups: Cgroups, tmp_path: Pa
     """It is said that it was the memory, and how much the task has used."""
     if "memory" not in groups.controllers:
         pytest.skip(f"the control group {groups.base} has no controller of the memory")
-    processes = Processes(tmp_path / "jobs", Isolation(groups), 0.3)
+    processes = Processes(tmp_path / "jobs", groups, 0.3)
     processes.start(job_of("head -c 500m /dev/zero | tail", resource={"vcore": 100, "memory": 2**26}), TASK)
     found = await ended(processes)
     assert found.is_short
@@ -81,12 +81,12 @@ def test_a_group_has_the_limits_of_its_task(tmp_path: Path) -> None:
     """The memory that it has asked for, and a weight of 100 for each core; made again it is the same group."""
     made = Cgroups(tmp_path, "ykactor-12ab", frozenset(("cpu", "memory")))
     for _ in range(2):
-        group = made.make(job_of("true", resource={"vcore": 2500, "memory": 2**30}), TASK)
+        group = Path(made.group(job_of("true", resource={"vcore": 2500, "memory": 2**30}), TASK))
     assert group == tmp_path / "ykactor-12ab-job-1.0.r2"
     assert {file.name: file.read_text() for file in group.iterdir()} == {"cpu.weight": "250", "memory.max": str(2**30)}
-    unlimited = made.make(job_of("true", resource={"gpu": 1}), Task("job-2", 0))
+    unlimited = Path(made.group(job_of("true", resource={"gpu": 1}), Task("job-2", 0)))
     assert {file.name: file.read_text() for file in unlimited.iterdir()} == {"cpu.weight": "1"}
-    bare = Cgroups(tmp_path, "ykactor-12ab", frozenset()).make(job_of("true"), Task("job-3", 0))
+    bare = Path(Cgroups(tmp_path, "ykactor-12ab", frozenset()).group(job_of("true"), Task("job-3", 0)))
     assert list(bare.iterdir()) == []
 
 
@@ -102,9 +102,9 @@ async def test_what_the_kernel_has_measured(tmp_path: Path, files: dict[str, str
     """Nothing where it measures nothing."""
     made = Cgroups(tmp_path, "ykactor-12ab", frozenset())
     assert await made.clean(TASK) == Measured()
-    made.group(TASK).mkdir()
+    made.path(TASK).mkdir()
     for name, text in files.items():
-        (made.group(TASK) / name).write_text(text)
+        (made.path(TASK) / name).write_text(text)
     assert await made.clean(TASK) == expected
 
 
@@ -144,7 +144,7 @@ def test_what_tasks_are_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "cgroup.controllers").write_text(f"{controllers}\n")
     (tmp_path / "cgroup.subtree_control").write_text("")
     made = own_cgroups("ykactor-12ab")
-    assert Isolation(made).description == f"tasks are control groups, with {limits}a limit of the memory"
+    assert made.description == f"tasks are control groups, with {limits}a limit of the memory"
     enabled = (tmp_path / "cgroup.subtree_control").read_text().split()
     assert enabled == [f"+{name}" for name in ("cpu", "memory") if name in controllers]
 

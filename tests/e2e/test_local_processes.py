@@ -18,7 +18,7 @@ TASK = Task("job-1", 0)
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Processes:
-    return Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    return Processes(tmp_path / "jobs", Isolation(), 0.3)
 
 
 async def ended(processes: Processes, task: Task = TASK) -> Ended:
@@ -37,7 +37,7 @@ async def until(path: Path) -> str:
 async def test_an_attempt_runs_once_however_often_it_is_started(processes: Processes, tmp_path: Path) -> None:
     """As by the next run of the program, which cannot know whether the shell of the last one was on its way."""
     job = job_of(noting(tmp_path / "runs", "sleep 0.3; exit 3"))
-    others = [Processes(tmp_path / "jobs", Isolation(None), 0.3) for _ in range(3)]
+    others = [Processes(tmp_path / "jobs", Isolation(), 0.3) for _ in range(3)]
     for each in (processes, *others):
         each.start(job, TASK)
     assert [await ended(each) for each in (processes, *others)] == [Ended(3)] * 4
@@ -56,7 +56,7 @@ async def test_who_ignores_the_signal_is_killed_after_the_grace(processes: Proce
     """With all that it has started, by whichever program."""
     processes.start(job_of(f"trap '' TERM; sleep 100 & echo up > {tmp_path}/up; wait; sleep 100"), TASK)
     await until(tmp_path / "up")
-    looking = Processes(tmp_path / "jobs", Isolation(None), 0.3) if is_adopted else processes
+    looking = Processes(tmp_path / "jobs", Isolation(), 0.3) if is_adopted else processes
     async with trio.open_nursery() as nursery:
         nursery.start_soon(looking.terminate, TASK)
         found = await ended(looking)
@@ -75,7 +75,7 @@ async def test_a_shell_that_was_killed_takes_the_rest_with_it(processes: Process
     """Nobody knows how the command would have ended; it does not run on without anybody who looks."""
     processes.start(job_of(f"trap '' TERM; echo up > {tmp_path}/up; sleep 100"), TASK)
     await until(tmp_path / "up")
-    adopting = Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    adopting = Processes(tmp_path / "jobs", Isolation(), 0.3)
     os.kill(int(await until(processes.attempt(TASK) / "pid")), signal.SIGKILL)
     found = await ended(adopting)
     assert found.exit_code is None

@@ -80,7 +80,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("name", ["exit", "pid"])
 def test_what_cannot_be_read_is_an_unknown_end(tmp_path: Path, name: str, kind: str) -> None:
     """It is said which file it was and what was found there; reading neither waits nor fails."""
-    processes = Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)
     for other, content in (("pid", b"4194303\n"), ("exit", b"3\n")):
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_an_unknown_end(tmp_path: Path, name: str, kind: 
 
 def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
     """Exit codes; a file that is not there is no mistake."""
-    processes = Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)
     assert "begun" in processes.ended(TASK).reason
@@ -112,7 +112,7 @@ def test_all_that_a_shell_writes_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out", "err"])
 def test_a_job_cannot_redirect_what_the_next_one_writes(tmp_path: Path, name: str, kind: str) -> None:
     """Its own next attempt, or another job: that one is not started, and nothing waits."""
-    processes = Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)
     KINDS[kind](attempt / name)
@@ -138,7 +138,7 @@ def test_output_that_was_replaced_is_not_read(tmp_path: Path, kind: str, capfdbi
 def test_a_second_name_is_not_written_to(tmp_path: Path) -> None:
     """A link to the database would have got the output of a job."""
     (tmp_path / "jobs.sqlite").write_bytes(b"kept")
-    processes = Processes(tmp_path / "jobs", Isolation(None), 0.3)
+    processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     processes.attempt(TASK).mkdir(parents=True)
     (processes.attempt(TASK) / "out").hardlink_to(tmp_path / "jobs.sqlite")
     with pytest.raises(NotStarted, match="another name"):

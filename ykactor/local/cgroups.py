@@ -11,65 +11,54 @@ from contextlib import suppress
 from pathlib import Path
 
 import trio
-from msgspec import Struct
 
+from ykactor.local.isolation import Isolation, Measured, weight
 from ykactor.local.model import Job, Task
 
 #: The group of this program, if it had to leave its own.
 _MANAGER = "ykactor-local"
 #: The controllers that limit or measure.
 _WANTED = frozenset(("cpu", "memory"))
-#: The default weight, which is that of one core here, and the most.
-_WEIGHT_OF_A_CORE, _WEIGHT_MAX = 100, 10_000
 #: Seconds until all of a group has to be killed.
 _KILLED_S = 10.0
 _OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
-class Measured(Struct, frozen=True):
-    """The resources of a task that the kernel has counted.
-
-    Attributes:
-        peak_memory: the most bytes that it has used at a time; None if it was not measured.
-        is_short: whether a process of it was killed because it wanted more memory than it may use.
-    """
-
-    peak_memory: int | None = None
-    is_short: bool = False
-
-
-class Cgroups(Struct, frozen=True):
+class Cgroups(Isolation, frozen=True):
     """The groups of tasks.
 
     Attributes:
         base: the directory of the group in which they are.
-        prefix: begins their names; another one for each local resource manager.
+        name: begins their names; another one for each local resource manager.
         controllers: those that they have.
     """
 
     base: Path
-    prefix: str
+    name: str
     controllers: frozenset[str]
 
-    def group(self, task: Task) -> Path:
-        return self.base / f"{self.prefix}-{task.key}"
+    @property
+    def description(self) -> str:
+        limits = "a weight of the CPU and a limit of the memory" if "cpu" in self.controllers else "a limit of the memory"
+        return f"tasks are control groups, with {limits}"
 
-    def make(self, job: Job, task: Task) -> Path:
-        """Make the group of a task, with its limits. It may be there: who starts a task may have been killed.
+    def path(self, task: Task) -> Path:
+        """The directory of the group of a task."""
+        return self.base / f"{self.name}-{task.key}"
 
-        Raises:  OSError.
-        """
-        group = self.group(task)
+    def group(self, job: Job, task: Task) -> str:
+        """Make the group of a task, with its limits. It may be there: who starts a task may have been killed."""
+        group = self.path(task)
         group.mkdir(exist_ok=True)
         if "cpu" in self.controllers:
             (group / "cpu.weight").write_text(str(weight(job)))
         if "memory" in self.controllers and (memory := job.resource.get("memory", 0)):
             (group / "memory.max").write_text(str(memory))
-        return group
+        return str(group)
 
     async def clean(self, task: Task) -> Measured:
         """Kill what is left in the group of a task, and remove it; what was measured."""
-        group = self.group(task)
+        group = self.path(task)
         if not group.is_dir():
             return Measured()
         with suppress(OSError):
@@ -84,12 +73,7 @@ class Cgroups(Struct, frozen=True):
         return measured
 
 
-def weight(job: Job) -> int:
-    """The share of the CPU when it is short, by what the job has asked for."""
-    return max(1, min(_WEIGHT_MAX, job.resource.get("vcore", 0) * _WEIGHT_OF_A_CORE // 1000))
-
-
-def own_cgroups(prefix: str, proc: Path = Path("/proc")) -> Cgroups | None:
+def own_cgroups(name: str, proc: Path = Path("/proc")) -> Cgroups | None:
     """The groups that this program may make, if they can limit the memory."""
     base = _own_group(proc)
     if base is None:
@@ -99,7 +83,7 @@ def own_cgroups(prefix: str, proc: Path = Path("/proc")) -> Cgroups | None:
         if "memory" not in wanted:
             return None
         _enable(base, wanted)
-        trial = base / f"{prefix}-trial"
+        trial = base / f"{name}-trial"
         trial.mkdir(exist_ok=True)
         try:
             (trial / "memory.max").write_text("max")
@@ -107,7 +91,7 @@ def own_cgroups(prefix: str, proc: Path = Path("/proc")) -> Cgroups | None:
             trial.rmdir()
     except OSError:  # it is not ours
         return None
-    return Cgroups(base, prefix, frozenset(wanted))
+    return Cgroups(base, name, frozenset(wanted))
 
 
 def _own_group(proc: Path) -> Path | None:

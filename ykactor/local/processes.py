@@ -89,7 +89,7 @@ class Processes:
                     stdout=output,
                     stderr=errors,
                     cwd=job.directory,
-                    env=environment(job, task, attempt, self._isolation.environ),
+                    env=environment(job, task, attempt, self._isolation.needs),
                     start_new_session=True,
                 )
         except (OSError, ValueError, Unreadable) as error:
