@@ -1,7 +1,7 @@
 """The best nodes for shapes: per shape, the nodes on which it fits, best first.
 
-A heap is built for a shape when it is needed, and updated from a log of changed nodes when it is used again. So a shape that no
-node suits costs O(1) until a node changes.
+A heap is built for a shape when it is needed, and updated from a log of changed nodes when it is used again. So a shape that fits
+on no node costs O(1) until a node changes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ENTRIES_MAX = 500_000
 SPARE = 64
 
 
-#: A node that suits a shape: what its position for the shape is, the lowest is the best; then its version, and the node.
+#: A node on which a shape fits: its position for the shape (the lowest is the best), its version, and the node.
 Entry = tuple[Any, ...]
 
 
 class _Heap:
-    """The nodes that suit one shape; entries whose version is no longer the node's are stale."""
+    """The nodes on which one shape fits; entries with an older version than the node's are stale."""
 
     __slots__ = ("entries", "log_end", "made_with", "readmissions")
 
@@ -48,8 +48,8 @@ class BestNodes:
 
     Args:
         nodes: all nodes; read only.
-        pool: all nodes that may suit a shape, and possibly others.
-        rank: those of some offered nodes that suit a shape.
+        pool: yields at least all nodes on which a shape may fit.
+        rank: yields the entries of the nodes among these on which a shape fits.
         predicates: nodes that are refused for the shape's predicate class are skipped.
         effort: counts the nodes looked at.
 
@@ -78,10 +78,10 @@ class BestNodes:
         self._effort = effort
 
     def note(self, node: IndexedNode) -> None:
-        """The node has changed, and its version with it; called only while there are heaps.
+        """Log a node that has changed, with its version; to be called only while there are heaps.
 
-        The log is halved when applying it costs more than building a heap. Heaps that were not used since would be built anew if
-        they were used again: they go, and with them the nodes that were removed since.
+        The log is halved when applying it costs more than building a heap. Heaps that were not used since are dropped, with the
+        removed nodes in them: they would have to be built again anyway.
         """
         self._log.append(node)
         if len(self._log) > 2 * len(self._nodes) + SPARE:
@@ -92,7 +92,7 @@ class BestNodes:
                 self._drop(shape)
 
     def work(self, shape: Shape) -> int:
-        """The work that ``first`` takes, unless ``prepare`` has done it."""
+        """The work units of ``first``, unless ``prepare`` has done the work."""
         heap = self.heaps.get(shape)
         looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
         return looks * look_work(shape)
@@ -114,7 +114,7 @@ class BestNodes:
             heapq.heappush(heap.entries, entry)
 
     def first(self, shape: Shape) -> IndexedNode | None:
-        """The best node for a shape; None if no node suits it."""
+        """The best node for a shape; None if it fits on none."""
         heap = self._up_to_date(shape)
         entries = heap.entries
         while entries:

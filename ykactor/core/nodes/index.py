@@ -43,7 +43,7 @@ class ChangedNodes:
         self._last: list[IndexedNode] = []
 
     def note(self, node: IndexedNode) -> None:
-        """The node is new, has changed or was removed."""
+        """Log a node that is new, has changed or was removed."""
         self.count += 1
         self._last.append(node)
         if len(self._last) > CHANGED_MAX:
@@ -82,7 +82,7 @@ class NodeIndex:
         self._labels = Labels(self.nodes)
         self._fitting = BestNodes(self.nodes, self._pool, _by_place, self.predicates, effort)
         self._reservable = BestNodes(self.nodes, self._pool, _by_shortfall, self.predicates, effort)
-        #: All changes of nodes, also of those that only have less available or were reserved.
+        #: The log of all changes of nodes, also of those that only have less available or were reserved.
         self.changed = ChangedNodes()
         self._versions = 0
         #: Reserved nodes that have changed since ``take_changed``.
@@ -104,7 +104,7 @@ class NodeIndex:
                 yield ()
 
     def sync(self, core: NodeCore) -> None:
-        """Take over the present state of a new or known node. It is put in order when the order is needed."""
+        """Copy the present state of a new or known node. It is put in order when the order is needed."""
         node = self.nodes.get(core.node_id)
         if node is None:
             node = self.nodes[core.node_id] = IndexedNode(core.node_id)
@@ -128,7 +128,7 @@ class NodeIndex:
         self.opened.note(node)
 
     def set_capacity(self, node: IndexedNode, capacity: Resource) -> None:
-        """The node has another capacity; ``sync`` updates its available amounts and its position."""
+        """Set the capacity of a node; ``sync`` updates its available amounts and its position."""
         node.capacity = capacity
         self._weigh(node)
 
@@ -153,7 +153,7 @@ class NodeIndex:
             self.opened.note(node)
 
     def mark(self, node: IndexedNode) -> None:
-        """A reserved node, or one of its reservations, has changed."""
+        """Note that a reserved node or one of its reservations has changed."""
         self._changed[node.node_id] = None
 
     def take_changed(self) -> list[NodeID]:
@@ -183,7 +183,7 @@ class NodeIndex:
         self._touch(node)
 
     def is_ready(self, shape: Shape) -> bool:
-        """True if it takes little time to find a node for the shape, or to reserve one."""
+        """True if finding a node for the shape, or one to reserve, takes little time."""
         return look_work(shape) == 1 or max(self._fitting.work(shape), self._reservable.work(shape)) <= READY_WORK
 
     def prepare(self, shape: Shape) -> Pausing[None]:
@@ -285,7 +285,7 @@ class NodeIndex:
         node.place = utilisation if self._policy.type == "fair" else 1.0 - utilisation, node.node_id
 
     def _touch(self, node: IndexedNode) -> None:
-        """Give the node a new version, and say that it has changed."""
+        """Give the node a new version, and log that it has changed."""
         self._versions += 1
         node.version = self._versions
         if node.reserved:

@@ -24,12 +24,12 @@ class Labels:
         self._by_key: dict[str, _ByValue] = {}
 
     def add(self, node: IndexedNode) -> None:
-        """The node is new, or ``remove`` was called before its attributes changed."""
+        """Index a node that is new, or whose attributes have changed since ``remove``."""
         for key, by_value in self._by_key.items():
             _add(by_value, key, node)
 
     def remove(self, node: IndexedNode) -> None:
-        """The node leaves, or its attributes are about to change."""
+        """Take out a node that leaves, or whose attributes are about to change."""
         for key, by_value in self._by_key.items():
             value = node.attributes.get(key)
             if value is not None:
@@ -38,7 +38,7 @@ class Labels:
                     del by_value[value]
 
     def meeting(self, selector: Selector) -> list[dict[NodeID, IndexedNode]] | None:
-        """The nodes that meet the requirement of the selector which the fewest meet, in parts; None if it has only negative ones.
+        """The nodes that meet the most selective requirement, in parts; None if all requirements are negative.
 
         All other nodes do not match the selector, and some of these may not match its other requirements. O(values named), and
         O(nodes) when an attribute is named for the first time.

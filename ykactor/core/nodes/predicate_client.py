@@ -47,7 +47,7 @@ class PredicateClient:
         return self._predicates.verdict((ask.spec.tags.get(PREDICATE_TAG, ""), allocate), node_id)
 
     def about_first(self, now_ns: int, ask: Ask, shape: Shape, first: NodeID) -> None:
-        """The answer about an ask's first node is not known: ask about this node and those behind it, unless that was done."""
+        """Ask about an ask's first node, whose answer is not known, and the nodes behind it, unless that was done."""
         question = shape[3], True
         if self._predicates.is_open(question, first):
             return
@@ -88,7 +88,7 @@ class PredicateClient:
             self.asked.append(AskCondition(now_ns, ask, queue, message))
 
     def _refusals(self, question: Question, shape: Shape) -> Counter[str]:
-        """The reasons of the nodes that have room for the shape, with their numbers."""
+        """The reasons of the nodes with room for the shape, each with the number of nodes."""
         refusals = self._predicates.refusals(question)
         return Counter(refusals.get(node.node_id, NO_PREDICATE_SERVICE) for node in self._nodes.candidates(shape))
 

@@ -34,20 +34,20 @@ LOOKS_MAX = 16
 #: Longer reasons are cut.
 REASON_MAX = 200
 #: How long an answer may take. After the same time the question may be asked again, then after twice as long, and so on;
-#: the time is doubled so often:
+#: the number of doublings:
 PATIENCE_NS = 10 * S_NS
 DOUBLINGS_MAX = 6
 NO_ANSWER = f"no answer from the resource manager within {PATIENCE_NS // S_NS} s"
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that is known of one question and one node.
+    """The answer to one question about one node, and the question if it is open.
 
     Attributes:
         due_ns: when the node counts as refused if the question, which is open, is not answered; None if it is not open.
         has_passed: whether the service has answered that asks may run there.
-        uses: for how many placements more; None for any number.
-        refusal: why they may not.
+        uses: the number of further placements it holds for; None is any number.
+        refusal: the reason why they may not.
         again_ns, silences: after questions that were not answered in time: when to ask again, and how many there were.
     """
 
@@ -60,7 +60,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Silence:
-    """A node that was not answered in time: how often, and when it may be asked about again."""
+    """A node without an answer in time: how often, and when it may be asked about again."""
 
     __slots__ = ("again_ns", "times")
 
@@ -192,7 +192,7 @@ class Predicates:
         return [node_id for node_id in again if node_id not in answers.asked]
 
     def ask(self, now_ns: int, question: Question, nodes: Iterable[NodeID]) -> None:
-        """The question was asked about these nodes, at most ``room``."""
+        """Note that the question was asked about these nodes, at most ``room``."""
         answers = self._use(question)
         for node_id in nodes:
             self._note(question, node_id)
@@ -207,10 +207,10 @@ class Predicates:
     # ---- answers
 
     def answer(self, question: Question, node_id: NodeID, error: str, uses: int | None = None) -> bool:
-        """The service has answered, asked or not; an empty ``error`` is a pass. Returns whether the answer is new.
+        """Note an answer of the service, asked or not; an empty ``error`` is a pass. Returns True if the answer is new.
 
         Args:
-            uses: for how many placements a pass holds (SC-160); None is any number. How many does not make an answer new.
+            uses: the number of placements that a pass holds for (SC-160); None is any number. Another number is no new answer.
         """
         answers = self._use(question)
         error = error[:REASON_MAX]
@@ -227,7 +227,7 @@ class Predicates:
         return is_news
 
     def place(self, predicate: str, node_id: NodeID) -> None:
-        """A task of the class was placed on the node: it uses up one of each answer that holds for a number of them (SC-160)."""
+        """Use up one placement of each answer about the class and node that holds for a number of them (SC-160)."""
         for question in ((predicate, True), (predicate, False)):
             answers = self._answers.get(question)
             left = None if answers is None else answers.uses.get(node_id)
@@ -257,7 +257,7 @@ class Predicates:
                 del self._answers[question]
 
     def set_answered(self, is_answered: bool) -> None:
-        """A predicate service was connected or lost: open questions will not be answered, and may be asked again."""
+        """Note that a predicate service was connected or lost: open questions get no answer, and may be asked again."""
         self.is_answered = is_answered
         self.changes += 1
         self.readmissions += 1
@@ -266,7 +266,7 @@ class Predicates:
                 self._drop(question, answers, node_id)
 
     def restore(self, question: Question, node_id: NodeID, answer: Answer) -> None:
-        """Take over what was known of a question and a node."""
+        """Restore an answer to a question about a node."""
         answers = self._answers.setdefault(question, _Answers())
         if answer.has_passed:
             answers.passed[node_id] = None
@@ -289,7 +289,7 @@ class Predicates:
         return self.deadlines[0][0] if self.deadlines else None
 
     def expire(self, now_ns: int) -> bool:
-        """Count as refused what is not answered by now. Returns whether the planner has something to ask or to place again."""
+        """Count questions without an answer in time as refused. Returns True if the planner may ask or place something again."""
         is_news = False
         while (due_ns := self.due_ns()) is not None and due_ns <= now_ns:
             _, question, node_id = heapq.heappop(self.deadlines)
@@ -325,14 +325,14 @@ class Predicates:
     # ---- keeping it small
 
     def _use(self, question: Question) -> _Answers:
-        """The answers to a question, which counts as the one used last from now on."""
+        """The answers to a question, which becomes the most recently used one."""
         answers = self._answers.pop(question, None) or _Answers()
         self._make_room()
         self._answers[question] = answers
         return answers
 
     def _make_room(self) -> None:
-        """Forget the answers used longest ago while there are too many; open questions stay, and count as used just now."""
+        """Forget the least recently used answers while there are too many; open questions stay, and count as used now."""
         for _ in range(min(LOOKS_MAX, len(self._answers))):
             if self._known_count < KNOWN_MAX and len(self._answers) < OPEN_MAX:
                 break

@@ -52,7 +52,7 @@ class Reservations:
         self._changed = changed
         #: In the order in which they were made.
         self.by_ask: dict[AskID, Reservation] = {}
-        #: Those of asks that do not require their node.
+        #: The reservations of asks that do not require their node.
         self._by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._shapes = ReservedShapes(nodes)
         self._by_node: dict[NodeID, dict[AskID, Reservation]] = {}
@@ -78,7 +78,7 @@ class Reservations:
         self._nodes.set_reserved(node, reserved=True)
 
     def renew(self, ask: Ask) -> None:
-        """An ask that has a reservation has another size or priority."""
+        """Update the reservation of an ask that has another size or priority."""
         old = self.of(ask)
         self._drop_shape(old)
         self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))

@@ -1,4 +1,4 @@
-"""The shapes of asks with a reservation: which of them fit on an offered node, without a look at all of them."""
+"""The shapes of asks with a reservation; finds those that fit on an offered node without looking at all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReservedShapes:
         self._seen = 0
 
     def add(self, shape: Shape) -> None:
-        """A new shape."""
+        """Add a shape."""
         self._hopeful[shape] = None
 
     def remove(self, shape: Shape) -> None:

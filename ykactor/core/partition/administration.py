@@ -42,7 +42,7 @@ def knows_application(registry: Registry, application_id: ApplicationID, operato
 
 
 def _not_there(timers: Timers, application_id: ApplicationID, operator: Operator | None) -> str:
-    """Says that an application does not live: how it has ended, if it is remembered and the operator may know it."""
+    """A sentence that an application does not live: how it has ended, if that is remembered and the operator may know it."""
     for ended in reversed(timers.ended.values()):
         if ended.application_id == application_id and (operator is None or operator.may_operate(QueuePath(ended.queue))):
             return f"application {brief(application_id)} has ended: {(ended.past.outcome or ended.state).value}"
@@ -95,7 +95,10 @@ def _move_objection(
 
 
 def _gang_objection(registry: Registry, target: LeafCore, application: Application) -> str:
-    """The conditions for a new gang apply as long as placeholders may still come or run (AP-18, AP-19)."""
+    """The reason why a leaf cannot take an application with its gang, or "" (AP-18, AP-19).
+
+    The conditions for a new gang apply as long as placeholders may still come or run.
+    """
     is_coming = bool(application.gang.total) and application.state in _BEFORE_GANG
     if not (is_coming or application.placeholder_count):
         return ""

@@ -13,18 +13,18 @@ from ykactor.core.values.ids import QueuePath
 
 
 def is_due(queue: QueueCore) -> bool:
-    """True if a queue is empty and is to be removed, or to become a leaf."""
+    """True if a queue is empty, and has to be removed or to become a leaf."""
     is_empty = not (queue.applications if isinstance(queue, LeafCore) else queue.children)
     return is_empty and (_is_removable(queue) or _becomes_leaf(queue))
 
 
 def _is_removable(queue: QueueCore) -> bool:
-    """A held queue stays, because a new one of its name would not be held (OP-6)."""
+    """True if an empty queue may be removed. A held one stays, because a new one of its name would not be held (OP-6)."""
     return queue.hold is None and (queue.state is QueueState.DRAINING or not queue.config.managed)
 
 
 def _becomes_leaf(queue: QueueCore) -> bool:
-    """A parent that is a leaf in the configuration, and becomes one without children (CF-60)."""
+    """True if a parent is a leaf in the configuration, and becomes one when it has no children (CF-60)."""
     return isinstance(queue, ParentCore) and not queue.config.is_parent and queue.state is QueueState.ACTIVE
 
 

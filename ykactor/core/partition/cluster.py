@@ -1,4 +1,4 @@
-"""The nodes of a partition: which node gets which submission, and what all nodes offer together."""
+"""The nodes of a partition: the routes of submissions to nodes, and the total capacity."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Routed = tuple[NodeCore, NodeCommand[list[Fact]]] | Fact
 
 
 class Cluster:
-    """The set of nodes, which foreign allocation is where, and the sum of all capacities."""
+    """The set of nodes, the places of foreign allocations, and the sum of all capacities."""
 
     def __init__(self, partition: PartitionName, nodes: dict[NodeID, NodeCore], books: Books) -> None:
         self._partition = partition
@@ -59,9 +59,9 @@ class Cluster:
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
-        #: What each foreign allocation uses.
+        #: The usage of each foreign allocation.
         self._used: dict[AllocationKey, Resource] = {}
-        #: Where each foreign allocation is.
+        #: The node of each foreign allocation.
         self.foreign: dict[AllocationKey, NodeID] = {}
 
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
@@ -97,7 +97,7 @@ class Cluster:
         return []
 
     def _route_update(self, now_ns: int, core: NodeCore, capacity: Resource | None, attributes: dict[str, str]) -> list[Routed]:
-        """Only what the entry has is replaced; every entry may name the partition (SC-152, SC-159)."""
+        """The command to update a node: only what the entry has is replaced; an entry may name the partition (SC-152, SC-159)."""
         routed: list[Routed] = []
         if capacity is not None:
             routed.append((core, SetCapacity(now_ns, capacity)))
@@ -108,7 +108,7 @@ class Cluster:
         return routed
 
     def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
-        """A foreign allocation (SC-81)."""
+        """The commands for a new or changed foreign allocation (SC-81)."""
         key = spec.allocation_key
         if spec.node_id is None:
             reason = f"trying to add a foreign request (non-allocation) {key}"
@@ -136,7 +136,7 @@ class Cluster:
         )
 
     def take_out(self, node_id: NodeID) -> None:
-        """A node has left, and the foreign allocations on it (SC-84)."""
+        """Remove a node that has left, and the foreign allocations on it (SC-84)."""
         self._changed.node(node_id)
         for key in self._nodes.pop(node_id).foreign:
             del self.foreign[key]
@@ -144,7 +144,7 @@ class Cluster:
             self._changed.foreign(key)
 
     def adopt(self) -> Resource | None:
-        """Take over the nodes and their foreign allocations, which were restored. Returns the max of root."""
+        """Count the restored nodes and their foreign allocations. Returns the max of root."""
         for node_id, node in self._nodes.items():
             self.foreign.update(dict.fromkeys(node.foreign, node_id))
             self._books.add_node(node_id, node.attributes)
@@ -161,7 +161,7 @@ class Cluster:
         return self.foreign.get(key)
 
     def update_total(self, fact: Fact) -> list[Fact]:
-        """Root's max follows every change of capacity, and is reported before the node's own fact (EV-22)."""
+        """Update root's max after a change of capacity; it is reported before the node's own fact (EV-22)."""
         if type(fact) is ForeignChanged:
             self._count_foreign(fact)
         if not isinstance(fact, NodeAdded | NodeCapacityChanged | NodeRemoved):

@@ -1,9 +1,9 @@
 """The partition: it orders the input, gives each submission to its owner, and fires the timers.
 
 Owns the order of input and the sets of queues, nodes and applications (the ``Registry``). ``ingest``, ``administer`` and ``fire``
-are generators (see ``objects.exchange``): they yield commands for owners and return facts. How ordinary submissions are
-handled is in ``rounds``; who may enter in ``placement.admission``; which queues there are in ``reload`` and ``cleaning``; what
-the nodes offer together in ``cluster``.
+are generators (see ``objects.exchange``): they yield commands for owners and return facts. ``rounds``
+handles ordinary submissions, ``placement.admission`` admits applications, ``reload`` and ``cleaning`` change the set of queues,
+and ``cluster`` has the nodes and their total.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PartitionCore:
         self.rounds = Rounds(self.registry, self.cluster, self.users, self.timers, self.holdings)
 
     def begin_turn(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self.turns += 1
         self.registry.changed.clear()
         self.holdings.begin()
@@ -94,7 +94,7 @@ class PartitionCore:
     # ---- input
 
     def ingest(self, now_ns: int, submissions: Sequence[Submission], limits: HeldLimits | None = None) -> Round:
-        """Handle submissions in order, within the limits of who has sent them. Returns what became true, in order."""
+        """Handle submissions in order, within the limits of their sender. Returns the facts, in order."""
         self.holdings.limits = limits
         accounts = self.registry.books.accounts
         if now_ns >= accounts.tidy_ns:
@@ -136,7 +136,7 @@ class PartitionCore:
         raise AssertionError(f"{submission} belongs to a round")
 
     def _decommission(self, now_ns: int, node_id: NodeID) -> Round:
-        """The node leaves, and what ran on it ends (SC-112)."""
+        """Remove a node; what ran on it ends (SC-112)."""
         yield from self.registry.unsent.send()
         core = self.registry.nodes[node_id]
         (facts,) = yield from send([(core, SetSchedulable(now_ns, False))])
@@ -158,7 +158,7 @@ class PartitionCore:
         return [*facts, removed]
 
     def _reset(self, now_ns: int) -> Round:
-        """A new registration: applications first, so that nodes leave empty; dynamic queues are cleaned up next (SC-141)."""
+        """Reset for a new registration: applications first, so that nodes leave empty; then dynamic queues (SC-141)."""
         facts = yield from self.rounds.of_leaves(now_ns, [RemoveApplication(name) for name in self.registry.applications])
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
@@ -169,7 +169,7 @@ class PartitionCore:
     # ---- administration
 
     def administer(self, now_ns: int, request: Administration, objections: Objections) -> Round:
-        """Carry out a request of an administrator, or return only why not (``refusal_in``).
+        """Carry out a request of an administrator, or return only a refusal (``refusal_in``).
 
         ``objections`` are those of the scheduler, which must have observed everything.
         """
@@ -221,7 +221,7 @@ class PartitionCore:
         return [*reload.facts, ConfigurationChanged(now_ns, True, "", changes)]
 
     def _arm_cleaner(self, now_ns: int) -> None:
-        """A queue is to be removed: that happens a while later, unless it is used again by then (QU-96)."""
+        """Set the timer for queues to be removed: they are removed later, unless they are used again by then (QU-96)."""
         if self.timers.cleaning_ns is None:
             self.timers.cleaning_ns = now_ns + QUEUE_CLEANER_NS
 
@@ -241,7 +241,7 @@ class PartitionCore:
                 self.timers.forget_leaf(path)
 
     def _remove(self, now_ns: int) -> Round:
-        """The partition leaves the configuration: its applications fail, its nodes and queues go (CF-56)."""
+        """Remove the partition from the configuration: its applications fail, its nodes and queues leave (CF-56)."""
         leaves = [queue for queue in self.registry.queues.values() if isinstance(queue, LeafCore)]
         failure = FailAll(now_ns, "PartitionRemoved", f"Partition {self.name} Removed")
         replies = yield from send([(leaf, failure) for leaf in leaves])
@@ -285,7 +285,7 @@ class PartitionCore:
         return facts
 
     def note(self, facts: list[Fact]) -> None:
-        """Look through facts, own and the scheduler's, for what sets a timer."""
+        """Set the timers that facts cause, own facts and the scheduler's."""
         if _SET_TIMERS.isdisjoint(map(type, facts)):
             return
         for fact in facts:

@@ -90,9 +90,9 @@ class Reload(Struct):
     Attributes:
         queues: the queues of the registry afterwards.
         sends: the commands for queues.
-        facts: what becomes true.
-        changes: the same in sentences.
-        written: the queues that are not as before.
+        facts: the facts about changes.
+        changes: the changes in sentences.
+        written: the queues that have changed.
     """
 
     queues: dict[QueuePath, QueueCore]
@@ -117,7 +117,7 @@ def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exch
 
 
 def _adoptions(queues: dict[QueuePath, QueueCore]) -> list[Send[None]]:
-    """The new children of every parent; a configuration removes no child, only cleaning does."""
+    """The commands with the new children of every parent; a configuration removes no child, only cleaning does."""
     adopted: dict[ParentCore, list[QueuePath]] = {}
     for path in queues:
         parent = queues.get(QueuePath(path.rpartition(".")[0]))
@@ -161,7 +161,7 @@ def _changes_type(queue: QueueCore, wanted: QueueConfig) -> bool:
 
 
 def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
-    """A managed queue that is not configured any more drains, and is removed when empty (QU-95). Dynamic queues stay.
+    """Drain a managed queue that is no longer configured; it is removed when empty (QU-95). Dynamic queues stay.
 
     It keeps its settings, but no limits of users and groups: those are always the limits of the file (QU-76).
     """
@@ -175,5 +175,5 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
 
 
 def without_limits(config: QueueConfig) -> QueueConfig:
-    """The settings of a draining queue: those it had, without limits of users and groups (QU-76)."""
+    """The settings of a draining queue: its last ones, without limits of users and groups (QU-76)."""
     return structs.replace(config, limits=())

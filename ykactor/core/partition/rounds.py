@@ -1,9 +1,9 @@
-"""Rounds: which submissions are handled together, and how the owners handle them.
+"""Rounds: submissions that are handled together, by different owners.
 
 Neighbours in the input that different owners can handle at the same time are sent out together, and the replies are put back
 into the order of the input. Leaves take asks, releases and applications in one round, because none of these looks at a node;
-the changes that they cause on nodes follow in a second exchange. What concerns several owners (a node that leaves, a
-configuration) is handled alone.
+the changes that they cause on nodes follow in a second exchange. A submission that concerns several owners (a node that
+leaves, a configuration) is handled alone.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _Routed = tuple[LeafCore, ForLeaf, list[Fact]] | list[Fact]
 
 
 class ForLeaves(Struct):
-    """Submissions that leaves handle."""
+    """A round of submissions for leaves."""
 
     submissions: list[LeafSubmission]
 
 
 class ForNodes(Struct):
-    """Submissions that nodes handle, or the scheduler because of a node."""
+    """A round of submissions for nodes, or for the scheduler because of a node."""
 
     submissions: list[NodeSubmission]
 
@@ -116,10 +116,10 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
 
 
 def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> Iterator[ForLeaves | ForNodes | Submission]:
-    """The same, if they may be too many, with a refusal in the place of each submission that would be one too many (SE-48).
+    """Divide input that may be too much like ``in_rounds``, with a refusal for each submission that exceeds a limit (SE-48).
 
-    Whether it would be is only known when those before it have been handled: they may be refused themselves, replace what is
-    there, or end something. So where it could be, a round ends before it, and it has one of its own.
+    That is only known when those before it have been handled: they may be refused themselves, replace an object, or end one. So
+    where a submission could exceed a limit, a round ends before it, and it has a round of its own.
     """
     waiting: list[Submission] = []
     left, types_left = holdings.left(), holdings.types_left()
@@ -141,7 +141,7 @@ def in_limited_rounds(submissions: Sequence[Submission], holdings: Holdings) -> 
 
 
 def expiry(now_ns: int, ended: EndedApplication) -> Fact:
-    """An application that has ended is not visible any more."""
+    """The fact that an ended application is no longer visible."""
     path, event = QueuePath(ended.queue), ApplicationEvent.EXPIRE
     return ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event)
 
@@ -218,7 +218,7 @@ class Rounds:
         return batches
 
     def _admitted(self, now_ns: int, admission: Admission, submission: AddApplication) -> Pausing[_Routed]:
-        """As ``_route``, for an application."""
+        """Admit an application; what ``_route`` returns for other submissions."""
         admitted = yield from admission.admit(now_ns, submission)
         if isinstance(admitted, tuple):
             return admitted
@@ -226,9 +226,9 @@ class Rounds:
         return [admitted]
 
     def _route(self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask) -> _Routed:
-        """The leaf that handles a submission, what it gets, and the facts before that.
+        """The leaf for a submission, what it gets, and the facts before that.
 
-        Without a leaf the refusal, or no fact for what is silently ignored (AP-131, AP-132).
+        Without a leaf: the refusal, or no fact if the submission is silently ignored (AP-131, AP-132).
         """
         registry = self._registry
         if type(submission) is SubmitAllocation:
@@ -269,7 +269,7 @@ class Rounds:
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
     def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
-        """Applications that ended leave the registry and stay visible for a while (AP-70, AP-71); adds those that expire."""
+        """Keep ended applications visible for a while outside the registry (AP-70, AP-71); adds those that expire."""
         if ApplicationLeft not in map(type, facts):
             return
         ended: dict[QueuePath, Iterator[Application]] = {}

@@ -1,7 +1,7 @@
 """The deadlines of a partition. Its actor is the only task that waits for them.
 
-Timers of applications belong to their leaves; here is only which leaf to wake when. What belongs to no leaf (ended
-applications, queues to remove) has its deadlines here.
+Timers of applications belong to their leaves; here are the times to wake leaves, and the deadlines of what belongs to no leaf:
+ended applications, and queues to remove.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EndedApplication(Struct, forbid_unknown_fields=True):
     """An application that is not in a queue any more but still visible (AP-71, AP-22).
 
     Attributes:
-        reason: why it was refused.
+        reason: the reason why it was refused.
         submission_ns: 0 if it ended before this was kept.
     """
 
@@ -102,7 +102,7 @@ class Timers:
         self.recheck_ns: int | None = None
 
     def note_leaf(self, path: QueuePath, deadline_ns: int | None) -> None:
-        """A leaf's next timer is due at ``deadline_ns``. Noting it twice is harmless."""
+        """Note that a leaf's next timer is due at ``deadline_ns``. Noting it twice is harmless."""
         noted_ns = self._noted.get(path)
         if deadline_ns is not None and (noted_ns is None or deadline_ns < noted_ns):
             self._noted[path] = deadline_ns
@@ -111,7 +111,7 @@ class Timers:
                 self._leaves = sorted((at_ns, leaf) for leaf, at_ns in self._noted.items())
 
     def forget_leaf(self, path: QueuePath) -> None:
-        """The leaf was removed. Its applications may have had deadlines in the far future."""
+        """Forget a removed leaf. Its applications may have had deadlines in the far future."""
         self._noted.pop(path, None)
 
     def note_ended(self, application: EndedApplication) -> None:

@@ -62,7 +62,7 @@ class Admission:
         self._pace = Pace()
 
     def admit(self, now_ns: int, spec: AddApplication) -> Pausing[tuple[LeafCore, Admitted, list[Fact]] | ApplicationRejected]:
-        """Returns the leaf of a new application, what it gets, and the facts about queues created for it, or the refusal."""
+        """Admit an application. Returns its leaf, what it gets, and the facts about queues created for it; or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
             return ApplicationRejected(now_ns, spec.application_id, who, RejectionCode.BAD_USER)
@@ -125,7 +125,7 @@ class Admission:
         return self._registry.leaf(path)
 
     def _set_quotas(self, now_ns: int, leaf: LeafCore, tags: dict[str, str], facts: list[Fact]) -> None:
-        """The tags of each application may set the quotas of its dynamic leaf; the last application wins (QU-100)."""
+        """Set the quotas in the tags of an application on its dynamic leaf; the last application wins (QU-100)."""
         before = self._quotas.get(leaf, leaf.config)
         after = with_quotas(before, tags)
         if after is not before:

@@ -42,7 +42,7 @@ def missing(queues: _Queues, path: QueuePath, *, anew: bool = False) -> list[Que
 
 
 def _config_of(path: QueuePath, parent: QueueConfig, template: ChildTemplate | None, *, is_parent: bool) -> QueueConfig:
-    """Access is inherited; limits and properties of a leaf come from the template (QU-12, QU-16)."""
+    """The settings of a new queue: access is inherited; limits and properties of a leaf come from the template (QU-12, QU-16)."""
     if path == RECOVERY_QUEUE:  # QU-13, CF-39
         return QueueConfig(path, is_parent=False, managed=False)
     used = None if is_parent else template
@@ -90,7 +90,7 @@ def quotas_objection(tags: dict[str, str]) -> str:
 
 
 def with_set_quotas(queues: _Queues, config: QueueConfig, tags: dict[str, str]) -> QueueConfig:
-    """The settings of a dynamic leaf with these quotas; one that is removed is what a new queue would have (QU-107)."""
+    """The settings of a dynamic leaf with these quotas; a removed quota becomes that of a new queue (QU-107)."""
     (created,) = missing(queues, config.path, anew=True)
     given = {tag.lower(): value for tag, value in tags.items()}
     return _changed(
@@ -106,7 +106,7 @@ def _changed(config: QueueConfig, quotas: dict[str, object]) -> QueueConfig:
     return structs.replace(config, **quotas)
 
 
-#: By tag, the field of a queue that it sets, and what reads its value; a false one is no quota.
+#: By tag, the field of a queue that it sets, and the parser of its value; a false value is no quota.
 _TAGS: dict[str, tuple[str, Callable[[str], object]]] = {
     MAX_TAG: ("max", quota),
     GUARANTEED_TAG: ("guaranteed", quota),

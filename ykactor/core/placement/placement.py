@@ -1,6 +1,6 @@
 """The placement of an application: the placement rules in order, then the recovery queue or ``root.default``.
 
-The input is a submission and the queue tree, the result the path of a leaf, which exists or is to be created. ``admission``
+The input is a submission and the queue tree, the result the path of a leaf, which exists or has to be created. ``admission``
 creates what is missing and adds the application; nothing here changes anything.
 """
 
@@ -45,7 +45,7 @@ class Placed(Struct, frozen=True, gc=False):
     """The queue of an application.
 
     Attributes:
-        path: of a leaf below root.
+        path: the path of a leaf below root.
         creates: whether the leaf must be created, with every missing level below its nearest existing ancestor, which is an
             active parent.
     """
@@ -60,7 +60,7 @@ def is_forced(tags: dict[str, str]) -> bool:
 
 
 def place(registry: Registry, applicant: Applicant) -> Pausing[Placed | Rejection]:
-    """The queue for a new application, or why there is none.
+    """The queue of a new application, or the reason why there is none.
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).
 
@@ -101,7 +101,7 @@ def _no_match(tried: list[tuple[str, Rejection]]) -> Rejection:
 def _obstacle(registry: Registry, path: QueuePath, who: UserGroups) -> Rejection | None:
     """The reason why ``who`` may not submit to the queue at ``path``, or to one created there; None if it may.
 
-    What counts for a queue that is missing is its nearest existing ancestor (PL-38, PL-39, QU-11).
+    A missing queue is checked at its nearest existing ancestor (PL-38, PL-39, QU-11).
     """
     nearest = path if path in registry.queues else _nearest(registry, path)
     lineage = registry.lineage(nearest)

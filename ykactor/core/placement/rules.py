@@ -25,7 +25,7 @@ RECOVERY_QUEUE = QueuePath(f"root.{RECOVERY_NAME}")
 
 #: Names of one application that are compared with filters (PL-57). Each costs 0.1 us, with an expression 3 us to 0.5 ms.
 TRIED_MAX = 16_384
-#: A look at a queue and those above takes as long as so many items.
+#: Checking a queue and those above takes as long as so many items.
 _LOOK_ITEMS = 3
 #: A name in which an expression is searched for takes as long as so many items, and so many names that are looked up as one.
 _SEARCHED_ITEMS, _LITERALS = 25, 5
@@ -47,11 +47,11 @@ Outcome = QueuePath | NoMatch | Mistake
 
 
 class Applicant:
-    """An application that is to be placed, and how many of its names were compared with filters.
+    """An application to be placed, with the number of its names that were compared with filters.
 
     Args:
-        who: the user that it runs as, with the groups given or found.
-        pace: of all that are placed together.
+        who: its user with its groups.
+        pace: the pace of all applications that are placed together.
     """
 
     __slots__ = ("_pace", "_tags", "spec", "tried", "who")
@@ -65,12 +65,12 @@ class Applicant:
         self._tags: dict[str, str] | None = None
 
     def rest(self) -> Pausing[None]:
-        """Pause if that is due after a look at access lists, with which all groups are compared, or at all tags."""
+        """Pause if due, after comparing access lists with all groups or searching all tags."""
         if self._pace.is_due(_LOOK_ITEMS + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS):
             yield ()
 
     def tag(self, name: str) -> str:
-        """The same as ``tag_value``, for many names."""
+        """The value of a tag, like ``tag_value``, but fast for many names."""
         tags = self.spec.tags
         if self._tags is None:
             self._tags = {tag.lower(): tags[tag] for tag in sorted(tags, reverse=True)}

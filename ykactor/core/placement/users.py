@@ -16,7 +16,7 @@ _KNOWN_NS = 300 * S_NS
 
 
 def resolve(spec: AddApplication, known: tuple[str, ...] = ()) -> UserGroups | str:
-    """The user and groups of a new application (QU-91 to QU-94), or why it is refused.
+    """The user and groups of a new application (QU-91 to QU-94), or the reason why it is refused.
 
     Args:
         known: the groups of an earlier submission of the user.

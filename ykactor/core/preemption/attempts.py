@@ -1,4 +1,4 @@
-"""The attempts to preempt in a partition: which asks preempt, their victims, and when each ask tried last (PE-93).
+"""The attempts to preempt in a partition: asks that preempt, their victims, and the last attempt of each ask (PE-93).
 
 A victim counts as running until the resource manager confirms its release; only the laws of preemption treat it as gone
 (SC-130). An ask that preempts counts as used by its queues (its *claim*) until it runs or loses its node.
@@ -27,7 +27,7 @@ class PreemptionAttempt(Struct):
     """An ask that preempts. While its attempt lasts, the ask does not try again.
 
     Attributes:
-        claim: what the ask wants, as counted in its queues; empty for an ask that requires its node, as guarantees do not apply.
+        claim: the amounts of the ask, as counted in its queues; empty if it requires its node, as guarantees do not apply then.
         waits_for: victims whose release is not confirmed yet.
         victims_count: number of victims in all.
         room_made_ns: when the release of the last victim was confirmed.
@@ -42,11 +42,11 @@ class PreemptionAttempt(Struct):
 
 
 class LastAttempt(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The last attempt of an ask to preempt; being handed back counts as one, because the next one waits as long after it.
+    """The last attempt of an ask to preempt. Being handed back counts as one: the next attempt has to wait as long.
 
     Attributes:
-        why: why it failed; "" for one that succeeded.
-        runs: if it found nothing while others had preempted, how many of these had been placed by then (``runs_count``).
+        why: the reason why it failed; "" if it succeeded.
+        runs: ``runs_count`` at that time, if it found nothing while others had preempted.
     """
 
     at_ns: int
@@ -93,7 +93,7 @@ class PreemptionAttempts:
         self.last_attempts: dict[AskID, LastAttempt] = {}
 
     def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
-        """An ask preempts: count its claim in all queues on its path."""
+        """Begin an attempt: count the claim of the ask in all queues on its path."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = PreemptionAttempt(ask, application, claim, {})
         self._changed.attempt(ask_id(ask))
@@ -101,7 +101,7 @@ class PreemptionAttempts:
             add_to(queue.claims, claim)
 
     def end(self, leaf: QueueUsage, ask: Ask, *, runs: bool = False) -> None:
-        """The ask ``runs``, is removed, or has lost its node: its claim no longer counts."""
+        """End an attempt: the ask ``runs``, is removed, or has lost its node. Its claim no longer counts."""
         self.changes += 1
         attempt = self.by_ask.pop(ask_id(ask))
         self._changed.attempt(ask_id(ask))
@@ -110,13 +110,13 @@ class PreemptionAttempts:
             subtract_from(queue.claims, attempt.claim)
 
     def renew(self, ask: Ask) -> None:
-        """An ask has another priority; its attempt goes on if there is one."""
+        """Update the attempt of an ask, if there is one, to the ask with another priority."""
         attempt = self.by_ask.get(ask_id(ask))
         if attempt is not None:
             attempt.ask = ask
 
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
-        """A task is being released for ``preemptor``; None: because a queue is above its quota, or it was ending already."""
+        """Add a victim of ``preemptor``; None: a queue is above its quota, or the task was ending already."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.spec.resource, identity
@@ -130,7 +130,7 @@ class PreemptionAttempts:
             self._changed.attempt(identity)
 
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
-        """A victim was resized."""
+        """Count a resized victim."""
         size, identity = self.victims[ask_id(task)]
         self.victims[ask_id(task)] = task.spec.resource, identity
         self._changed.victim(ask_id(task))
@@ -139,7 +139,7 @@ class PreemptionAttempts:
             add_to(queue.preempting, task.spec.resource)
 
     def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> None:
-        """A task has ended: a victim, or one whose end is an external change (see ``cycles``)."""
+        """Note the end of a task: of a victim, or one that is an external change (see ``cycles``)."""
         found = self.victims.pop(ask_id(task), None)
         if found is None:
             self.cycle_guard.reset()
@@ -156,7 +156,7 @@ class PreemptionAttempts:
                 attempt.room_made_ns = at_ns
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
-        """The application moves to another leaf: its victims and claims count there."""
+        """Move the victims and claims of an application to another leaf."""
         name = application.application_id
         amounts = [size for (owner, _), (size, _) in self.victims.items() if owner == name]
         claims = [attempt.claim for attempt in self.by_ask.values() if attempt.application is application]
@@ -181,7 +181,7 @@ class PreemptionAttempts:
     # ---- attempts
 
     def note_attempt(self, now_ns: int, ask: Ask, why: str = "", *, is_vain: bool = False) -> None:
-        """Remember that the ask tried, and ``why`` it failed ("" if it did not); ``is_vain``: it may have found too few nodes."""
+        """Note an attempt of an ask, and ``why`` it failed ("" if it did not); ``is_vain``: it may have found too few nodes."""
         runs = self.runs_count() if is_vain and self.by_ask else None
         self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why, runs)
         self._changed.last_attempt(ask_id(ask))
@@ -202,6 +202,6 @@ class PreemptionAttempts:
         return last.at_ns + RETRY_NS
 
     def forget(self, ask: Ask) -> None:
-        """The ask is no longer pending."""
+        """Forget the last attempt of an ask that is no longer pending."""
         if self.last_attempts.pop(ask_id(ask), None) is not None:
             self._changed.last_attempt(ask_id(ask))

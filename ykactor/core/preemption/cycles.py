@@ -1,4 +1,4 @@
-"""The guard against preemption cycles: which leaf has taken which resource type from which other leaf.
+"""The guard against preemption cycles: the resource types that leaves have taken from each other.
 
 The laws already prevent two leaves from taking the same type from each other: law 4 lets only a queue below its guarantee take,
 and law 2 leaves the other queue at or above its guarantee. The guard checks this at run time. A preemption that would close a
@@ -53,7 +53,7 @@ OUTSIDE = frozenset(
         QueueRemoved,
     }
 )
-#: Entries that are remembered; the oldest are forgotten first.
+#: The most entries; the oldest are forgotten first.
 TAKEN_MAX = 10_000
 
 
@@ -66,7 +66,7 @@ class CycleGuard:
         self.taken: dict[tuple[QueuePath, QueuePath, str], None] = {}
 
     def note(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> None:
-        """A task of leaf ``victim`` is preempted for an ask of leaf ``preemptor``, which lacks the types ``names``."""
+        """Note that a task of leaf ``victim`` is preempted for an ask of leaf ``preemptor``, which lacks the types ``names``."""
         for name in names:
             self.taken[victim, preemptor, name] = None
             self._changed.taken(victim, preemptor, name)

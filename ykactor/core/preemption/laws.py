@@ -1,7 +1,7 @@
 """The laws of preemption between queues, as sums and comparisons of the amounts in the ledger (PE-91).
 
-All amounts are per resource type in base units; an absent type is 0. The *use* of a queue is what it will use after everything
-that was decided: victims are subtracted, and the claims of asks that preempt are added (PE-19).
+All amounts are per resource type in base units; an absent type is 0. The *use* of a queue is its future usage, after all
+decisions: victims are subtracted, and the claims of asks that preempt are added (PE-19).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ykactor.core.queueing.priorities import priority_above
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.resources import Resource
 
-#: (resource type, amount above 0) of what an ask wants.
+#: (resource type, amount above 0) of an ask.
 Needs = tuple[tuple[str, int], ...]
 
 
@@ -50,7 +50,7 @@ class Trigger(Struct, frozen=True):
     Attributes:
         is_own: the leaf itself is below its guarantee; else a queue above it is (PE-27).
         queue: the queue below its guarantee.
-        remaining: what is missing to the guarantee, above 0, for each type of the ask that has a guarantee on the path up.
+        remaining: the amounts below the guarantee, above 0, for each type of the ask that has a guarantee on the path up.
     """
 
     is_own: bool
@@ -84,7 +84,7 @@ def _remaining(leaf: QueueUsage, name: str) -> tuple[int, QueueUsage] | None:
 
 
 def effective_priority(priority: int, leaf: QueueUsage, below: QueueUsage) -> int:
-    """A task's priority as queue ``below``, an ancestor of ``leaf``, sees the priority of its child (PE-28)."""
+    """The priority of a task of ``leaf`` as its ancestor ``below`` sees it (PE-28)."""
     for queue in leaf.path_up:
         if queue is below:
             break

@@ -22,9 +22,9 @@ class _Kept:
     """The order for one shape.
 
     Attributes:
-        basis: what the ranks depend on beside the nodes.
-        due: nodes that are still to be looked at, the last first; until then they are nowhere else.
-        seen: changes of nodes up to this count are in ``due`` or done.
+        basis: values on which the ranks depend beside the nodes.
+        due: nodes that have not been ranked yet, the last first; until then they are nowhere else.
+        seen: changes of nodes up to this count are in ``due`` or ranked.
         ranks: the nodes that are large enough and not reserved; None for one where no number of tasks makes room.
         order: the nodes by rank.
         reserved: the nodes that are large enough and reserved; few searches may use them.
@@ -41,7 +41,7 @@ class _Kept:
         self.reserved: dict[IndexedNode, None] = {}
 
     def look_again(self, node: IndexedNode) -> None:
-        """The node is new, has changed or was removed."""
+        """Rank a node again that is new, has changed or was removed."""
         rank = self.ranks.pop(node, None)
         if rank is not None:
             self.order.remove(rank)

@@ -1,4 +1,4 @@
-"""Quota preemption: how much a queue above its max must release, in which leaves, and which tasks (PE-83 to PE-87).
+"""Quota preemption: the amounts that a queue above its max must release, its leaves and their tasks (PE-83 to PE-87).
 
 All amounts are per resource type in base units. Tasks that are being preempted already count as gone.
 """
@@ -17,7 +17,7 @@ from ykactor.core.values.times import S_NS
 
 _HOUR_NS = 3600 * S_NS
 
-#: A task that may be preempted, behind its position among others: it is unique, so tasks are never compared.
+#: A task that may be preempted, behind its position among others, which is unique, so tasks are never compared.
 Candidate = tuple[tuple[object, ...], Ask]
 
 
@@ -65,10 +65,10 @@ def _surplus(queue: QueueNode, names: Iterable[str]) -> Resource:
 def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[Candidate]:
     """The tasks of a leaf that use a type it must release, in the order in which they are preempted (PE-85, PE-86).
 
-    Those of several parts of its tasks can be merged.
+    Results for several parts of the tasks can be merged.
 
     Args:
-        part: what the leaf must release.
+        part: the amounts that the leaf must release.
         limit: the max of the queue above its quota; lists all types of ``part``.
     """
     wanted = positive(part).keys()
@@ -93,7 +93,7 @@ def choose(leaf: QueueNode, tasks: Iterable[Candidate], rest: Resource, spared: 
     """Victims in ``leaf``: tasks in order while they fit into what remains to be released; larger ones are skipped (PE-87).
 
     Args:
-        rest: what remains to be released; reduced by the victims.
+        rest: the amounts that remain to be released; reduced by the victims.
         spared: the victims of this run so far; it enforces the guarantees of queues (law 2), also of types not to be released.
     """
     chosen = []

@@ -54,7 +54,7 @@ class QuotaClocks:
         self.starts: dict[QueueNode, int] = {}
 
     def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[QueueNode]) -> None:
-        """The settings of queues have changed from ``before``."""
+        """Update the start times after the settings of queues have changed from ``before``."""
         known, self.starts = self.starts, {}
         for queue in queues:
             start_ns = next_start(known.get(queue), before.get(queue.path), queue, now_ns)
@@ -64,14 +64,14 @@ class QuotaClocks:
             self._changed.quota_clock(queue.path)
 
     def grow(self, now_ns: int, leaf: QueueNode) -> None:
-        """Usage of ``leaf`` grew without a decision of the scheduler: a recovered or a resized allocation (QU-41)."""
+        """Set start times after usage of ``leaf`` grew without a decision: by a recovered or a resized allocation (QU-41)."""
         for queue in leaf.path_up:
             if queue not in self.starts and gives_back(queue.config) and exceeds(queue):
                 self.starts[queue] = now_ns + queue.config.properties.quota_preemption_delay_ns
                 self._changed.quota_clock(queue.path)
 
     def forget(self, queue: QueueNode) -> None:
-        """The queue was removed, or its quota preemption has run: there is no second run (PE-82)."""
+        """Forget a queue that was removed, or whose quota preemption has run: there is no second run (PE-82)."""
         if self.starts.pop(queue, None) is not None:
             self._changed.quota_clock(queue.path)
 

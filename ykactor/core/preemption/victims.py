@@ -1,4 +1,4 @@
-"""The search for victims: which tasks may be preempted for an ask, and the cheapest set of them (PE-30 to PE-44, PE-60 to PE-62).
+"""The search for victims: the cheapest set of tasks that may be preempted for an ask (PE-30 to PE-44, PE-60 to PE-62).
 
 All victims of a set run on one node. The nodes are in the order of a lower bound of the number of victims (``promising``);
 the search solves them in that order until no other node can be better.
@@ -33,7 +33,7 @@ Rank = tuple[int, int, NodeID]
 
 
 class Victim(Struct, frozen=True, gc=False):
-    """A task that is to be preempted, and its queue."""
+    """A task to be preempted, and its queue."""
 
     task: Ask
     leaf: QueueUsage
@@ -192,7 +192,7 @@ class Preemption(Struct, frozen=True):
 
     Attributes:
         leaf: its queue.
-        needs: what it wants, amounts above 0.
+        needs: its amounts above 0.
         allowed: its right to preempt.
     """
 
@@ -221,7 +221,7 @@ class Search:
         tasks_on: gives the tasks of a node.
 
     Attributes:
-        queue_needs: by how much the ask would exceed the max of queues on its path, the largest excess of each type (PE-39 b).
+        queue_needs: per type, the largest excess over the max of a queue on its path if the ask ran (PE-39 b).
         rejected: nodes that were not chosen, each with the reason; the best first.
     """
 
@@ -263,7 +263,7 @@ class Search:
 
         Args:
             nodes: in the order of their ranks (PE-44).
-            kinds: of all tasks; looked at when as many nodes are without a solution, so that a search in vain ends early.
+            kinds: the kinds of all tasks; checked after as many nodes without a solution, so that a search in vain ends early.
         """
         best: Solution | None = None
         for number, (rank, node) in enumerate(nodes):

@@ -94,7 +94,7 @@ class SchedulingQueue(Generic[C]):
         return bool(self._ready)
 
 
-#: What asks may do when they fit nowhere: reserve a node; reserve a node or preempt; only preempt, because they have a node.
+#: The ways of asks that fit nowhere: reserve a node; reserve a node or preempt; only preempt, because they have a node.
 RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
@@ -127,7 +127,7 @@ class NotifiedAsks:
         return before
 
 
-#: What the asks of one ``AskQueue`` have in common: their shape, and one of the three numbers above.
+#: The common key of the asks of one ``AskQueue``: their shape, and one of ``RESERVES``, ``PREEMPTS`` and ``HAS_NODE``.
 QueueKey = tuple[Shape, int]
 
 
@@ -176,7 +176,7 @@ class AskQueue(SortedList[Ask]):
         self.tried = Tried()
 
     def takes(self, spec: AllocationSpec) -> bool:
-        """True if it is clear at once that an ask without a node has the key of this queue."""
+        """True if an ask without a node certainly has the key of this queue; a cheap check."""
         example = self._example
         return (
             spec.resource is example.resource
@@ -186,7 +186,7 @@ class AskQueue(SortedList[Ask]):
         )
 
     def add(self, key: SortKey, item: Ask) -> None:
-        """Insert an ask at ``key``, its order."""
+        """Insert an ask at ``key``, its position."""
         entries = self._entries
         if self._start == len(entries):
             self.is_by_age = True
@@ -236,7 +236,7 @@ class AskQueue(SortedList[Ask]):
         return None, soonest_ns
 
 
-#: What asks of several applications must have in common to succeed or fail together: their queue key, the running slots that the
+#: The key of asks of several applications that succeed or fail together: their queue key, the running slots that the
 #: application must find before it may start (QU-51, QU-73), and the limits that it counts against (QU-64). In a leaf with
 #: back-off each application has classes of its own: there the key contains its id, elsewhere None.
 ClassKey = tuple[QueueKey, int, TrackerTuple, ApplicationID | None]
@@ -265,11 +265,11 @@ class EquivalenceClass(Generic[M]):
 
     Attributes:
         stuck: see above.
-        answer: which quotas held the class back when it was last parked, as the bits above; None before that.
+        answer: the quotas that held the class back when it was last parked, as bits like ``OVER_QUOTA``; None before that.
         tried: the first applications, in which no ask may reserve or preempt yet.
         representative: the application whose turn it is in a stuck class; None if that is the first one.
         offered: the asks of the class that its head offers; None while the class is parked. Written by the leaf's order.
-        waits_at: its position among those that wait for a node (``waiting``); None while it is not one of them.
+        waits_at: its position among those that wait for a node (``waiting_classes``); None while it is not one of them.
         oldest_ns: no ask in the class has been pending since before this time.
     """
 
@@ -333,13 +333,13 @@ class EquivalenceClass(Generic[M]):
         return self.answer is None and not self.stuck
 
     def rename(self, key: ClassKey, queue: AskQueue) -> None:
-        """A new class has another key from now on; ``queue`` has all its asks."""
+        """Give a new class another key; ``queue`` has all its asks."""
         self.key, self.shortage, self.oldest_ns = key, None, NEVER
         self.tried.forget()
         self.note_age(queue)
 
     def note_age(self, queue: AskQueue) -> None:
-        """The asks of ``queue`` joined the class. The age of one ask is noted; that of several is computed when it is needed."""
+        """Note that the asks of ``queue`` joined. The age of one ask is noted; that of several is computed when it is needed."""
         self.oldest_ns = min(self.oldest_ns, queue.first().since_ns) if len(queue) == 1 else 0
 
     def find_representative(self, now_ns: int, turns: Turns) -> int:

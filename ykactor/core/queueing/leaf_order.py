@@ -166,7 +166,7 @@ class LeafOrder:
         self._offer(ask_class)
 
     def park_if_waiting(self, ask_class: AskClass) -> None:
-        """A class that waited for a node waits for a quota from now on."""
+        """Park a class that has waited for a node: a quota holds it back now."""
         if ask_class.waits_at is not None:
             self.wake(ask_class)
             self.park(ask_class)
@@ -182,7 +182,7 @@ class LeafOrder:
     # ---- classes that are stuck
 
     def mark_stuck(self, ask_class: AskClass) -> None:
-        """The class has found no room: its asks can only reserve or preempt until the generation changes."""
+        """Mark a class that has found no room: its asks can only reserve or preempt until the generation changes."""
         if not ask_class.stuck:
             ask_class.stuck = True
             self._stuck.append(ask_class)
@@ -238,7 +238,7 @@ class LeafOrder:
         self._choose()
 
     def advance(self, application: PendingApplication) -> None:
-        """A running application uses more, and is in the same classes: it moves back in them when it comes to their front."""
+        """Note that a running application uses more, in the same classes; it moves back in them when it comes to their front."""
         if self._sorts_by_usage:
             application.used = False
             application.sort_key = self.sort_key(application)
@@ -250,7 +250,7 @@ class LeafOrder:
         )
 
     def remove(self, application: PendingApplication) -> None:
-        """The application leaves the queue."""
+        """Remove an application that leaves the queue."""
         self._keep_back(application, None)
         self._starting.discard(application.application_id)
         self._place_in_classes(application, None)
@@ -328,14 +328,14 @@ class LeafOrder:
                 del self.classes[ask_class.key]
 
     def _reorder(self, ask_class: AskClass) -> None:
-        """The members of the class, their positions or its representative have changed."""
+        """Reposition a class whose members, their positions or representative have changed."""
         self._ask_classes.put(ask_class, ask_class.head_key())
         if ask_class.waits_at is not None:
             self.waiting.move(ask_class)
         self._offer(ask_class)
 
     def _offer(self, ask_class: AskClass) -> None:
-        """The head of a class that is not parked offers its asks, no other application does."""
+        """Let the head of a class that is not parked offer its asks, and no other application."""
         is_offered = bool(ask_class) and not ask_class.parked
         queue = ask_class.head().queues.get(ask_class.key[0]) if is_offered else None
         before = ask_class.offered

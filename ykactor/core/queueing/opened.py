@@ -1,4 +1,4 @@
-"""The nodes that opened last: each may take asks that it did not take before."""
+"""The log of opened nodes: each may take asks that it did not take before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.core.messages.asks import Shape
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import Selector
 
-#: Nodes that are remembered. If more have opened, to try everything again is cheaper than to look for what fits on them.
+#: The most nodes in the log. If more have opened, trying everything again is cheaper than searching for asks that fit.
 OPENED_MAX = 64
 
 
@@ -38,10 +38,10 @@ class OpenedNodes(Generic[N]):
     """A log of the nodes that have changed, were removed, or are offered again; the latest of them are remembered.
 
     Args:
-        reserves: whether asks reserve nodes: a node is then open to all asks that would fit if nothing else ran there.
+        reserves: True if asks reserve nodes: a node is then open to all asks that would fit if nothing else ran there.
 
     Attributes:
-        count: how many entries the log has had.
+        count: the number of entries the log has had.
     """
 
     def __init__(self, *, reserves: bool) -> None:
@@ -50,7 +50,7 @@ class OpenedNodes(Generic[N]):
         self._reserves = reserves
 
     def note(self, node: N) -> None:
-        """The node may accept what it did not before."""
+        """Log a node that may take asks that it did not take before."""
         self.count += 1
         self._last.append(node)
 

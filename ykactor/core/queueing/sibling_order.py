@@ -28,7 +28,7 @@ class Child(Protocol):
 
     @property
     def path(self) -> QueuePath:
-        """The queue's path; it decides between queues that are equal otherwise."""
+        """The path of the queue, which decides between otherwise equal queues."""
 
     def __hash__(self) -> int: ...
 
@@ -112,7 +112,7 @@ class _Group(Generic[Q]):
                 del self.buckets[bucket.vector]
 
     def unite(self) -> None:
-        """Forget the buckets: the only member has changed."""
+        """Drop the buckets: the only member has changed."""
         if self.buckets:
             self.buckets, self._changes = {}, None
             for child in self.members:
@@ -156,7 +156,7 @@ class _Group(Generic[Q]):
     # ---- counts
 
     def reckon(self) -> None:
-        """Compute the counts of PR-36 unless they are valid; they are about to be used."""
+        """Compute the counts of PR-36, which are about to be used, unless they are valid."""
         if not self.buckets:
             self._divide()
         if self._changes is None:
@@ -164,7 +164,7 @@ class _Group(Generic[Q]):
         self._changes = 0
 
     def _count(self, bucket: _Bucket[Q], step: int) -> None:
-        """A member joined the bucket (``step`` 1) or left it (-1): update the counts, or drop them after many changes."""
+        """Count a member that joined the bucket (``step`` 1) or left it (-1); after many changes drop all counts."""
         assert self._changes is not None
         self._changes += 1
         if self._changes > _CHANGES_MAX:
@@ -287,7 +287,7 @@ class ChildOrder(Generic[Q]):
             del self._parked[child]
 
     def _rename(self, group: _Group[Q], old_key: tuple[float, ...], key: tuple[float, ...]) -> None:
-        """The only member of a group has another key: the group goes along."""
+        """Give a group the new key of its only member."""
         self._groups[key] = self._groups.pop(old_key)
         if group.ready_count:
             del self._ready_keys[bisect_left(self._ready_keys, old_key)]

@@ -18,11 +18,11 @@ class PendingGang:
     """The task groups of one application.
 
     Attributes:
-        total, allocated_ever: what was announced, and the sum of all placeholders ever allocated (AP-38, GA-61); base units.
+        total, allocated_ever: the announced amounts, and the sum of all placeholders ever allocated (AP-38, GA-61).
         open_groups: groups whose real asks wait for placeholders (GA-13).
         held: these asks, in ask order.
         replaceable: running placeholders that may be replaced, by group, in the order of their creation.
-        is_over: whether the gang has timed out (GA-50).
+        is_over: True if the gang has timed out (GA-50).
     """
 
     __slots__ = ("_held_counts", "_places", "allocated_ever", "held", "is_over", "open_groups", "replaceable", "total")
@@ -38,28 +38,28 @@ class PendingGang:
         self.is_over = False
 
     def keep_back(self, key: SortKey, ask: Ask) -> None:
-        """A real ask waits for placeholders."""
+        """Keep back a real ask, which waits for placeholders."""
         self.held.add(key, ask)
         self._held_counts[ask.spec.task_group_name] += 1
 
     def drop(self, key: SortKey, ask: Ask) -> None:
-        """A real ask no longer waits for placeholders."""
+        """Drop a real ask, which no longer waits for placeholders."""
         self.held.remove(key)
         self._held_counts[ask.spec.task_group_name] -= 1
 
     def place(self, ask: Ask, node_id: NodeID) -> None:
-        """A placeholder was allocated."""
+        """Count an allocated placeholder, and offer it."""
         add_to(self.allocated_ever, ask.spec.resource)
         self.offer(ask, node_id)
 
     def offer(self, ask: Ask, node_id: NodeID) -> None:
-        """A running placeholder may be replaced."""
+        """Offer a running placeholder, which may be replaced."""
         group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
         self.replaceable.setdefault(group, SortedList()).add(key, (ask, node_id))
         self._places[ask.spec.allocation_key] = group, key
 
     def resize(self, before: Ask, after: Ask) -> None:
-        """A placeholder has another size."""
+        """Update a placeholder that has another size."""
         subtract_from(self.allocated_ever, before.spec.resource)
         add_to(self.allocated_ever, after.spec.resource)
         place = self._places.get(after.spec.allocation_key)
@@ -69,11 +69,11 @@ class PendingGang:
             self.replaceable[group].add(key, (after, node_id))
 
     def hand_back(self, ask: Ask) -> None:
-        """A placeholder that was placed is pending again."""
+        """Uncount a placeholder that was placed and is pending again."""
         subtract_from(self.allocated_ever, ask.spec.resource)
 
     def withdraw(self, key: AllocationKey) -> None:
-        """A placeholder may no longer be replaced: it has ended or will end. A second call changes nothing."""
+        """Withdraw a placeholder that has ended or will end, and cannot be replaced. A second call changes nothing."""
         place = self._places.pop(key, None)
         if place is not None:
             self.replaceable[place[0]].remove(place[1])

@@ -45,7 +45,7 @@ class QueueNode(QueueUsage):
         self.configure(config, is_leaf)
 
     def configure(self, config: QueueConfig, is_leaf: bool) -> None:
-        """Take over new settings; usage stays, the order of children or applications is empty."""
+        """Apply new settings; usage stays, the order of children or applications is empty."""
         self.set_limits(config)
         self.is_leaf = is_leaf
         self.children: ChildOrder[QueueNode] = ChildOrder(self._effort, by_priority=config.properties.sort_by_priority)
@@ -74,7 +74,7 @@ class QueueTree:
     # ---- which queues there are
 
     def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Pausing[None]:
-        """Take over a queue tree: settings and "is a leaf", parents before children. Yields to other tasks.
+        """Apply a queue tree: settings and "is a leaf", parents before children. Yields to other tasks.
 
         Queues that are not named are dropped; they must be empty.
         """
@@ -100,7 +100,7 @@ class QueueTree:
         self._shares_are_stale = True
 
     def reconfigure_leaf(self, leaf: QueueNode, config: QueueConfig) -> None:
-        """One leaf has other settings; its properties are the same. The caller has to order its applications again."""
+        """Apply new settings with the same properties to a leaf. The caller has to order its applications again."""
         assert leaf.parent is not None
         leaf.parent.children.remove(leaf)
         leaf.configure(config, is_leaf=True)
@@ -119,7 +119,7 @@ class QueueTree:
         del self.nodes[path]
 
     def set_root_max(self, total: Resource | None) -> None:
-        """The capacity of all nodes together is ``total`` from now on."""
+        """Set the capacity of all nodes together."""
         self.root_max = self.root.max = total
         self._shares_are_stale = True
 
@@ -134,7 +134,7 @@ class QueueTree:
     # ---- priorities and shares
 
     def refresh_priority(self, node: QueueNode) -> None:
-        """Recompute the priority that a queue shows to its parent (PR-18), none of a held one (OP-4); pass a change upwards."""
+        """Recompute the priority that a queue shows to its parent (PR-18), None if it is held (OP-4); pass a change upwards."""
         while True:
             priority = queue_priority(node.priorities.highest, node.config.properties) if node.hold is None else None
             if priority == node.priority:
@@ -183,7 +183,7 @@ class QueueTree:
                 node.parent.children.update(node)
 
     def wake(self, leaf: QueueNode) -> None:
-        """Offer a leaf and its ancestors again: something there may be placeable now."""
+        """Offer a leaf and its ancestors again."""
         for node in leaf.path_up:
             if node.parked and node.parent is not None:
                 node.parent.children.wake(node)

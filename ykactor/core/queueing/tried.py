@@ -56,17 +56,17 @@ class Tried:
         self.up_to, self.until_ns = None, NEVER
 
     def begin(self, now_ns: int, turns: Turns) -> None:
-        """A search begins: forget the front if one of its asks may by now, or if ``turns`` are not those of the last search."""
+        """Begin a search: forget the front if one of its asks may by now, or if ``turns`` are not those of the last search."""
         stamp = turns.stamp
         if self.until_ns <= now_ns or stamp is None or stamp != self._stamp:
             self.forget()
         self._stamp, self._delay_ns = stamp, turns.delay_ns
 
     def extend(self, key: SortKey, at_ns: int) -> None:
-        """Nothing up to ``key`` may before ``at_ns``, nor before ``until_ns``."""
+        """Extend the front to ``key``: nothing in it may before ``at_ns``, nor before ``until_ns``."""
         if self._stamp is not None:
             self.up_to, self.until_ns = key, min(self.until_ns, at_ns)
 
     def add(self, ask: Ask) -> None:
-        """An ask has joined the front."""
+        """Add an ask to the front."""
         self.until_ns = min(self.until_ns, ask.since_ns + self._delay_ns)

@@ -25,19 +25,19 @@ class WaitingGroup:
         self._path_up = path_up
         self._trackers = trackers
         self._classes: dict[AnyClass, None] = {}
-        #: Of each type as much as one of the classes needs, or more.
+        #: Per type, the largest need of one of the classes, or more.
         self._most: Resource = {}
 
     def __len__(self) -> int:
         return len(self._classes)
 
     def add(self, ask_class: AnyClass) -> None:
-        """A class waits."""
+        """Add a waiting class."""
         self._classes[ask_class] = None
         self._raise(_needs(ask_class))
 
     def remove(self, ask_class: AnyClass) -> None:
-        """A class does not wait any more."""
+        """Remove a class that no longer waits."""
         self._classes.pop(ask_class, None)
 
     def short(self) -> list[AnyClass]:
@@ -86,7 +86,7 @@ class WaitingClasses:
         self._tried: SortKey | None = None
 
     def add(self, ask_class: AnyClass) -> None:
-        """A class waits from now on."""
+        """Add a class that waits from now on."""
         self._put(ask_class)
         trackers = ask_class.key[2]
         if trackers not in self.groups:
@@ -108,7 +108,7 @@ class WaitingClasses:
         self._classes.add(key, _needs(ask_class), ask_class)
 
     def remove(self, ask_class: AnyClass) -> None:
-        """The class does not wait for a node any more."""
+        """Remove a class that no longer waits for a node."""
         if ask_class.waits_at is not None:
             self._classes.remove(ask_class.waits_at)
             ask_class.waits_at = None
@@ -118,7 +118,7 @@ class WaitingClasses:
                 del self.groups[ask_class.key[2]]
 
     def look(self, opened: OpenedNodes[Any]) -> list[AnyClass]:
-        """Something grew: take note of the nodes that opened.
+        """Note the nodes that opened since the last call; something grew.
 
         Returns: the classes to offer at once: those that a quota holds back now, and all if too many nodes opened.
         """

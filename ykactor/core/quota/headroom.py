@@ -1,4 +1,4 @@
-"""True if quotas let an ask run, on whatever node: running slots and amounts of users, groups and queues (QU-36 to QU-40)."""
+"""Headroom: running slots and amounts that queues, users and groups have left for an ask, on whatever node (QU-36 to QU-40)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amo
     """The first tracker or queue that has too little left for an ask; users and groups come before queues (QU-39).
 
     Args:
-        is_pinned: whether the ask requires its node; then root, the size of the cluster, is not checked (SC-73).
+        is_pinned: True if the ask requires its node; then root, the size of the cluster, is not checked (SC-73).
     """
     for tracker in trackers:
         name = tracker.shortage(needs)

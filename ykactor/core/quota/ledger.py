@@ -1,4 +1,4 @@
-"""The ledger: how much each queue uses and has pending. Amounts only, with one writer: the scheduler.
+"""The ledger: the amounts that each queue uses and has pending. It has one writer, the scheduler.
 
 Usage is changed along a whole path at once. If each queue kept its own usage and passed changes upwards, an ancestor would lag
 behind and a walk could exceed its ``max``. ``charge`` is the only way to raise usage after a check (``headroom``).
@@ -30,8 +30,8 @@ class QueueUsage:
         preempting: the part of ``allocated`` that is being preempted.
         claims: the amounts of pending asks that have preempted others; a node is reserved for each ask (PE-19).
         fair_max: the part of ``max`` that shares are measured against, in this queue and below (QU-105).
-        denominators: what shares are measured against, of the types that were used here since that has changed: queues and types
-            are not multiplied.
+        denominators: the denominators of shares, for the types that were used here since these changed: queues and types are
+            not multiplied.
         share: the fair share (PR-70): the largest used part of a guarantee, or of the fair max where none is given.
     """
 
@@ -69,7 +69,7 @@ class QueueUsage:
         self.set_limits(config)
 
     def set_limits(self, config: QueueConfig) -> None:
-        """Take over new settings; usage stays."""
+        """Apply new settings; usage stays."""
         self.config = config
         self.max = config.max
         self.limits = QueueLimits(config.path, config.limits) if config.limits else None

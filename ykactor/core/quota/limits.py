@@ -1,6 +1,6 @@
 """Limits of users and groups (QU-60 to QU-78), and the usage that counts against them.
 
-A ``Tracker`` knows what one user or group may use, and uses, in one queue and below. There are trackers only where there are
+A ``Tracker`` has the limit and the usage of one user or group in one queue and below. There are trackers only where there are
 limits. An application has the trackers of its user and of its group from its leaf to root; all of them must have room (QU-64,
 QU-72). Whenever the configuration changes they are rebuilt from what applications use (QU-76), so that a new limit counts what
 already runs, and no error can accumulate.
@@ -136,7 +136,7 @@ class Trackers:
         return self.in_use.get((path, whose)) or Tracker(path, whose, limit)
 
     def first_sights(self, path_up: Iterable[QueueLimits], user: str) -> list[QueuePath]:
-        """The queues in which ``user``, who has no tracker there yet, begins to count against the limit of ``*``."""
+        """The queues in which a user without a tracker there begins to count against the limit of ``*``."""
         return [
             limits.path
             for limits in path_up
@@ -144,7 +144,7 @@ class Trackers:
         ]
 
     def untrack(self, trackers: TrackerTuple) -> None:
-        """An application no longer counts in these trackers."""
+        """Stop counting an application in these trackers."""
         for tracker in trackers:
             tracker.application_count -= 1
             if not tracker.application_count:
@@ -171,12 +171,12 @@ def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
     return any(limits.path == choice.path and choice.group in limits.groups for limits in path_up)
 
 
-#: What a limit allows: resources and applications.
+#: The terms of a limit: resources and applications.
 Terms = tuple[Resource | None, int]
 
 
 def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Pausing[dict[tuple[QueuePath, Principal], Terms]]:
-    """Every limit by queue and ``Tracker.whose``: those of named users and groups, and of users that count against ``*``.
+    """Every limit by queue and ``Tracker.whose``: of named users and groups, and of users that count against ``*``.
 
     Yields to other tasks.
     """
