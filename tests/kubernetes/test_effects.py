@@ -31,12 +31,13 @@ from ykactor.kubernetes.messages import (
     Event,
     FailPod,
     Nominate,
+    NotWritten,
     Ref,
-    SelectFailed,
     SelectNode,
     SetCondition,
     SetGroupCondition,
     Stimulus,
+    Written,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -389,16 +390,19 @@ async def test_a_condition_is_not_written_on_a_pod_that_was_bound_meanwhile(play
 
 
 @pytest.mark.parametrize("fault", [busy(), failing(500), failing(403), NoAnswer()])
-async def test_conditions_and_events_are_tried_some_times(play: Playing, autojump_clock: Clock, fault: Exception) -> None:
+async def test_conditions_are_tried_until_written_and_events_some_times(
+    play: Playing, autojump_clock: Clock, fault: Exception
+) -> None:
     """What the daemon has said once it does not say again; and a namespace that ends refuses Events for ever."""
     meta = play.pod()["metadata"]
-    play.faults["PATCH status"] = [fault] * 3
+    play.faults["PATCH status"] = [fault] * 12
     play.faults["POST events"] = [fault] * 3
     play.effects.put(SetCondition(Ref("team", "p"), meta["uid"], meta["resourceVersion"], "Unschedulable", "no"))
     play.effects.put(event("why"))
     await trio.sleep(60)
-    assert play.now()["status"]["conditions"][0]["message"] == "no"
     assert play.notes() == [("why", 1)]
+    await trio.sleep(300)
+    assert play.now()["status"]["conditions"][0]["message"] == "no"
     play.faults["POST events"] = [fault] * 100
     play.effects.put(event("other"))
     await trio.sleep(300)
@@ -500,6 +504,17 @@ async def test_a_placeholder_that_is_refused_is_told_of_and_tried_on(play: Playi
     assert play.now("tg")
 
 
+async def test_a_placeholder_that_is_refused_for_ever_is_told_of_at_once(play: Playing, autojump_clock: Clock) -> None:
+    """It is invalid, and not tried again."""
+    body = {"metadata": {"name": "TG"}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
+    play.effects.put(CreatePlaceholder("app", Ref("team", "TG"), body))
+    await trio.sleep(60)
+    (ended,) = play.told
+    assert isinstance(ended, CreateEnded)
+    assert ended.is_final
+    assert play.count("POST pods") == 1
+
+
 async def test_a_conflict_about_a_resource_quota_is_no_placeholder(play: Playing, autojump_clock: Clock) -> None:
     """Another pod was counted at the same moment. Only a pod of this name that exists is as good as one that was created."""
     text = 'Operation cannot be fulfilled on resourcequotas "q": the object has been modified'
@@ -568,8 +583,9 @@ async def test_a_node_that_cannot_be_written_is_told_of(
     select(play, "n1")
     await trio.sleep(100)
     (failed,) = play.told
-    assert isinstance(failed, SelectFailed)
-    assert (failed.claim, failed.node) == (Ref("team", "data"), "n1")
+    assert isinstance(failed, NotWritten)
+    assert isinstance(failed.effect, SelectNode)
+    assert (failed.effect.claim, failed.effect.node) == (Ref("team", "data"), "n1")
     assert play.count("PATCH persistentvolumeclaims") == attempts
 
 
@@ -578,7 +594,25 @@ async def test_a_claim_of_the_same_name_is_left_alone(play: Playing, autojump_cl
     play.effects.put(SelectNode(Ref("team", "data"), "another", "n1"))
     await trio.sleep(1)
     assert selected(claim_of(play)) == ""
-    assert [each.node for each in play.told if isinstance(each, SelectFailed)] == ["n1"]
+    assert [type(each) for each in play.told] == [NotWritten]
+
+
+WRITES = [
+    SetCondition(Ref("team", "p"), "another", "", "Unschedulable", "no"),
+    SetGroupCondition(Ref("team", "gone"), "no"),
+    Nominate(Ref("team", "p"), "another", "n1"),
+    SelectNode(Ref("team", "data"), "another", "n1"),
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=[type(each).__name__ for each in WRITES])
+async def test_what_is_refused_for_ever_is_told(play: Playing, autojump_clock: Clock, write: Written) -> None:
+    """It does not count as written."""
+    play.pod()
+    new_claim(play.server.store, "data")
+    play.effects.put(write)
+    await trio.sleep(10)
+    assert [each.effect for each in play.told if isinstance(each, NotWritten)] == [write]
 
 
 async def test_a_pod_is_nominated(play: Playing, autojump_clock: Clock) -> None:

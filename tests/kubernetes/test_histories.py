@@ -169,7 +169,7 @@ def step(whole: Whole, rng: random.Random, users: list[tuple[int, Callable[[Whol
         case 19:
             whole.pass_time(rng.choice((0.1, 1, 5, 40)))
         case 20 if rng.random() < 0.2:
-            whole.start_adapter()
+            rng.choice((whole.start_adapter, whole.lead_again))()
         case 20 if rng.random() < 0.1:
             whole.start_daemon()
             whole.register()

@@ -7,7 +7,7 @@ from msgspec import convert, structs
 from objects import changed, group, node, pod
 
 from ykactor.kubernetes import model
-from ykactor.kubernetes.messages import Heard, Tell
+from ykactor.kubernetes.messages import Heard, NotWritten, SetGroupCondition, Tell
 from ykactor.kubernetes.pods import key_of
 from ykactor.wire.si import messages as si
 
@@ -193,3 +193,26 @@ def test_a_group_without_a_gang_and_one_that_has_more_members_than_it_needs() ->
     dialogue = Dialogue(node("n1"), group("pg", 2), *three)
     assert [word for word in dialogue.register() if "room" in word] == ["placeholder m0-room", "placeholder m1-room"]
     assert dialogue.updated("team.pg", "Running") == ["ask m0", "ask m1", "ask m2", "group pg: "]
+
+
+def test_a_group_whose_condition_was_not_written_says_it_again() -> None:
+    """The process has stopped to lead before it could, and leads again; and when it waits no longer."""
+    first, second = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), first)
+    assert "group pg: 1 of 2 pods are there" in dialogue.register()
+    dialogue.state.stop()
+    assert "group pg: 1 of 2 pods are there" in dialogue.register()
+    dialogue.see(second)
+    assert "group pg: " in dialogue.updated("team.pg", "Running")
+    dialogue.state.stop()
+    assert "group pg: " in dialogue.register()
+
+
+def test_a_group_that_refuses_a_condition_is_told_it_again_when_it_has_changed() -> None:
+    """Another client has written at the same moment."""
+    first, _ = members(2)
+    dialogue = Dialogue(node("n1"), group("pg", 2), first)
+    dialogue.register()
+    (write,) = [effect for effect in dialogue.effects if isinstance(effect, SetGroupCondition)]
+    assert dialogue.play(NotWritten(write, "409")) == []
+    assert dialogue.see(group("pg", 2)) == ["group pg: 1 of 2 pods are there"]

@@ -10,7 +10,7 @@ from storageobjects import DRIVER, ZONE, capacity, claim, csi_node, driver, stor
 from test_neighbours import allowed
 
 from ykactor.kubernetes.configuration import BIND_TIMEOUT_S
-from ykactor.kubernetes.messages import Event, SelectFailed, SetCondition, Tell
+from ykactor.kubernetes.messages import Event, Nominate, NotWritten, Ref, SelectNode, SetCondition, Tell
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod
 from ykactor.wire.si import messages as si
 
@@ -216,7 +216,7 @@ def test_a_provisioner_that_gives_up_hands_the_pod_back() -> None:
 
 def test_an_annotation_that_cannot_be_written_hands_the_pod_back() -> None:
     dialogue, waiting = placed()
-    failed = SelectFailed(dialogue.state.book.pods[dialogue.state.book.keys["team", "w"]].claims[0], "n1", "500")
+    failed = NotWritten(SelectNode(Ref("team", "data"), "uid", "n1"), "500")
     assert dialogue.play(failed) == [*HANDED_BACK, "nominate nothing for w"]
     assert dialogue.play(failed) == []
     assert dialogue.place(waiting, "n2") == ["select n2 for data", "event about w WaitingForVolumes", "nominate n2 for w"]
@@ -289,6 +289,15 @@ def test_another_process_goes_on_where_the_first_has_stopped() -> None:
     dialogue.see(waiting)
     assert dialogue.place(waiting, "n1") == ["event about w WaitingForVolumes", "nominate n1 for w"]
     assert dialogue.see(claim("data", selected="n1", bound="pv"), volume("pv", "data")) == ["bind w to n1"]
+
+
+def test_a_nomination_that_was_not_written_is_made_again() -> None:
+    """Another client has written at the same moment."""
+    dialogue, waiting = placed()
+    (write,) = [effect for effect in dialogue.effects if isinstance(effect, Nominate)]
+    assert dialogue.see(waiting) == []
+    dialogue.play(NotWritten(write, "409"))
+    assert dialogue.see(waiting) == ["nominate n1 for w"]
 
 
 def test_a_promise_that_nobody_keeps_is_taken_back() -> None:

@@ -306,3 +306,53 @@ def test_a_placeholder_that_cannot_be_created_is_told_of() -> None:
     said = dialogue.play(CreateEnded("gang", Ref("team", name), "422 Invalid: spec.nodeSelector"))
     assert "event about t1 GangScheduling" in said
     assert "condition of t1 SchedulingSkipped" in said
+
+
+# ---- placeholders that the server refuses for ever
+
+
+def refused(dialogue: Dialogue) -> list[str]:
+    """The server says that the second placeholder is invalid."""
+    ref = [effect.ref for effect in dialogue.effects if isinstance(effect, CreatePlaceholder)][-1]
+    return dialogue.play(CreateEnded("gang", ref, "422 Invalid: no", is_final=True))
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["all", "one of two"])
+def test_a_gang_whose_placeholder_is_invalid_runs_without_a_gang(is_made: bool) -> None:
+    """It would wait for ever. A placeholder that was made is deleted, also one that comes late."""
+    first, second = pod("t1", annotations=annotations()), pod("t2", annotations=annotations())
+    dialogue = Dialogue(node("n1"), first, second)
+    dialogue.register()
+    late, made = (as_pod(body) for body in bodies(dialogue))
+    if is_made:
+        assert dialogue.see(made) == ["application gang", f"placeholder {made.metadata.name}"]
+    again = refused(dialogue)
+    assert "event about t1 GangScheduling" in again
+    if is_made:
+        assert {"remove gang", f"delete {made.metadata.name}"} <= set(again)
+        again = dialogue.confirm()
+    assert [word for word in again if word.startswith(("application", "ask"))] == ["application gang", "ask t1", "ask t2"]
+    applications, _ = told(dialogue)
+    assert applications[-1].placeholder_ask is None
+    assert dialogue.see(late) == [f"delete {late.metadata.name}"]
+    assert not any(dialogue.state.wants(each) for each in dialogue.effects if isinstance(each, CreatePlaceholder))
+
+
+def test_a_hard_gang_whose_placeholder_is_invalid_fails() -> None:
+    """Its pods may not run one by one."""
+    given = annotations(parameters="gangSchedulingStyle=Hard")
+    dialogue = Dialogue(node("n1"), pod("t1", annotations=given), pod("t2", annotations=given))
+    dialogue.register()
+    assert [word for word in refused(dialogue) if word.startswith(("fail", "ask"))] == [
+        "fail t1 ApplicationFailed",
+        "fail t2 ApplicationFailed",
+    ]
+
+
+def test_a_gang_whose_placeholder_is_refused_for_a_while_waits() -> None:
+    """By a quota or a policy, which may let it in later."""
+    dialogue = Dialogue(node("n1"), pod("t1", annotations=annotations()))
+    dialogue.register()
+    ref = next(effect.ref for effect in dialogue.effects if isinstance(effect, CreatePlaceholder))
+    said = dialogue.play(CreateEnded("gang", ref, "403 Forbidden: exceeded quota"))
+    assert not [word for word in said if word.startswith(("ask", "delete", "fail"))]

@@ -35,6 +35,7 @@ from ykactor.kubernetes.messages import (
     BindEnded,
     BindOutcome,
     Changed,
+    CreateEnded,
     CreatePlaceholder,
     DeletePod,
     Effect,
@@ -44,9 +45,11 @@ from ykactor.kubernetes.messages import (
     Kind,
     Listed,
     Nominate,
+    NotWritten,
     Ref,
-    SelectFailed,
     SelectNode,
+    SetCondition,
+    SetGroupCondition,
     Stimulus,
     Tell,
 )
@@ -143,6 +146,16 @@ class Whole:
         self._handle(*(Listed(kind, self._objects(kind)) for kind in Kind))
         self.register()
 
+    def lead_again(self) -> None:
+        """The process stops to lead, and leads again: what it had not sent is lost, and it lists the pods."""
+        self.state.stop()
+        self.waiting.clear()
+        self.results.clear()
+        self._messages.clear()
+        self._seen[Kind.PODS] = self.store.version
+        self._handle(Listed(Kind.PODS, self._objects(Kind.PODS)))
+        self.register()
+
     def register(self) -> None:
         """A fresh registration."""
         self._messages.clear()
@@ -173,7 +186,11 @@ class Whole:
                 self._check_claims(effect)
             if isinstance(effect, DeletePod):
                 self._check_life(effect)
-            if isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod | Nominate):
+            if isinstance(effect, Bind | DeletePod | CreatePlaceholder | FailPod):
+                self.waiting.append(effect)
+            elif isinstance(effect, Nominate | SetCondition | SetGroupCondition):
+                same = type(effect), effect.ref
+                self.waiting = [each for each in self.waiting if (type(each), getattr(each, "ref", None)) != same]
                 self.waiting.append(effect)
             elif isinstance(effect, SelectNode):  # one of the same claim that still waits is replaced
                 self.waiting = [each for each in self.waiting if not isinstance(each, SelectNode) or each.claim != effect.claim]
@@ -226,15 +243,31 @@ class Whole:
             case SelectNode():
                 self._select(effect, fault=self.rng.random() if faulty else 1.0)
             case Nominate(ref, uid, node):
-                nomination = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}}
-                self._try(lambda: self.store.patch("pods", self._pod(ref), nomination, strategic=True))
+                self._write(effect, {"metadata": {"uid": uid}, "status": {"nominatedNodeName": node or None}})
+            case SetCondition(ref, uid, version, reason, message):
+                condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+                meta = {"uid": uid, "resourceVersion": version}
+                self._write(effect, {"metadata": meta, "status": {"conditions": [condition]}})
+            case SetGroupCondition(ref, message):
+                condition = {"type": "PodGroupScheduled", "status": str(not message), "message": message}
+                self._write(effect, {"status": {"conditions": [condition]}})
             case DeletePod(ref, uid):
                 self._try(lambda: self.store.delete("pods", self._pod(ref), {"preconditions": {"uid": uid}}))
+            case CreatePlaceholder(name, ref, _) if faulty and self.rng.random() < 0.05:
+                self.results.append(CreateEnded(name, ref, "422", is_final=True))
             case CreatePlaceholder(_, ref, body):
                 self._try(lambda: self.store.create("pods", ref.namespace, json.loads(json.dumps(body))))
             case FailPod(ref, uid):
                 patch = {"metadata": {"uid": uid}, "status": {"phase": "Failed"}}
                 self._try(lambda: self.store.patch("pods", self._pod(ref), patch))
+
+    def _write(self, effect: Nominate | SetCondition | SetGroupCondition, patch: Body) -> None:
+        """An object says something of itself, or refuses it."""
+        resource = "podgroups" if isinstance(effect, SetGroupCondition) else "pods"
+        try:
+            self.store.patch(resource, self.store.get(resource, *effect.ref), patch)
+        except Refused as refused:
+            self.results.append(NotWritten(effect, str(refused)))
 
     def report(self) -> None:
         """The results of effects arrive."""
@@ -249,7 +282,7 @@ class Whole:
         if fault > 0.1:
             self._try(lambda: self.store.patch(resource, self.store.get(resource, *claim), patch, strategic=False))
         if fault < 0.2:
-            self.results.append(SelectFailed(claim, select.node, "500"))
+            self.results.append(NotWritten(select, "500"))
 
     def _bind(self, bind: Bind, *, fault: float) -> None:
         """A bind is refused because the server has too much to do, or has its effect; it is tried again if its answer is lost."""
@@ -395,6 +428,7 @@ class Whole:
         known = {key: name for name, node in registry.nodes.items() for key in _keys_on(node)}
         assert known == there
         assert not [key for key, record in self.state.book.pods.items() if record.unconfirmed]
+        self._check_said(alive)
         used = Counter({name: node.allocated.get("vcore", 0) for name, node in registry.nodes.items()})
         for pod in alive:
             if pod.spec.node_name or pod.spec.scheduling_gates or _is_of_gang(pod) or pod.metadata.deletion_timestamp:
@@ -406,6 +440,22 @@ class Whole:
                 may_run = required_node(pod) in ("", name) and not refusal(constraints_of(pod), node, ports)
                 may_run = may_run and not self._volumes_refuse(pod, name)
                 assert not (has_room and may_run), f"{pod.metadata.name} fits on {name}"
+
+    def _check_said(self, alive: list[model.Pod]) -> None:
+        """Pods and groups say of themselves what they are to say."""
+        book = self.state.book
+        for pod in alive:
+            record = book.pods[book.keys[Ref(pod.metadata.namespace, pod.metadata.name)]]
+            condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+            if record.why is not None and not record.place:
+                assert condition is not None
+                assert (condition.reason, condition.message) == record.why
+            assert pod.spec.node_name or pod.status.nominated_node_name == record.node, pod.metadata.name
+        for application in book.applications.values():
+            group = book.pod_groups.get(application.group) if application.group is not None else None
+            if group is not None:
+                assert group.seen == group.why
+                assert not application.is_started or group.why == ""
 
     def _volumes_refuse(self, pod: model.Pod, node: str) -> str:
         body = self.store.get("pods", pod.metadata.namespace, pod.metadata.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ykactor.kubernetes import gangs, podgroups, pods, translation, unsupported
 from ykactor.kubernetes.book import Book
+from ykactor.kubernetes.gangs import Gang
 from ykactor.kubernetes.messages import Dismiss, Ref
 from ykactor.kubernetes.records import ApplicationRecord, PodRecord
 from ykactor.wire.si import messages as si
@@ -38,8 +39,7 @@ def leave(book: Book, record: PodRecord) -> None:
     del application.keys[record.key]
     podgroups.end(book, application)
     if application.first == record.key and application.placeholders_made and application.gang is not None:
-        there = gangs.placeholders(record.pod, application.name, application.gang)
-        book.effects += [Dismiss(Ref(record.ref.namespace, each.name)) for each in there]
+        _dismiss_placeholders(book, application, record, application.gang)
     if not application.keys:
         if not application.is_told:
             del book.applications[application.name]
@@ -62,6 +62,19 @@ def rejected(book: Book, application: ApplicationRecord) -> None:
     podgroups.forget(book, application)
     if not any(_may_run(book.pods[key]) for key in application.keys):
         del book.applications[application.name]
+
+
+def dissolve(book: Book, application: ApplicationRecord) -> None:
+    """A gang cannot have its placeholders: they are not made any more, and its pods run one by one."""
+    first, gang, application.gang = book.pods.get(application.first), application.gang, None
+    if first is not None and gang is not None:
+        _dismiss_placeholders(book, application, first, gang)
+    podgroups.remove(book, application)
+
+
+def _dismiss_placeholders(book: Book, application: ApplicationRecord, first: PodRecord, gang: Gang) -> None:
+    there = gangs.placeholders(first.pod, application.name, gang)
+    book.effects += [Dismiss(Ref(first.ref.namespace, each.name)) for each in there]
 
 
 def _may_run(record: PodRecord) -> bool:

@@ -19,7 +19,7 @@ from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.constraints import HostPort
 from ykactor.kubernetes.leaving import Leaving, Thing
 from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
-from ykactor.kubernetes.model import Node, Pod
+from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord, Why
@@ -218,7 +218,9 @@ class Book:
             node.told = None
         for record in self.pods.values():
             record.told, record.termination, record.unconfirmed = None, "", ""
-            record.why = record.said = None
+            record.why = None
+        for group in self.pod_groups.values():
+            group.why = None
         self.rooms.clear()
         for application in self.applications.values():
             application.is_told = False
@@ -244,11 +246,28 @@ class Book:
     def show_why(self, record: PodRecord) -> bool:
         """Write the condition of a pod that does not say so already; returns True if it is written."""
         why = record.why
-        if why is None or record.place or why == (record.said or _shown(record.pod)):
+        if why is None or record.place or why == record.shown:
             return False
-        record.said = why
+        record.written_why = why
         self.effects.append(SetCondition(record.ref, record.pod.metadata.uid, record.version, *why))
         return True
+
+    def unwrite(self, ref: Ref) -> None:
+        """A pod or a PodGroup does not say what was to be written: it is written when it is compared the next time."""
+        record, group = self.pods.get(self.keys.get(ref, "")), self.pod_groups.get(ref)
+        if record is not None:
+            record.forget_written()
+        if group is not None:
+            group.written = None
+
+    def say_nothing(self) -> None:
+        """Take all objects for what they say now: what was to be written is not, if it has not been."""
+        for record in self.pods.values():
+            record.why = None
+            record.forget_written()
+        for group in self.pod_groups.values():
+            group.why = group.written = None
+        self.storage.written.clear()
 
     def event(self, record: PodRecord, reason: str, action: str, note: str, *, is_warning: bool = True) -> None:
         """Write an Event about a pod."""
@@ -274,9 +293,3 @@ class Book:
     def _named(self, word: str) -> str:
         record = self.pods.get(word)
         return word if record is None else f"{record.ref.namespace}/{record.ref.name}"
-
-
-def _shown(pod: Pod) -> Why | None:
-    """The reason that a pod shows for waiting."""
-    known = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    return Why(known.reason, known.message) if known is not None and known.status == "False" else None

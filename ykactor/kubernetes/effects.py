@@ -23,11 +23,12 @@ from ykactor.kubernetes.messages import (
     Event,
     FailPod,
     Nominate,
+    NotWritten,
     Ref,
-    SelectFailed,
     SelectNode,
     SetCondition,
     SetGroupCondition,
+    Written,
 )
 from ykactor.kubernetes.process import Process
 from ykactor.kubernetes.volumes import SELECTED_NODE
@@ -152,7 +153,10 @@ class Effects:
             return self._pause_s(attempts)
         pause_s = self._again_s(error, attempts)
         if pause_s is None or attempts + 1 == ATTEMPTS_MAX:  # a quota or a policy may refuse it for long
-            self._feedback.tell(CreateEnded(effect.application_id, effect.ref, "" if error is None else str(error)))
+            ended = CreateEnded(effect.application_id, effect.ref)
+            if error is not None:
+                ended = ended._replace(reason=str(error), is_final=pause_s is None)
+            self._feedback.tell(ended)
         return pause_s
 
     def _again_s(self, error: ApiError | None, attempts: int) -> float | None:
@@ -164,28 +168,29 @@ class Effects:
         meta = {"uid": uid, **({"resourceVersion": version} if version else {})}
         await self._api.request("PATCH", f"{_pod(ref)}/status", {"metadata": meta, "status": status}, STRATEGIC_PATCH)
 
-    # ---- tried some times
+    # ---- what objects say of themselves: tried until it is done or refused, but not for ever where a pod waits for it
 
     async def _select_or_nominate(self, effect: SelectNode | Nominate, attempts: int) -> float | None:
         if isinstance(effect, Nominate):
             status = {"nominatedNodeName": effect.node or None}
             with self._pace.urgent():
                 error = await _error_of(self._patch_status(effect.ref, effect.uid, status))
-            return self._some_times_s(error, attempts)
+            return self._end_write(effect, error, self._again_s(error, attempts))
         body = {"metadata": {"uid": effect.uid, "annotations": {SELECTED_NODE: effect.node or None}}}
         with self._pace.urgent():
             error = await _error_of(self._api.request("PATCH", _claim(effect.claim), body, MERGE_PATCH))
-        pause_s = self._some_times_s(error, attempts)
-        if error is not None and pause_s is None:
-            self._feedback.tell(SelectFailed(effect.claim, effect.node, str(error)))
-        return pause_s
+        return self._end_write(effect, error, self._some_times_s(error, attempts))
 
-    # ---- not urgent: the same
+    def _end_write(self, effect: Written, error: ApiError | None, pause_s: float | None) -> float | None:
+        """Tell of a write that is not tried again in ``pause_s``, and was not carried out."""
+        if error is not None and pause_s is None:
+            self._feedback.tell(NotWritten(effect, str(error)))
+        return pause_s
 
     async def _set_condition(self, wanted: SetCondition | SetGroupCondition, attempts: int) -> float | None:
         async with self._pace.spare():
             error = await _error_of(self._patch_condition(wanted))
-        return self._some_times_s(error, attempts)
+        return self._end_write(wanted, error, self._again_s(error, attempts))
 
     async def _patch_condition(self, wanted: SetCondition | SetGroupCondition) -> None:
         if isinstance(wanted, SetCondition):
@@ -200,6 +205,8 @@ class Effects:
     def _condition(self, kind: str, status: str, reason: str, message: str) -> dict[str, str]:
         at = self._process.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+    # ---- Events: tried some times
 
     async def _write(self, event: Event, attempts: int) -> float | None:
         try:

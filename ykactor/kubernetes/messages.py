@@ -101,22 +101,27 @@ class BindEnded(NamedTuple):
 
 
 class CreateEnded(NamedTuple):
-    """The result of ``CreatePlaceholder``; ``reason`` says why the pod could not be created, "" if it was."""
+    """The result of ``CreatePlaceholder``.
+
+    Attributes:
+        reason: why the pod could not be created; "" if it was.
+        is_final: it never can be; else it is tried again.
+    """
 
     application_id: str
     ref: Ref
     reason: str = ""
+    is_final: bool = False
 
 
-class SelectFailed(NamedTuple):
-    """A ``SelectNode`` could not be carried out."""
+class NotWritten(NamedTuple):
+    """Something that an object says of itself could not be written, and counts as written no longer."""
 
-    claim: Ref
-    node: str
+    effect: Written
     reason: str
 
 
-Stimulus = Listed | Changed | Gone | Unreadable | Heard | BindEnded | CreateEnded | SelectFailed
+Stimulus = Listed | Changed | Gone | Unreadable | Heard | BindEnded | CreateEnded | NotWritten
 
 
 # ---- effects
@@ -138,7 +143,7 @@ class Bind(NamedTuple):
 
 
 class SelectNode(NamedTuple):
-    """Have the volume of a claim made for a node, or with "" for none any more; answered by ``SelectFailed`` if that fails."""
+    """Have the volume of a claim made for a node, or with "" for none any more; answered by ``NotWritten`` if that fails."""
 
     claim: Ref
     uid: str
@@ -146,7 +151,7 @@ class SelectNode(NamedTuple):
 
 
 class Nominate(NamedTuple):
-    """Say on a pod for which node its volumes are made; "" for none."""
+    """Say on a pod for which node its volumes are made; "" for none; answered by ``NotWritten`` if that fails."""
 
     ref: Ref
     uid: str
@@ -178,7 +183,8 @@ class FailPod(NamedTuple):
 
 
 class SetCondition(NamedTuple):
-    """Set the condition PodScheduled of a waiting pod to False; a later one for the same pod replaces it while it waits.
+    """Set the condition PodScheduled of a waiting pod to False; a later one for the same pod replaces it while it waits;
+    answered by ``NotWritten`` if that fails.
 
     Attributes:
         version: of the pod as it was seen: a pod that has changed since is left as it is.
@@ -192,7 +198,7 @@ class SetCondition(NamedTuple):
 
 
 class SetGroupCondition(NamedTuple):
-    """Say on a PodGroup why it waits; the message is "" if it does not wait any longer."""
+    """Say on a PodGroup why it waits, "" for no longer; answered by ``NotWritten`` if that fails."""
 
     ref: Ref
     message: str
@@ -225,16 +231,15 @@ class Dismiss(NamedTuple):
     subject: str | Ref
 
 
+#: What objects of the API server say of themselves because of this process.
+Written = SelectNode | Nominate | SetCondition | SetGroupCondition
 Effect = (
     Tell
     | Bind
-    | SelectNode
-    | Nominate
+    | Written
     | DeletePod
     | CreatePlaceholder
     | FailPod
-    | SetCondition
-    | SetGroupCondition
     | Event
     | Dismiss
 )

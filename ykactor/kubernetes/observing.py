@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ykactor.kubernetes import applications, claims, nodes, pods, unsupported
+from ykactor.kubernetes import applications, claims, nodes, podgroups, pods, unsupported
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.classifying import classify, declassify
 from ykactor.kubernetes.leaving import Thing
@@ -157,8 +157,11 @@ def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
 def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     """A group without a gang is one whose pods run each by itself."""
     gang = found.spec.scheduling_policy.gang
-    said = next((each.message for each in found.status.conditions if each.type == "PodGroupScheduled"), None)
-    book.pod_groups[ref] = GroupRecord(1 if gang is None else gang.min_count, said)
+    seen = next((each.message for each in found.status.conditions if each.type == "PodGroupScheduled"), None)
+    before = book.pod_groups.get(ref)
+    group = GroupRecord(1 if gang is None else gang.min_count, seen, before.why if before is not None else None)
+    book.pod_groups[ref] = group
+    podgroups.show_why(book, ref, group)
     notes = [f"its pods run without: {wish}" for wish in unsupported.wishes_of_group(found)]
     uid = found.metadata.uid
     book.complaints.note("PodGroup", ref, [Event("PodGroup", ref, uid, "NotSupported", "Scheduling", note) for note in notes])

@@ -13,7 +13,7 @@ from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
 from ykactor.kubernetes.quantities import QUANTITY_MAX
-from ykactor.kubernetes.records import ApplicationRecord, PodRecord
+from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, PodRecord
 from ykactor.wire.si import messages as si
 
 #: The daemon has to end the wait of a gang some time; a PodGroup waits for ever.
@@ -25,7 +25,11 @@ def review(book: Book) -> None:
     names = {book.pods[key].application: None for key in book.dirty_pods if key in book.pods}
     for name in names:
         application = book.applications.get(name)
-        if application is not None and application.group is not None and not application.is_started:
+        if application is None or application.group is None:
+            continue
+        if application.is_started:
+            _say(book, application.group, "")
+        else:
             _review(book, application, application.group)
 
 
@@ -90,11 +94,17 @@ def end(book: Book, application: ApplicationRecord) -> None:
     """A member is gone before the gang has started: begin anew when enough are there."""
     if not application.rooms or application.is_started:
         return
-    book.out.removals.append(si.RemoveApplicationRequest(application_id=application.name))
-    book.leaving.add(Thing.APPLICATION, application.name)
+    remove(book, application)
+
+
+def remove(book: Book, application: ApplicationRecord) -> None:
+    """Tell the daemon to forget an application, which begins anew when that is confirmed."""
+    if application.is_told:
+        book.out.removals.append(si.RemoveApplicationRequest(application_id=application.name))
+        book.leaving.add(Thing.APPLICATION, application.name)
     forget(book, application)
     for key in application.keys:
-        book.pods[key].told = None
+        book.pods[key].told, book.pods[key].unconfirmed = None, ""
     book.touch(application.keys)
 
 
@@ -117,9 +127,16 @@ def _members(book: Book, application: ApplicationRecord) -> list[PodRecord]:
 
 def _say(book: Book, ref: Ref, message: str) -> None:
     group = book.pod_groups.get(ref)
-    if group is not None and group.said != message:
-        group.said = message
-        book.effects.append(SetGroupCondition(ref, message))
+    if group is not None:
+        group.why = message
+        show_why(book, ref, group)
+
+
+def show_why(book: Book, ref: Ref, group: GroupRecord) -> None:
+    """Write the condition of a group that does not say so already."""
+    if group.why is not None and group.why != group.shown:
+        group.written = group.why
+        book.effects.append(SetGroupCondition(ref, group.why))
 
 
 def waits(book: Book, application: ApplicationRecord, reason: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ykactor.kubernetes import claims
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.messages import Nominate, Ref, SelectFailed, SelectNode
+from ykactor.kubernetes.messages import Nominate, Ref, SelectNode
 from ykactor.kubernetes.records import PodRecord
 from ykactor.kubernetes.volumes import affinity_refusal
 
@@ -98,13 +98,12 @@ def nominate(book: Book, record: PodRecord) -> None:
     """Say on a pod that is not bound yet for which node its volumes are made."""
     if record.place and not (record.node and record.key in book.provisioning):
         return
-    node = record.node
-    if record.nominated != node:
-        record.nominated = node
-        book.effects.append(Nominate(record.ref, record.pod.metadata.uid, node))
+    if record.nominated != record.node:
+        record.written_node = record.node
+        book.effects.append(Nominate(record.ref, record.pod.metadata.uid, record.node))
 
 
-def end_select(book: Book, failed: SelectFailed) -> None:
+def end_select(book: Book, failed: SelectNode, reason: str) -> None:
     """The annotation of a claim could not be written: pods that wait for it are placed elsewhere."""
     storage, ref = book.storage, failed.claim
     if storage.written.get(ref) != failed.node:
@@ -114,4 +113,4 @@ def end_select(book: Book, failed: SelectFailed) -> None:
         record = book.pods[key]
         book.stale[key] = None
         if failed.node and record.node == failed.node and _waits(record):
-            _give_up(book, record, f"claim {ref.name} could not be annotated: {failed.reason}")
+            _give_up(book, record, f"claim {ref.name} could not be annotated: {reason}")

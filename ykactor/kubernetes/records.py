@@ -38,7 +38,6 @@ class PodRecord:
         wishes: what it requires of the pods near it.
         claims: that it uses.
         volumes: what they mean for it.
-        nominated: the node that its status names, as was written or seen last.
         application: the name of its application; "" for a pod of another scheduler.
         told: what the daemon knows of it; None for nothing.
         node: where the scheduler has placed it, before the API server says so; "" if it has not.
@@ -50,7 +49,8 @@ class PodRecord:
         remarks: what else is wrong with it: a reason and a sentence each.
         why: what its condition has to say while it waits; None if that is not known.
         version: of the pod.
-        said: what was written over this version as its condition; None for nothing.
+        written_why, written_node: its condition and the node that its status names, as they are being written over this version,
+            or were and have not been seen; None for nothing.
         is_gated: a bind has found scheduling gates that no event has shown yet.
     """
 
@@ -66,11 +66,9 @@ class PodRecord:
         "is_refused",
         "key",
         "node",
-        "nominated",
         "pod",
         "ports",
         "remarks",
-        "said",
         "size",
         "termination",
         "told",
@@ -79,6 +77,8 @@ class PodRecord:
         "volumes",
         "why",
         "wishes",
+        "written_node",
+        "written_why",
     )
 
     def __init__(self, pod: Pod) -> None:
@@ -91,18 +91,17 @@ class PodRecord:
         self.wishes = NONE
         self.remarks: list[tuple[str, str]] = []
         self.why: Why | None = None
-        self.said: Why | None = None
         self.version = ""
         self.volumes = NO_VOLUMES
         self.claims = tuple(claims_of(pod))
-        self.nominated = pod.status.nominated_node_name
         self.update(pod)
 
     def update(self, pod: Pod) -> None:
         """The pod has changed."""
         self.pod = pod
         if self.version != pod.metadata.resource_version:
-            self.version, self.said = pod.metadata.resource_version, None
+            self.version = pod.metadata.resource_version
+            self.forget_written()
         self.is_gated = False
         self.ports: tuple[HostPort, ...] = ports_of(pod)
         needs = ", ".join(unsupported.needs(pod)) if not pod.spec.node_name else ""
@@ -118,6 +117,24 @@ class PodRecord:
         """Set what its claims mean for it."""
         self.volumes = volumes
         self.size = {**self._requests, **volumes.amounts} if self._requests and volumes.amounts else self._requests
+
+    def forget_written(self) -> None:
+        """Take the pod for what it says now."""
+        self.written_why: Why | None = None
+        self.written_node: str | None = None
+
+    @property
+    def nominated(self) -> str:
+        """The node that its status names."""
+        return self.pod.status.nominated_node_name if self.written_node is None else self.written_node
+
+    @property
+    def shown(self) -> Why | None:
+        """The reason for waiting in its condition."""
+        if self.written_why is not None:
+            return self.written_why
+        known = next((each for each in self.pod.status.conditions if each.type == "PodScheduled"), None)
+        return Why(known.reason, known.message) if known is not None and known.status == "False" else None
 
     @property
     def ref(self) -> Ref:
@@ -135,11 +152,20 @@ class GroupRecord(Struct):
 
     Attributes:
         min_count: so many pods run together or none.
-        said: what its condition says, or will: why it waits, "" if it does not; None for nothing.
+        seen: what its condition says: why it waits, "" if it does not; None for nothing.
+        why: what it has to say; None if that is not known.
+        written: what is being written over what was seen, or was and has not been seen; None for nothing.
     """
 
     min_count: int
-    said: str | None
+    seen: str | None
+    why: str | None = None
+    written: str | None = None
+
+    @property
+    def shown(self) -> str | None:
+        """The message of its condition, as it is or will be."""
+        return self.seen if self.written is None else self.written
 
 
 class NodeRecord:

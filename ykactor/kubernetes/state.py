@@ -18,7 +18,11 @@ from ykactor.kubernetes.messages import (
     Heard,
     Kind,
     Listed,
-    SelectFailed,
+    Nominate,
+    NotWritten,
+    SelectNode,
+    SetCondition,
+    SetGroupCondition,
     Stimulus,
     Unreadable,
 )
@@ -66,8 +70,7 @@ class State:
         self.is_registered = False
         for record in self.book.pods.values():
             self.book.unplace(record)
-            record.why = None
-        self.book.storage.written.clear()
+        self.book.say_nothing()
 
     def wants(self, effect: Bind | CreatePlaceholder | FailPod) -> bool:
         """True if an effect that is tried again and again has a purpose still."""
@@ -78,7 +81,9 @@ class State:
                 return record is not None and record.is_binding and record.node == node and not has_ended(record.pod)
             case CreatePlaceholder(application_id=name):
                 application = book.applications.get(name)
-                return application is not None and not application.is_started and application.first in book.pods
+                if application is None or application.gang is None or application.is_started:
+                    return False
+                return application.first in book.pods
             case FailPod(ref=ref, uid=uid):
                 refused = book.pods.get(book.keys.get(ref, ""))
                 return refused is not None and refused.pod.metadata.uid == uid and not refused.place
@@ -104,5 +109,7 @@ class State:
                 hearing.end_bind(book, stimulus)
             case CreateEnded():
                 hearing.end_create(book, stimulus)
-            case SelectFailed():
-                provisioning.end_select(book, stimulus)
+            case NotWritten(SelectNode() as select, reason):
+                provisioning.end_select(book, select, reason)
+            case NotWritten(Nominate(ref=ref) | SetCondition(ref=ref) | SetGroupCondition(ref=ref)):
+                book.unwrite(ref)
