@@ -11,7 +11,7 @@ from msgspec import structs
 
 import ykactor
 from ykactor.rules import load
-from ykactor.wire.rest import checks, configuration, events, queues, tasks, types, usage
+from ykactor.wire.rest import applications, checks, configuration, events, nodes, partitions, queues, tasks, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -21,10 +21,10 @@ _ALLOCATION = """allocationKey allocationTags requestTime allocationTime allocat
 YUNIKORN = {
     types.Error: "status_code message description",
     types.Cluster: "startTime rmBuildInformation partition clusterName",
-    types.Capacity: "capacity usedCapacity utilization",
-    types.NodeSorting: "type resourceWeights",
-    types.Partition: """clusterId name capacity nodeSortingPolicy preemptionEnabled quotaPreemptionEnabled totalNodes applications
-        totalContainers state lastStateTransitionTime""",
+    partitions.Capacity: "capacity usedCapacity utilization",
+    partitions.NodeSorting: "type resourceWeights",
+    partitions.Partition: """clusterId name capacity nodeSortingPolicy preemptionEnabled quotaPreemptionEnabled totalNodes
+        applications totalContainers state lastStateTransitionTime""",
     queues.Template: "maxApplications maxResource guaranteedResource properties",
     queues.Queue: """
         queuename status partition pendingResource maxResource guaranteedResource allocatedResource preemptingResource
@@ -32,23 +32,23 @@ YUNIKORN = {
         runningApps currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled
         isPreemptionFence preemptionDelay quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime
         isPriorityFence priorityOffset unschedAskBackoff askBackoffDelay""",
-    types.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
+    tasks.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
         taskGroupName allocationLog triggeredPreemption originator schedulingAttempted triggeredScaleUp""",
-    types.Allocation: _ALLOCATION,
-    types.StateChange: "time applicationState",
-    types.TaskGroup: "taskGroupName count minResource replaced timedout",
-    types.ResourceHistory: "resourceUsage preemptedResource placeholderResource",
-    types.Application: """applicationID usedResource maxUsedResource pendingResource partition queueName submissionTime
+    tasks.Allocation: _ALLOCATION,
+    applications.StateChange: "time applicationState",
+    applications.TaskGroup: "taskGroupName count minResource replaced timedout",
+    applications.ResourceHistory: "resourceUsage preemptedResource placeholderResource",
+    applications.Application: """applicationID usedResource maxUsedResource pendingResource partition queueName submissionTime
         finishedTime requests allocations applicationState user groups rejectedMessage stateLog placeholderData hasReserved
         reservations maxRequestPriority startTime resourceHistory backoffDeadline""",
-    types.ForeignAllocation: "allocationKey allocationTags allocationTime resource priority nodeId preemptable",
-    types.Node: """nodeID hostName rackName attributes capacity allocated occupied available utilized allocations
+    tasks.ForeignAllocation: "allocationKey allocationTags allocationTime resource priority nodeId preemptable",
+    nodes.Node: """nodeID hostName rackName attributes capacity allocated occupied available utilized allocations
         foreignAllocations schedulable isReserved reservations""",
-    types.UtilizationBand: "bucketName numOfNodes nodeNames",
-    types.TypeUtilization: "type utilization",
-    types.NodeUtilizations: "clusterId partition utilizations",
-    types.RuleFilter: "type userList groupList userExp groupExp",
-    types.PlacementRule: "name parameters filter parentRule",
+    nodes.UtilizationBand: "bucketName numOfNodes nodeNames",
+    nodes.TypeUtilization: "type utilization",
+    nodes.NodeUtilizations: "clusterId partition utilizations",
+    partitions.RuleFilter: "type userList groupList userExp groupExp",
+    partitions.PlacementRule: "name parameters filter parentRule",
     usage.QueueUse: "queuePath resourceUsage runningApplications maxResources maxApplications children",
     usage.UserUse: "userName groups queues",
     usage.GroupUse: "groupName applications queues",
@@ -109,6 +109,6 @@ def test_every_field_is_there_or_named_as_absent(kind: type[types.Payload]) -> N
 def test_every_field_is_filled(kind: type[types.Payload]) -> None:
     """RE-1: a field that no reading fills would have its default for ever."""
     given = keywords()
-    filled = given.get(kind.__name__, set()) | (given["replace"] if kind is types.Partition else set())
+    filled = given.get(kind.__name__, set()) | (given["replace"] if kind is partitions.Partition else set())
     never = {known.name for known in structs.fields(kind)} - filled - ENCODED
     assert "**" in filled or never == set()

@@ -13,8 +13,9 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, STATE_CAUSES, Rules
 from ykactor.access.model import Identity, is_below
+from ykactor.core.accounting.past import NO_TYPE, History, total
 from ykactor.core.inspection import application_status
-from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
+from ykactor.core.inspection.application_status import ApplicationDetails, ApplicationStatus, RecordStatus
 from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.core.inspection.queue_status import (
@@ -26,12 +27,12 @@ from ykactor.core.inspection.queue_status import (
     held_with,
     parent_path,
 )
-from ykactor.core.inspection.shown import Held, Shown, only
+from ykactor.core.inspection.shown import Held, Shown, ShownT, only
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Pace, Pausing
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import Resource, saturated_and_pruned
 from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
 from ykactor.core.waiting.reasons import AN_OPERATOR, without_others
 from ykactor.wire.si.messages import EventRecord
@@ -124,6 +125,27 @@ def _of_record(record: RecordStatus) -> RecordStatus:
 
 def _times(shown: Shown, fields: Iterable[str]) -> dict[str, int | UnsetType]:
     return {name: _rough(getattr(shown, name)) for name in fields}
+
+
+def in_whole_ms(shown: ShownT, fields: Iterable[str]) -> ShownT:
+    """The same object with these times in whole milliseconds."""
+    return structs.replace(shown, **_times(shown, fields))
+
+
+def details_in_view(details: ApplicationDetails) -> ApplicationDetails:
+    """The details of an application that is shown: a limited reader sees no nodes, and so no types of them."""
+    return structs.replace(
+        details,
+        states=[in_whole_ms(state, ["time"]) for state in details.states],
+        backoff_end=_rough(details.backoff_end),
+        used=_of_all_types(details.used),
+        preempted=_of_all_types(details.preempted),
+        placeholders=_of_all_types(details.placeholders),
+    )
+
+
+def _of_all_types(history: History) -> History:
+    return {NO_TYPE: saturated_and_pruned(total(history))} if history else {}
 
 
 def _of_hold(hold: Held | UnsetType) -> Held | UnsetType:

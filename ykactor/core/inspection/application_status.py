@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET, UnsetType, field
+from msgspec import UNSET, UnsetType, field, structs
 
 from ykactor.core.accounting.account import told
-from ykactor.core.accounting.past import Past, total
+from ykactor.core.accounting.past import History, Past, total
 from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority, held_with
 from ykactor.core.inspection.shown import Held, Shown, held
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.queueing.priorities import PRIORITY_MIN
-from ykactor.core.values.resources import Resource, saturated_and_pruned
+from ykactor.core.values.resources import Resource, most, saturated, saturated_and_pruned
 
 if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
+    from ykactor.core.objects.application import Application
     from ykactor.core.objects.registry import Registry
     from ykactor.core.partition.timers import EndedApplication
     from ykactor.core.queueing.pending import PendingApplication
@@ -82,6 +84,53 @@ class ApplicationStatus(Shown, frozen=True, kw_only=True):
     held_with: str | UnsetType = UNSET
 
 
+class StateStatus(Shown, frozen=True, kw_only=True):
+    """The time at which an application came into a state."""
+
+    time: int
+    state: str
+
+
+class TaskGroupStatus(Shown, frozen=True, kw_only=True):
+    """The placeholders of a task group: all there ever were, those that were replaced, and those that ended in another way.
+
+    Attributes:
+        min_resource: of the first one.
+    """
+
+    count: int
+    min_resource: Resource
+    replaced: int
+    timed_out: int
+
+
+class ApplicationDetails(Shown, frozen=True, kw_only=True):
+    """What is remembered of an application beside its status; snapshots do not have it.
+
+    Attributes:
+        states: the oldest first.
+        message: of the outcome that its resource manager has told.
+        running_since: when it came to run from a state in which it did not, for the last time.
+        max_used: the most that it has used at a time.
+        used, preempted, placeholders: resource-seconds by type of instance, of tasks that ended, that were preempted, and of
+            placeholders.
+        task_groups: by name.
+        reservations: the keys of asks for which a node is reserved.
+        backoff_end: 0 without one.
+    """
+
+    states: list[StateStatus]
+    message: str
+    running_since: int | UnsetType = UNSET
+    max_used: Resource
+    used: dict[str, Resource]
+    preempted: dict[str, Resource]
+    placeholders: dict[str, Resource]
+    task_groups: dict[str, TaskGroupStatus]
+    reservations: list[str]
+    backoff_end: int
+
+
 #: The fields that a limited reader sees as they are.
 OF_THE_APPLICATION = (
     "state",
@@ -101,45 +150,48 @@ OF_THE_RECORD = ("allocation_key", "node_id", "state", "exit_code", "signal", "p
 RECORD_TIMES = ("start_time", "finished_time")
 
 
-def live_status(
-    registry: Registry, waiting: PendingApplication, pending: list[PendingStatus], queues: Mapping[str, QueueStatus]
-) -> ApplicationStatus:
-    """The status of a live application, with the groups of its pending asks."""
+def status_of(waiting: PendingApplication) -> ApplicationStatus:
+    """The status of a live application, without its asks, its tasks and what depends on the queues above it."""
     highest = waiting.priorities.highest
-    priority = PRIORITY_MIN if highest is None else highest
     return ApplicationStatus(
         state=waiting.state.value,
         queue_name=waiting.leaf.path,
         user=waiting.who.user,
         groups=list(waiting.who.groups),
         submission_time=waiting.submission_ns,
-        priority=priority,
+        priority=PRIORITY_MIN if highest is None else highest,
         allocated=saturated_and_pruned(waiting.allocated),
-        pending=pending,
         held=held(waiting.hold),
-        effective_priority=effective_priority(priority, waiting.leaf.path, queues),
-        held_with=held_with(waiting.leaf.path, queues),
-        **_tasks(registry, waiting),
     )
 
 
-def _tasks(registry: Registry, waiting: PendingApplication) -> dict[str, Any]:
-    application = registry.leaf(waiting.leaf.path).applications.get(waiting.application_id)
-    if application is None:
-        return {"allocations": {}}
-    replacing = [
+def live_status(
+    registry: Registry, waiting: PendingApplication, pending: list[PendingStatus], queues: Mapping[str, QueueStatus]
+) -> ApplicationStatus:
+    """The status of a live application, with the groups of its pending asks."""
+    status, path = status_of(waiting), waiting.leaf.path
+    application = registry.leaf(path).applications.get(waiting.application_id)
+    assert status.priority is not UNSET, "it is live"
+    return structs.replace(
+        status,
+        pending=pending,
+        effective_priority=effective_priority(status.priority, path, queues),
+        held_with=held_with(path, queues),
+        allocations={} if application is None else {key: node_id for key, (_, node_id) in application.allocations.items()},
+        replacing=UNSET if application is None else _replacing(application),
+        records=UNSET if application is None else record_statuses(application.past) or UNSET,
+    )
+
+
+def _replacing(application: Application) -> list[ReplacementStatus] | UnsetType:
+    return [
         ReplacementStatus(allocation_key=ask.spec.allocation_key, placeholder=placeholder, node_id=node_id)
         for placeholder, (ask, node_id) in application.gang.replacing.items()
-    ]
-    return {
-        "allocations": {key: node_id for key, (_, node_id) in application.allocations.items()},
-        "replacing": replacing or UNSET,
-        "records": _records(application.past),
-    }
+    ] or UNSET
 
 
-def ended_status(ended: EndedApplication) -> ApplicationStatus:
-    """The status of an application that has ended or was refused."""
+def end_of(ended: EndedApplication) -> ApplicationStatus:
+    """The status of an application that has ended or was refused, without its tasks."""
     past = ended.past
     outcome = past.outcome and past.outcome.value
     return ApplicationStatus(
@@ -148,19 +200,76 @@ def ended_status(ended: EndedApplication) -> ApplicationStatus:
         user=ended.user or UNSET,
         groups=list(ended.groups) or UNSET,
         submission_time=ended.submission_ns or UNSET,
-        start_time=past.first_start_ns() or UNSET,
         finished_time=ended.finished_ns or UNSET,
-        last_work_time=past.last_work_ns() or UNSET,
         outcome=outcome or UNSET,
         reason=ended.reason or past.message or past.failure or UNSET,
-        used_seconds=told(total(past.used, past.preempted, past.placeholders)) or UNSET,
-        lost_seconds=told(total(past.preempted)) or UNSET,
-        records=_records(past),
     )
 
 
-def _records(past: Past) -> list[RecordStatus] | UnsetType:
-    return [_record(record) for record in past.records.values()] or UNSET
+def ended_status(ended: EndedApplication) -> ApplicationStatus:
+    """The status of an application that has ended or was refused."""
+    past = ended.past
+    return structs.replace(
+        end_of(ended),
+        start_time=past.first_start_ns() or UNSET,
+        last_work_time=past.last_work_ns() or UNSET,
+        used_seconds=told(total(past.used, past.preempted, past.placeholders)) or UNSET,
+        lost_seconds=told(total(past.preempted)) or UNSET,
+        records=record_statuses(past) or UNSET,
+    )
+
+
+def live_details(application: Application, waiting: PendingApplication) -> ApplicationDetails:
+    """The details of a live application."""
+    past = application.past
+    groups = {
+        name: TaskGroupStatus(
+            count=group.count,
+            min_resource=saturated(group.min_resource),
+            replaced=group.replaced,
+            timed_out=group.timed_out,
+        )
+        for name, group in sorted(application.gang.groups.items())
+    }
+    return structs.replace(
+        _details(past),
+        max_used=saturated_and_pruned(most(past.max_used, application.used)),
+        task_groups=groups,
+        reservations=sorted(waiting.reserving),
+        backoff_end=waiting.backoff_ns,
+    )
+
+
+def ended_details(ended: EndedApplication) -> ApplicationDetails:
+    """The details of an application that has ended or was refused; the only state of a refused one is that."""
+    details = _details(ended.past)
+    if ended.state is not ApplicationState.REJECTED:
+        return details
+    return structs.replace(details, states=[StateStatus(time=ended.finished_ns, state=ended.state.value)])
+
+
+def _details(past: Past) -> ApplicationDetails:
+    return ApplicationDetails(
+        states=[StateStatus(time=at_ns, state=state.value) for at_ns, state in past.states],
+        message=past.message,
+        running_since=UNSET if past.started_ns is None else past.started_ns,
+        max_used=saturated_and_pruned(past.max_used),
+        used=_by_instance(past.used),
+        preempted=_by_instance(past.preempted),
+        placeholders=_by_instance(past.placeholders),
+        task_groups={},
+        reservations=[],
+        backoff_end=0,
+    )
+
+
+def _by_instance(history: History) -> dict[str, Resource]:
+    return {instance: saturated_and_pruned(resource) for instance, resource in history.items()}
+
+
+def record_statuses(past: Past) -> list[RecordStatus]:
+    """How the tasks of an application have ended, the oldest first."""
+    return [_record(record) for record in past.records.values()]
 
 
 def _record(record: TaskRecord) -> RecordStatus:

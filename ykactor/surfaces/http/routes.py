@@ -22,6 +22,9 @@ from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.websockets import Websockets
 from ykactor.surfaces.metrics.sources import Sources
 from ykactor.wire.rest import checks, events, queues, tasks, types, usage
+from ykactor.wire.rest.applications import Application
+from ykactor.wire.rest.nodes import Node, NodeUtilizations
+from ykactor.wire.rest.partitions import Partition, PlacementRule
 
 _P = "/ws/v1/partition/{partition}"
 _JSON, _TEXT = "application/json", "text/plain"
@@ -30,10 +33,10 @@ _JSON, _TEXT = "application/json", "text/plain"
 def routes(to: Services) -> list[Route]:
     """All routes."""
     api = to.api
-    applications, queue = list[types.Application], {"queue": schemas.QueueName}
+    applications, queue = list[Application], {"queue": schemas.QueueName}
     found = [
         Route("/ws/v1/clusters", api.clusters, "Partitions and their resource manager", list[types.Cluster]),
-        Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[types.Partition]),
+        Route("/ws/v1/partitions", api.partitions, "Partitions with their totals", list[Partition]),
         Route(f"{_P}/queues", api.all_queues, "The tree of queues", queues.Queue, (404,)),
         Route(f"{_P}/queue/{{queue}}", api.queue, "A queue", queues.Queue, (400, 404), {**queue, "subtree": str}),
         Route(
@@ -56,7 +59,7 @@ def routes(to: Services) -> list[Route]:
             f"{_P}/queue/{{queue}}/application/{{app}}",
             api.queue_application,
             "An application",
-            types.Application,
+            Application,
             (400, 404),
             queue,
         ),
@@ -68,7 +71,7 @@ def routes(to: Services) -> list[Route]:
             (400, 404),
             {"state": schemas.Ended, "status": schemas.Status},
         ),
-        Route(f"{_P}/application/{{app}}", api.application, "A live application", types.Application, (404,)),
+        Route(f"{_P}/application/{{app}}", api.application, "A live application", Application, (404,)),
         Route(
             f"{_P}/application/{{app}}/pending",
             api.pending_asks,
@@ -83,9 +86,9 @@ def routes(to: Services) -> list[Route]:
             list[tasks.TaskRecord],
             (404,),
         ),
-        Route(f"{_P}/nodes", api.nodes, "All nodes", list[types.Node], (404,)),
-        Route(f"{_P}/node/{{node}}", api.node, "A node", types.Node, (404,)),
-        Route(f"{_P}/placementrules", api.placement_rules, "Placement rules in their order", list[types.PlacementRule], (404,)),
+        Route(f"{_P}/nodes", api.nodes, "All nodes", list[Node], (404,)),
+        Route(f"{_P}/node/{{node}}", api.node, "A node", Node, (404,)),
+        Route(f"{_P}/placementrules", api.placement_rules, "Placement rules in their order", list[PlacementRule], (404,)),
         Route(f"{_P}/usage/users", api.users, "What users use", list[usage.UserUse], (404,)),
         Route(f"{_P}/usage/user/{{user}}", api.user, "What a user uses", usage.UserUse, (400, 404), {"user": schemas.UserName}),
         Route(f"{_P}/usage/groups", api.groups, "What groups use", list[usage.GroupUse], (404,)),
@@ -105,7 +108,7 @@ def routes(to: Services) -> list[Route]:
             (400, 404),
             {"group": schemas.GroupName},
         ),
-        Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[types.NodeUtilizations]),
+        Route("/ws/v1/scheduler/node-utilizations", api.node_utilizations, "Nodes by use", list[NodeUtilizations]),
         Route(
             "/ws/v1/scheduler/healthcheck",
             to.health.check,

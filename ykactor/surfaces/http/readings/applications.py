@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 
-from ykactor.core.accounting.past import NO_TYPE, History, Past, total
-from ykactor.core.messages.states import ApplicationState, Outcome
+from ykactor.core.inspection.application_status import TIMES, end_of, ended_details, live_details, status_of
+from ykactor.core.inspection.task_status import ALLOCATION_TIMES, ASK_TIMES, allocation_status, ask_status
+from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
-from ykactor.core.values.resources import Resource, add_to, most
-from ykactor.core.values.times import MS_NS, S_NS
+from ykactor.core.values.resources import add_to
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.readings.pending import was_tried
-from ykactor.surfaces.http.readings.tasks import allocation, request
-from ykactor.wire.rest import types
-from ykactor.wire.rest.amounts import limit, used
+from ykactor.wire.rest import applications as rest
+from ykactor.wire.rest.amounts import used
 from ykactor.wire.rest.codec import Item, encode_part, encode_with
+from ykactor.wire.rest.tasks import allocation, request
 
 #: The values of ``status``: the states of applications that live.
 LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
-#: How states are shown, also one that Apache YuniKorn does not have (AP-40).
-_SHOWN = {state: state.value for state in ApplicationState} | {ApplicationState.STARTING: "Running"}
 #: An application, and each ask and allocation, takes as long as so many other items: 20 us.
 _ENTRY_ITEMS = 10
 _SMALL_MAX = 20
-_NO_HISTORY = types.ResourceHistory()
 
 
 def are_small(found: Iterable[Application]) -> bool:
@@ -46,7 +42,7 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
     found, pace = [], Pace()
     for _, _, application in (yield from sorted_in_parts(_live(look, queue))):
-        if status in ("", _SHOWN[application.state].lower()):
+        if status in ("", rest.state_name(application.state).lower()):
             found.append((yield from _live_application(look, application, pace)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
@@ -91,39 +87,11 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
 
 
 def _live_application(look: Look, application: Application, pace: Pace) -> Pausing[Item]:
-    pending, total = look.state.applications[application.application_id], dict[str, int]()
-    asks = (yield from _requests(look, pending, total, pace)) if pending.asks else []
+    waiting, total = look.state.applications[application.application_id], dict[str, int]()
+    asks = (yield from _requests(look, waiting, total, pace)) if waiting.asks else []
     tasks = (yield from _allocations(look, application, pace)) if application.allocations else []
-    highest = pending.priorities.highest
-    shown = types.Application(
-        application_id=application.application_id,
-        used_resource=used(pending.allocated),
-        max_used_resource=used(most(application.past.max_used, application.used)),
-        pending_resource=used(total),
-        partition=look.core.name,
-        queue_name=application.queue,
-        submission_time=look.time(application.submission_ns),
-        application_state=_SHOWN[application.state],
-        user=application.who.user,
-        groups=list(application.who.groups),
-        state_log=_state_log(look, application.past),
-        placeholder_data=[
-            types.TaskGroup(
-                task_group_name=name,
-                count=group.count,
-                min_resource=limit(group.min_resource),
-                replaced=group.replaced,
-                timedout=group.timed_out,
-            )
-            for name, group in sorted(application.gang.groups.items())
-        ],
-        has_reserved=bool(pending.reserving),
-        reservations=sorted(pending.reserving),
-        max_request_priority=types.PRIORITY_MIN if highest is None else highest,
-        start_time=_start_ms(application.past),
-        resource_history=_history(look, application.past),
-        backoff_deadline=rfc3339(look.time(pending.backoff_ns)) if pending.backoff_ns else "",
-    )
+    status, details = look.times(status_of(waiting), TIMES), look.details(live_details(application, waiting))
+    shown = rest.application(look.core.name, application.application_id, status, details, used(total))
     return (yield from encode_with(shown, {"requests": asks, "allocations": tasks}))
 
 
@@ -136,7 +104,8 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pa
         add_to(total, ask.spec.resource)
         if queue not in tried:
             tried[queue] = was_tried(look, pending, queue)
-        found.append(encode_part(request(look, ask, is_tried=tried[queue] or key in pending.reserving)))
+        status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)
+        found.append(encode_part(request(look.times(status, ASK_TIMES))))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
@@ -149,77 +118,12 @@ def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[li
     if len(running) > 1:
         keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))
     for key in keys:
-        found.append(encode_part(allocation(look, application, key)))
+        found.append(encode_part(allocation(look.times(allocation_status(look.state, application, key), ALLOCATION_TIMES))))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
     return found
 
 
-def _ended_application(look: Look, entry: EndedApplication) -> types.Application:
-    is_rejected = entry.state is ApplicationState.REJECTED
-    return types.Application(
-        application_id=entry.application_id,
-        max_used_resource=used(entry.past.max_used),
-        partition=look.core.name,
-        queue_name=entry.queue,
-        submission_time=look.time(entry.submission_ns),
-        finished_time=look.time(entry.finished_ns),
-        application_state=entry.state.value,
-        user=entry.user,
-        groups=list(entry.groups),
-        rejected_message=entry.reason if is_rejected else _outcome(entry.past),
-        state_log=[types.StateChange(time=look.time(entry.finished_ns), application_state="Rejected")]
-        if is_rejected
-        else _state_log(look, entry.past),
-        max_request_priority=types.PRIORITY_MIN,
-        start_time=_start_ms(entry.past),
-        resource_history=_history(look, entry.past),
-    )
-
-
-def _outcome(past: Past) -> str:
-    """How an application has ended, if more is to be said than its state."""
-    if past.outcome is not Outcome.CANCELLED:
-        return past.message
-    return f"{past.outcome.value}: {past.message}" if past.message else past.outcome.value
-
-
-def _state_log(look: Look, past: Past) -> list[types.StateChange]:
-    """Without changes between states that are shown as the same."""
-    log: list[types.StateChange] = []
-    for at_ns, state in past.states:
-        shown = _SHOWN[state]
-        if not log or log[-1].application_state != shown:
-            log.append(types.StateChange(time=look.time(at_ns), application_state=shown))
-    return log
-
-
-def _start_ms(past: Past) -> int:
-    return types.NEVER_STARTED_MS if past.started_ns is None else past.started_ns // MS_NS
-
-
-def _history(look: Look, past: Past) -> types.ResourceHistory:
-    if not (past.used or past.preempted or past.placeholders):
-        return _NO_HISTORY
-    return types.ResourceHistory(
-        resource_usage=_by_type(look, past.used),
-        preempted_resource=_by_type(look, past.preempted),
-        placeholder_resource=_by_type(look, past.placeholders),
-    )
-
-
-def _by_type(look: Look, history: History) -> dict[str, Resource]:
-    """A limited reader sees no nodes, and so no types of them."""
-    if look.view is None:
-        return {instance_type: used(resource) for instance_type, resource in history.items()}
-    return {NO_TYPE: used(total(history))} if history else {}
-
-
-# ---- times as texts
-
-
-def rfc3339(at_ns: int) -> str:
-    """Such as ``2026-01-01T00:00:00.5Z``."""
-    seconds, rest = divmod(at_ns, S_NS)
-    fraction = f".{rest:09}".rstrip("0") if rest else ""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z"
+def _ended_application(look: Look, entry: EndedApplication) -> rest.Application:
+    status, details = look.times(end_of(entry), TIMES), look.details(ended_details(entry))
+    return rest.application(look.core.name, entry.application_id, status, details, {})

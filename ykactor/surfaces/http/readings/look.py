@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
-from ykactor.access.view import View
+from ykactor.access.view import View, details_in_view, in_whole_ms
+from ykactor.core.inspection.application_status import ApplicationDetails
+from ykactor.core.inspection.shown import ShownT
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.times import MS_NS
 from ykactor.core.waiting.codes import PendingCause
 
 
@@ -39,6 +42,10 @@ class Look(Struct, frozen=True, gc=False):
         """Why an ask is pending that wants so much, base units."""
         return cause.text if self.view is None else self.view.reason(cause, wanted)
 
-    def time(self, at_ns: int) -> int:
-        """A time of an application or ask; to a limited reader in whole milliseconds (SE-84)."""
-        return at_ns if self.view is None else at_ns - at_ns % MS_NS
+    def times(self, shown: ShownT, fields: Iterable[str]) -> ShownT:
+        """An object with its times; for a limited reader in whole milliseconds (SE-84)."""
+        return shown if self.view is None else in_whole_ms(shown, fields)
+
+    def details(self, details: ApplicationDetails) -> ApplicationDetails:
+        """The details of an application, as far as they are shown."""
+        return details if self.view is None else details_in_view(details)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.accounting.past import Past
+from ykactor.core.inspection.application_status import RECORD_TIMES, record_statuses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import Pace, Pausing
 from ykactor.surfaces.http.readings.look import Look
@@ -15,20 +16,7 @@ def records(look: Look, application_id: ApplicationID) -> Pausing[list[tasks.Tas
     if found is None:
         return None
     user, past = found
-    return [
-        tasks.TaskRecord(
-            allocation_key=record.allocation_key,
-            user=user,
-            node_id=record.node_id,
-            state=record.state.value,
-            exit_code=record.exit_code,
-            signal=record.signal,
-            start_time=look.time(record.started_ns),
-            finished_time=look.time(record.finished_ns),
-            peak_memory=record.peak_memory,
-        )
-        for record in past.records.values()
-    ]
+    return [tasks.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
 
 
 def _found(look: Look, application_id: ApplicationID) -> Pausing[tuple[str, Past] | None]:
