@@ -11,7 +11,7 @@ from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
 from ykactor.actors.commands import Publication, TurnRecord
-from ykactor.actors.journal import ANSWER_S, RETRY_MAX_S, RETRY_S, Journal, Notices, Resumed, Stalled
+from ykactor.actors.journal import ANSWER_S, PAUSE_MAX_S, RETRY_MAX_S, RETRY_S, WINDOW_S, Journal, Notices, Resumed, Stalled
 from ykactor.actors.writer_thread import WriterThread
 from ykactor.core.messages.facts import NodeRemoved
 from ykactor.journal.batch import Batch
@@ -152,12 +152,14 @@ async def test_the_last_change_of_a_record_counts(autojump_clock):
     assert store.records == expected
 
 
-async def test_what_comes_within_a_moment_is_committed_together(autojump_clock):
-    """An idle journal waits a moment, for the acknowledgement of a turn; what comes during a commit is the next batch."""
+@pytest.mark.parametrize("steps", [1, 30])
+async def test_what_is_under_way_is_committed_together(steps, autojump_clock):
+    """A commit waits for what the daemon does at once, such as the acknowledgement of a turn, and for nothing else."""
     store, feed, outbox = MemoryStore(lambda: 0.01), Reader(), Reader()
     async with running(store) as journal:
         add(journal, feed, 1, "n")
-        await trio.lowlevel.checkpoint()
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
         journal.post(outbox, 1, b"ack")
         await trio.sleep(0.005)
         for number in range(2, 50):
@@ -165,6 +167,35 @@ async def test_what_comes_within_a_moment_is_committed_together(autojump_clock):
             await trio.lowlevel.checkpoint()
         await trio.sleep(1)
     assert [(batch.events_count, batch.messages_count) for batch in store.batches] == [(1, 1), (0, 48)]
+
+
+async def test_a_busy_daemon_commits_in_time(autojump_clock):
+    """What is added while tasks run all the time is committed after ``WINDOW_S``."""
+    store, outbox = MemoryStore(lambda: 0.0), Reader()
+    async with running(store) as journal:
+        for number in range(1, 101):
+            journal.post(outbox, number, b"m")
+            autojump_clock.jump(WINDOW_S / 10)
+            await trio.lowlevel.checkpoint()
+    assert 5 <= len(store.batches) <= 10
+
+
+@pytest.mark.parametrize("commit_s", [PAUSE_MAX_S / 2, 1.0])
+async def test_commits_are_rarer_while_there_is_more(commit_s, autojump_clock):
+    """If more came during the last commit, the next one waits as long as that took, or ``PAUSE_MAX_S``; otherwise not at all."""
+    store, outbox, began = MemoryStore(lambda: commit_s), Reader(), []
+    async with running(store) as journal:
+        for number in range(1, 4):
+            journal.post(outbox, number, b"m")
+            began.append(trio.current_time())
+            await trio.testing.wait_all_tasks_blocked()
+        await journal.flushed()
+        assert trio.current_time() - began[0] == pytest.approx(2 * commit_s + min(commit_s, PAUSE_MAX_S))
+        journal.post(outbox, 4, b"m")
+        began.append(trio.current_time())
+        await journal.flushed()
+        assert trio.current_time() - began[-1] == pytest.approx(commit_s)
+    assert [batch.messages_count for batch in store.batches] == [1, 2, 1]
 
 
 async def test_a_turn_is_not_divided(autojump_clock):
@@ -220,7 +251,7 @@ async def test_flushed_waits_for_all_that_was_added(seed, autojump_clock):
         await trio.sleep(0.5)
         journal.note(b"c", b"")
         await journal.flushed()
-        assert trio.current_time() == pytest.approx(3.0)
+        assert trio.current_time() == pytest.approx(3.0, abs=0.01)  # the last one waits for more a while
         await trio.sleep(5)
         await journal.flushed()
     assert len(store.batches) == 3

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 import trio
 from msgspec import Raw, Struct, field
+from trio.testing import wait_all_tasks_blocked
 
 from ykactor.actors.commands import Publication
 from ykactor.actors.histogram import Histogram
@@ -26,9 +27,10 @@ from ykactor.core.values.times import S_NS
 from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
 
-#: For how many steps of the event loop the journal waits for more before a commit: the acknowledgement of a request comes so much
-#: later than its turn. The shortest sleep would take 1 ms.
-LINGER_STEPS = 4
+#: The longest that the journal waits for more before a commit, while the daemon is busy.
+WINDOW_S = 0.005
+#: The longest that it waits for more even so, because there was more after the last commit.
+PAUSE_MAX_S = 0.002
 #: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
 RETRY_S = 1.0
 RETRY_MAX_S = 5.0
@@ -143,6 +145,8 @@ class Journal:
         self._now_ns = now_ns
         self._gathered = _Group(Batch(last_event + 1, last_message + 1))
         self._committing: _Group | None = None
+        #: How long it waits before the next commit even if nothing is under way.
+        self._pause_s = 0.0
         self._is_in_turn = False
         self._turn_ended = trio.lowlevel.ParkingLot()
         self._added = trio.Event()
@@ -269,21 +273,31 @@ class Journal:
     async def _commit_all(self) -> None:
         while True:
             await self._added.wait()
-            for _ in range(LINGER_STEPS):
-                await trio.lowlevel.checkpoint()
-            while self._is_in_turn:
-                await self._turn_ended.park()
+            await self._gather()
             group = self._committing = self._gathered
             self._gathered, self._added = group.following(), trio.Event()
             group.batch.at_ns = self._now_ns()
             since_s = trio.current_time()
             await self._commit(group.batch)
+            self._pause_s = min(trio.current_time() - since_s, PAUSE_MAX_S) if self._added.is_set() else 0.0
             self.commit_times.observe(trio.current_time() - since_s)
             self._committing = None
             for reader, number in group.durable.items():
                 reader.raise_durable(number)
             self._freed.unpark_all()
             await self._tidy()
+
+    async def _gather(self) -> None:
+        """Wait until nothing is left that the daemon could add: each commit costs as much as some decisions.
+
+        So the acknowledgement of a request, and what was decided at once, share the commit of its turn. When more is added during
+        each commit, half of the time is for gathering, and commits are larger.
+        """
+        with trio.move_on_after(WINDOW_S):
+            await trio.sleep(self._pause_s)
+            await wait_all_tasks_blocked()
+        while self._is_in_turn:
+            await self._turn_ended.park()
 
     async def _commit(self, batch: Batch) -> None:
         """Return when the batch is durable; while the disk is full, try again and again."""
