@@ -23,7 +23,7 @@ class Column(StrEnum):
     APPLICATION = "application"
 
 
-#: The values of the columns, and what was counted.
+#: The values of the columns, and the account.
 Sums = dict[tuple[str | int, ...], Account]
 
 _VALUES: dict[Column, Callable[[int, AccountKey], str | int]] = {
@@ -44,11 +44,11 @@ def sums(
 ) -> Pausing[Sums]:
     """The accounts of a partition between two turns, of some days, summed up by columns; a day is its number since 1970.
 
-    What lasts counts up to ``now_ns``. Cost: 2 us for each account, each task that runs or waits, and each day of an application
-    with such tasks.
+    Running tasks and pending asks count up to ``now_ns``. Cost: 2 us for each account, each such task, and each day of an
+    application with such tasks.
 
     Args:
-        shows_queue: whether accounts of a queue count; "" stands for accounts that were summed up.
+        shows_queue: True for queues whose accounts count; "" stands for accounts that were summed up.
     """
     lasting, pace = Accounts(Changed()), Pace()
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):

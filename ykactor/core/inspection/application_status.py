@@ -1,4 +1,4 @@
-"""The status of an application: while it lives, and as it is remembered when it has ended."""
+"""The status of an application, live or ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the clients of a daemon load this file, and need no schedul
 
 
 class ReplacementStatus(Shown, frozen=True, kw_only=True):
-    """A real ask that has left the pending ones and does not run yet: the release of its placeholder is not confirmed."""
+    """A real ask that replaces a placeholder whose release is not confirmed: it is not pending, and does not run yet."""
 
     allocation_key: str
     placeholder: str
@@ -46,19 +46,19 @@ class RecordStatus(Shown, frozen=True, kw_only=True):
 
 
 class ApplicationStatus(Shown, frozen=True, kw_only=True):
-    """An application; of one that has ended what is nothing or not known is left out.
+    """An application; empty and unknown fields of an ended one are left out.
 
     Attributes:
-        queue_name: of a rejected one the queue that it asked for, which need not exist.
-        priority: of its most important pending ask; the lowest int32 when nothing is pending.
-        effective_priority: the same at root, or at the highest queue that is shown.
-        held: by whom the application itself is held.
+        queue_name: the queue; of a rejected one the queue that it asked for, which need not exist.
+        priority: the highest priority of its pending asks; the lowest int32 when nothing is pending.
+        effective_priority: this priority at root, or at the highest queue that is shown.
+        held: the hold of the application itself.
         held_with: the nearest queue above it that is held.
-        allocations: by key, on which node each task runs.
-        start_time: when it ran for the first time.
+        allocations: the node of each running task, by its key.
+        start_time: the time when it first ran.
         used_seconds: the resource-seconds of all its tasks; an amount beyond 64 bits is a text.
-        lost_seconds: the part of those that were preempted.
-        records: how its tasks have ended, the oldest first; left out if nothing was said of them.
+        lost_seconds: the part of preempted tasks.
+        records: the records of its ended tasks, the oldest first; left out if there are none.
     """
 
     state: str

@@ -21,7 +21,7 @@ _FAILING = ApplicationState.FAILING
 
 
 def applications(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """The state has every live application with exactly its asks, and knows where placeholders can be replaced."""
+    """Check that the state has every live application with exactly its asks, and the pairs of gangs."""
     live = [application for application in state.applications.values() if not _is_kept_back(state, application)]
     pairs = {application for application in live if application.gang is not None and application.gang.has_pair()}
     known = {application for found in state.pairs.by_leaf.values() for application in found} | state.pairs.aside.keys()
@@ -54,7 +54,7 @@ def _key(ask: Ask) -> AllocationKey:
 
 
 def _application(application: Application, waiting: PendingApplication, preempting: set[AllocationKey]) -> Iterator[str]:
-    """``preempting``: the asks of the application that have an attempt to preempt."""
+    """Check one application; ``preempting`` are its asks that have an attempt to preempt."""
     where = f"pending application {application.application_id}"
     yield from differs(where, "the state", waiting.state, application.state)
     yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
@@ -98,7 +98,7 @@ def _application(application: Application, waiting: PendingApplication, preempti
 
 
 def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
-    """Real asks of open task groups wait for placeholders, in order; running placeholders are available for replacement."""
+    """Check that real asks of open task groups wait for placeholders, in order, and running placeholders are replaceable."""
     running = application.allocations
     placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
     reserved = total_of(ask.spec.resource for ask in placeholders.values())

@@ -15,12 +15,12 @@ class PendingStatus(Shown, frozen=True, kw_only=True):
     """Asks of an application that are pending for the same reason (AP-150).
 
     Attributes:
-        left_out: nodes where they could not start, and until when each is left out for them.
-        priority: the highest of their own; ``effective_priority`` is what becomes of it at root, or at the highest queue that is
-            shown (PR-11).
-        resource: what each of them wants.
-        allocation_keys: of the first few, the next one first; ``creation_times`` are theirs.
-        last_attempt, next_attempt: to preempt, of the first ask, if it may; None if there was none.
+        left_out: the nodes where they could not start, each with the time until which it is left out for them.
+        priority: the highest of their own; ``effective_priority`` is this priority at root, or at the highest queue that is shown
+            (PR-11).
+        resource: the amounts of each of them.
+        allocation_keys: the keys of the first few, the next one first; ``creation_times`` are theirs.
+        last_attempt, next_attempt: the times of the attempts to preempt for the first ask, if it may; None if there was none.
     """
 
     reason: str
@@ -42,7 +42,7 @@ OF_THE_ASKS = ("code", "count", "priority", "resource", "allocation_keys")
 
 
 class AsksPart(Shown, frozen=True, kw_only=True):
-    """The keys of some pending asks of an application, and when each was created."""
+    """The keys and creation times of some pending asks of an application."""
 
     application_id: str = field(name="applicationID")
     allocation_keys: list[str]

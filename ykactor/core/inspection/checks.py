@@ -15,7 +15,7 @@ def differs(where: str, what: str, found: object, expected: object) -> Iterator[
 
 
 def differs_in(where: str, what: str, found: Iterable[str], expected: Iterable[str]) -> Iterator[str]:
-    """The same of names, in any order; of many this takes less time than to sort them all."""
+    """A violation if two collections of names differ, in any order; faster than sorting many names."""
     known, wanted = set(found), set(expected)
     yield f"{where}: {what} is {sorted(known)}, expected {sorted(wanted)}" if known != wanted else ""
 

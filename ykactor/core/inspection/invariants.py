@@ -1,7 +1,7 @@
 """The invariants between two cycles: the owners agree with each other, and the scheduler's state agrees with the owners.
 
-All derived values are computed again from the owners (leaves and nodes) and compared. Called by tests after every step, and by a
-daemon that is asked for its health: the checks are expensive, and they change nothing.
+All derived values are computed again from the owners (leaves and nodes) and compared. Called by tests after every step, and for
+health checks of a daemon: the checks are expensive, and they change nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
     """All violated invariants (SC-131), one sentence each: the object, what was found, what was expected.
 
     Args:
-        partition, scheduler: of one partition, between two cycles and with every fact observed.
+        partition, scheduler: the cores of one partition, between two cycles and with every fact observed.
         strict_max: also check that no queue uses more than its ``max``. The planner never exceeds it, but recovered
             allocations, resizes and lowered limits may (QU-41), so this holds only for a history without these.
 
@@ -29,7 +29,7 @@ def violations(partition: PartitionCore, scheduler: SchedulerCore, *, strict_max
 
 
 def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool = False) -> dict[str, Iterator[str]]:
-    """The invariants by subject; each yields its violations, and "" where whoever checks may pause."""
+    """The invariants by subject; each yields its violations, and "" where the check may pause."""
     registry = partition.registry
     return {
         "queues and applications": objects.membership(registry),

@@ -16,10 +16,10 @@ class NodeStatus(Shown, frozen=True, kw_only=True):
     """A node.
 
     Attributes:
-        allocations: the keys of what is on it, those of other schedulers included.
-        occupied: by other schedulers.
-        reservations: the keys of the asks for which it is reserved.
-        dominant_share: the share in use of its scarcest resource, that of other schedulers included.
+        allocations: the keys of its allocations, foreign ones included.
+        occupied: the amounts of foreign allocations.
+        reservations: the keys of the asks that it is reserved for.
+        dominant_share: the share in use of its scarcest resource, foreign allocations included.
     """
 
     allocated: Resource

@@ -17,7 +17,7 @@ from ykactor.core.values.resources import pruned
 
 
 def node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
-    """The index agrees with the nodes and is sorted as in PR-62."""
+    """Check that the index agrees with the nodes and is sorted (PR-62)."""
     yield from differs("node index", "the set of nodes", sorted(index.nodes), sorted(registry.nodes))
     yield from differs("nodes", "the number of placements that they have not been sent", registry.unsent.count, 0)
     policy = registry.config.node_sort_policy
@@ -51,7 +51,7 @@ def _score(core: NodeCore, policy: NodeSortPolicy) -> float:
 
 
 def reservations(state: SchedulerState) -> Iterator[str]:
-    """Asks with a reservation are pending, their nodes are large enough, and only asks that require a node share it (SC-149)."""
+    """Check that asks with a reservation are pending, their nodes large enough, and shared by pinned asks only (SC-149)."""
     reservations = list(state.reservations.by_ask.values())
     applications = state.applications.values()
     reserving = {(waiting.application_id, key): ask for waiting in applications for key, ask in waiting.reserving.items()}

@@ -16,7 +16,7 @@ from ykactor.core.values.resources import pruned
 
 
 def membership(registry: Registry) -> Iterator[str]:
-    """Every application is in exactly one leaf, the one that the registry names; every parent knows its children."""
+    """Check that every application is in exactly one leaf, the one in the registry, and every parent has its children."""
     found: dict[ApplicationID, QueuePath] = {}
     for leaf in leaves_of(registry):
         for application_id in leaf.applications:
@@ -34,7 +34,7 @@ def membership(registry: Registry) -> Iterator[str]:
 
 
 def limits(registry: Registry) -> Iterator[str]:
-    """Every queue has the limits of users and groups that the configuration gives it; all other queues have none (QU-76)."""
+    """Check that every queue has the limits of users and groups of the configuration; all other queues have none (QU-76)."""
     configured = {config.path: config.limits for config in walk(registry.config.root)}
     for path, queue in registry.queues.items():
         yield ""
@@ -42,7 +42,7 @@ def limits(registry: Registry) -> Iterator[str]:
 
 
 def counts(registry: Registry) -> Iterator[str]:
-    """The counts for limits are those of the objects (SE-48)."""
+    """Check that the counts for limits are those of the objects (SE-48)."""
     live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
     tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
     yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
@@ -113,7 +113,7 @@ def counted(registry: Registry) -> Iterator[str]:
 
 
 def node_amounts(registry: Registry) -> Iterator[str]:
-    """capacity = allocated + occupied + available, per type, on every node."""
+    """Check that capacity = allocated + occupied + available, per type, on every node."""
     for node in registry.nodes.values():
         where, running, foreign = f"node {node.node_id}", node.allocations.values(), node.foreign.values()
         yield from differs(where, "allocated", pruned(node.allocated), total_of(ask.spec.resource for ask in running))

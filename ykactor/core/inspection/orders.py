@@ -21,7 +21,7 @@ _BEGINNING = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING})
 
 
 def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Children and applications are sorted by their keys; those with nothing pending are not in the order (PR-29)."""
+    """Check that children and applications are sorted by their keys, without those that have nothing pending (PR-29)."""
     for path, queue in state.tree.nodes.items():
         if queue.parent is not None:
             rank, place = sort_rank(queue.priority), queue.place
@@ -38,7 +38,7 @@ def orders(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 
 def watched_classes(state: SchedulerState) -> Iterator[str]:
-    """Classes watched for pending reasons are current classes of their leaves, or empty and about to be forgotten."""
+    """Check that classes watched for reports are current classes of their leaves, or empty and about to be forgotten."""
     for ask_class, leaf in state.quota_reports.watched():
         if isinstance(ask_class, WaitingGroup):
             if ask_class and ask_class not in leaf.applications.waiting.groups.values():

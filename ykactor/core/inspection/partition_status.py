@@ -13,13 +13,13 @@ from ykactor.core.values.resources import Resource
 
 
 class LimitStatus(Shown, frozen=True, kw_only=True):
-    """The limit of a user or group in a queue, against which somebody counts.
+    """A limit of a user or group in a queue that applications count against.
 
     Attributes:
-        whose: such as ``user bob``.
+        whose: the user or group, such as ``user bob``.
         max: None is no limit of resources.
         max_applications: 0 is no limit.
-        applications: those that count as running.
+        applications: the applications that count as running.
     """
 
     queue: str
@@ -31,7 +31,7 @@ class LimitStatus(Shown, frozen=True, kw_only=True):
 
 
 class PredicateStatus(Shown, frozen=True, kw_only=True):
-    """A predicate class: on how many nodes it was asked, passed and refused; ``allocate`` as in SC-120."""
+    """A predicate class, with the numbers of nodes that were asked, passed and refused; ``allocate`` as in SC-120."""
 
     predicate: str
     allocate: bool
@@ -41,7 +41,7 @@ class PredicateStatus(Shown, frozen=True, kw_only=True):
 
 
 class PredicatesStatus(Shown, frozen=True, kw_only=True):
-    """The questions of the predicate service, and whether somebody answers them."""
+    """The questions to the predicate service, and if one is connected that answers them."""
 
     is_answered: bool
     classes: list[PredicateStatus]
@@ -61,13 +61,13 @@ class PreemptionStatus(Shown, frozen=True, kw_only=True):
 
 
 class PartitionStatus(Shown, frozen=True, kw_only=True):
-    """The state of a partition. What is in no queue is left out for readers that are limited to queues.
+    """The state of a partition. Objects outside of queues are left out for readers that are limited to queues.
 
     Attributes:
         queues: by path, parents before their children.
-        applications: by id; live ones, and those that have ended and are remembered.
+        applications: by id; live ones, and ended ones that are still kept.
         nodes: by id.
-        pending_asks: all pending asks in numbered parts, each of one application; left out if nobody asked for them.
+        pending_asks: all pending asks in numbered parts, each of one application; only on request.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The pending asks of a partition, and why each is pending."""
+"""The pending asks of a partition with their reasons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pending_groups(
 
 
 def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> PendingStatus:
-    """An entry that names the first of its asks."""
+    """The entry of a cause; it names the first of its asks."""
     named = list(examples)
     return PendingStatus(
         reason=cause.text,
@@ -125,7 +125,7 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
 
 
 def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
-    """The keys of all pending asks and when each was created (Unix ns), in numbered parts, each of one application."""
+    """The keys and creation times (Unix ns) of all pending asks, in numbered parts, each of one application."""
     found: dict[str, AsksPart] = {}
     pace = Pace()
     for waiting in state.applications.values():

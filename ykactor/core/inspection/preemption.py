@@ -14,7 +14,7 @@ from ykactor.core.values.resources import Resource, add_to, pruned
 
 
 def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Victims run and are being released; asks with an attempt are pending and have a node; queues count the sums (PE-93)."""
+    """Check that victims run and are being released, asks with an attempt are pending and have a node, and the sums (PE-93)."""
     attempts, applications = state.preemptions, state.applications
     preempting: dict[QueueUsage, Resource] = {queue: {} for queue in state.tree.nodes.values()}
     claims: dict[QueueUsage, Resource] = {queue: {} for queue in preempting}
@@ -58,7 +58,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 
 def quota_clocks(state: SchedulerState) -> Iterator[str]:
-    """Only configured queues with a max and a delay have a start of quota preemption (CF-81)."""
+    """Check that only configured queues with a max and a delay have a start of quota preemption (CF-81)."""
     for queue in state.clocks.starts:
         if state.tree.nodes.get(queue.path) is not queue or not gives_back(queue.config):
             yield f"queue {queue.path}: has to give back, expected none that is gone, dynamic, or without max or delay"

@@ -30,18 +30,18 @@ class QueueStatus(Shown, frozen=True, kw_only=True):
     """A queue.
 
     Attributes:
-        allocated, pending: of everything below too.
-        priority: what the parent sees; the lowest int32 when nothing is pending.
+        allocated, pending: the amounts of the queue and everything below.
+        priority: the priority that the parent sees; the lowest int32 when nothing is pending.
         max: None is no limit.
-        headroom: what the queue and those above it leave; None is no limit.
+        headroom: the amounts that the queue and those above it leave; None is no limit.
         actual_guaranteed: the smallest guarantee of the queue and those above it.
         share: the usage against the guarantee.
         max_applications: 0 is no limit.
-        held: by whom the queue itself is held.
+        held: the hold of the queue itself.
         held_with: the nearest queue above it that is held.
         above_max: of snapshots only.
-        quota_preemption_start_time: when its victims are chosen.
-        pending_asks: how many asks are pending in it and below; of snapshots only.
+        quota_preemption_start_time: the time when its victims are chosen.
+        pending_asks: the number of asks pending in it and below; of snapshots only.
     """
 
     allocated: Resource
@@ -103,7 +103,7 @@ OF_THE_QUEUE = (
 
 
 def queue_status(registry: Registry, state: SchedulerState, queue: QueueNode, queues: Mapping[str, QueueStatus]) -> QueueStatus:
-    """The status of a queue; ``queues`` has that of the queue above it, unless that is not shown."""
+    """Make the status of a queue; ``queues`` has that of the queue above it, unless that is not shown."""
     above = parent_path(queue.path)
     parent = queues.get(above)
     config, properties = queue.config, queue.config.properties

@@ -1,4 +1,4 @@
-"""The base of all structs of the read model: a part of the state as followers are sent it."""
+"""The base of all structs of the read model, which followers get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ykactor.core.messages.holds import Hold
 class Shown(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """An object of a snapshot, with the names of the message; fields that are ``UNSET`` are left out.
 
-    Quantities are base units, times Unix nanoseconds. What was added later may be ``UNSET``: an older daemon does not send it.
+    Quantities are base units, times Unix nanoseconds. Fields that were added later may be ``UNSET``: an older daemon does not
+    send them.
     """
 
 
@@ -21,7 +22,7 @@ ShownT = TypeVar("ShownT", bound=Shown)
 
 
 class Held(Shown, frozen=True, kw_only=True):
-    """The hold of an application or a queue itself: by whom, and since when."""
+    """The hold of an application or a queue itself: its operator and its begin."""
 
     by: str
     since: int
@@ -33,5 +34,5 @@ def held(hold: Hold | None) -> Any:
 
 
 def only(shown: ShownT, fields: Iterable[str], **others: Any) -> ShownT:
-    """The same object with these fields and with other values for ``others``; every further field is left out."""
+    """The object with these fields and with other values for ``others``; every further field is left out."""
     return type(shown)(**{name: getattr(shown, name) for name in fields}, **others)

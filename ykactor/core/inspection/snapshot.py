@@ -36,7 +36,7 @@ from ykactor.core.waiting.causes import PendingCauses
 
 #: An entry of pending asks takes as long as so many items: 10 us.
 _ENTRY_ITEMS = 5
-#: One of an application that has ended: 7 us.
+#: The same of an application that has ended: 7 us.
 _ENDED_ITEMS = 3
 
 
@@ -58,10 +58,10 @@ def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict
 
 
 def partition_state(partition: PartitionCore, state: SchedulerState, *, every_ask: bool = False) -> Pausing[PartitionStatus]:
-    """All that is shown of a partition.
+    """The state of a partition for followers.
 
     Args:
-        every_ask: whether ``pending_asks`` names all that are pending.
+        every_ask: True if ``pending_asks`` names all pending asks.
     """
     queues = yield from _queues(partition, state)
     return PartitionStatus(

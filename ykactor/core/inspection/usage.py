@@ -22,7 +22,7 @@ from ykactor.core.values.resources import Resource, pruned
 
 
 def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """The tree has each queue with its settings; the max of root is the capacity of all nodes (QU-30)."""
+    """Check that the tree has each queue with its settings, and the max of root is the capacity of all nodes (QU-30)."""
     tree = state.tree
     yield from differs("ledger", "the set of queues", list(tree.nodes), list(registry.queues))
     total = total_of(node.capacity for node in registry.nodes.values())
@@ -39,7 +39,7 @@ def tree(registry: Registry, state: SchedulerState) -> Iterator[str]:
 
 
 def usage(registry: Registry, tree: QueueTree, *, strict_max: bool) -> Iterator[str]:
-    """Usage, slots, priority and share of each queue agree with its applications or its children."""
+    """Check that usage, slots, priority and share of each queue agree with its applications or its children."""
     fair_max: dict[QueuePath, Resource] = {}
     below: dict[QueueNode, list[QueueNode]] = {}
     for path, queue in tree.nodes.items():  # parents before children
@@ -70,7 +70,7 @@ def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
 
     Args:
         allocated: base units.
-        denominators: per type the own guarantee, else the fair max; a type in neither is left out.
+        denominators: per type, the own guarantee, else the fair max; a type in neither is left out.
     """
     parts = ((used, denominators[name]) for name, used in allocated.items() if used > 0 and name in denominators)
     return max((used / denominator if denominator > 0 else 1.0 for used, denominator in parts), default=0.0)
@@ -113,7 +113,7 @@ def _compare(where: str, queue: QueueNode, owned: _Usage) -> Iterator[str]:
 
 
 def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
-    """Every application has the trackers of the limits on its path, and each tracker has the usage of its applications."""
+    """Check that applications have the trackers of the limits on their paths, with the usage of their applications."""
     used: dict[Tracker, list[Resource]] = {tracker: [] for tracker in state.trackers.in_use.values()}
     counted: dict[Tracker, set[ApplicationID]] = {tracker: set() for tracker in used}
     counts: Counter[Tracker] = Counter()

@@ -29,9 +29,9 @@ class PlaceholderStep:
         self._predicate_client = predicate_client
 
     def run(self, plan: Plan) -> None:
-        """Add to ``plan`` what one pass decides, within its budget.
+        """Add the decisions of one pass to ``plan``, within its budget.
 
-        An application in which nothing can be done at present is set aside. The others stay for the next plan.
+        An application without a possible replacement is set aside. The others stay for the next plan.
 
         Raises:
             OutOfWork: the budget is used up.

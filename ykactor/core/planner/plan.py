@@ -1,7 +1,7 @@
 """A plan while it is made: the time, its orders and facts so far, and its budget.
 
-An order says what the owner of a node, a queue or an application must do. ``apply`` changes the scheduler's state at once, as if
-the order had already been carried out.
+An order is for the owner of a node, a queue or an application. ``apply`` changes the scheduler's state at once, as if the order
+had already been carried out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Placement:
     def apply(self, state: SchedulerState) -> None:
         """Charge node, queues and limits, and update the application (AP-130).
 
-        Most place one of several equal asks of a running application: then little else changes, which is done straight.
+        Most are of one of several equal asks of a running application: then little else changes, which is done directly.
         """
         application, ask = self.application, self.planned.ask
         queue = application.asks[ask.spec.allocation_key][1]
@@ -82,7 +82,7 @@ class Placement:
 
 
 def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
-    """A placement counts as soon as it is decided (SC-160)."""
+    """Use up predicate answers: a placement counts as soon as it is decided (SC-160)."""
     state.nodes.predicates.place(ask.spec.tags.get(PREDICATE_TAG, ""), node_id)
 
 
@@ -106,7 +106,7 @@ class ReplacementOrder:
         self.node = node
 
     def apply(self, state: SchedulerState) -> None:
-        """The placeholder is no longer available, and the real ask is no longer pending."""
+        """Withdraw the placeholder, and remove the real ask from the pending ones."""
         application, ask = self.application, self.planned.ask
         assert application.gang is not None
         if self.node is not None:
@@ -132,7 +132,7 @@ class CancellationOrder:
         self.node = None
 
     def apply(self, _: SchedulerState) -> None:
-        """The placeholder is no longer available."""
+        """Withdraw the placeholder."""
         assert self.application.gang is not None
         self.application.gang.withdraw(self.planned.placeholder)
 
@@ -176,13 +176,13 @@ class Plan:
     """The result of planning.
 
     Attributes:
-        orders: what owners must do, in the order of decision. A replacement or an eviction ends the plan, because later decisions
-            depend on its confirmation.
-        facts: what is only reported, each with the number of orders decided before it.
+        orders: the orders for owners, in the order of decision. A replacement or an eviction ends the plan, because later
+            decisions depend on its confirmation.
+        facts: facts that are only reported, each with the number of orders decided before it.
         at_rest: nothing more can be decided; False if the budget was used up first.
-        recheck_ns: when a new plan is due although nothing has changed; None if there is no such time.
-        effort: the work that it has taken so far.
-        work: all of it; set when the plan is complete.
+        recheck_ns: the time when a new plan is due although nothing has changed; None if there is none.
+        effort: counts the work spent so far.
+        work: the work spent; set when the plan is complete.
         search_work: the part of the work spent on searches for victims and placeholders.
         may_preempt: False: classes that would preempt are put off to the next plan.
     """
@@ -202,9 +202,9 @@ class Plan:
         self._budget = budget
         #: The work after which other tasks run next.
         self._pause_at = PAUSE_WORK
-        #: Whether a candidate has been tried.
+        #: True if a candidate has been tried.
         self._has_tried = False
-        #: Whether a search for victims has made progress.
+        #: True if a search for victims has made progress.
         self._has_searched = False
 
     def __len__(self) -> int:
@@ -249,7 +249,7 @@ class Plan:
         return self.effort.spent > self._budget.work_max
 
     def spend(self, work: int) -> None:
-        """Count work that has been done."""
+        """Count work that was done."""
         self.effort.spent += work
 
     def try_candidate(self) -> None:

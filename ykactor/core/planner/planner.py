@@ -1,4 +1,4 @@
-"""The walk: which ask is placed next, and on which node (PR-25 to PR-31, SC-20 to SC-45).
+"""The walk: chooses the next ask and its node (PR-25 to PR-31, SC-20 to SC-45).
 
 ``Planner.plan`` reads the scheduler's state, updates it with each placement, and returns a ``Plan``. Each decision starts at
 the root queue with current values; the sorted structures of ``queueing`` are updated incrementally, so nothing is sorted again.
@@ -62,7 +62,7 @@ class Planner:
         self._search_work = 0
 
     def plan(self, now_ns: int, budget: Budget) -> Exchange[Plan]:
-        """Decide what can be decided at Unix time ``now_ns``, best first, within ``budget``."""
+        """Take all decisions that are possible at Unix time ``now_ns``, best first, within ``budget``."""
         plan = Plan(self._state, now_ns, budget, may_preempt=self._search_work < SEARCH_WORK_MAX)
         if self._unschedulable.put_off:
             self._unschedulable.try_again()
@@ -74,7 +74,7 @@ class Planner:
         return plan
 
     def _recheck_ns(self) -> int | None:
-        """When a new plan is due although nothing has changed; None if there is no such time."""
+        """The time when a new plan is due although nothing has changed; None if there is none."""
         predicates, states = self._state.nodes.predicates, self._state.scheduling_states
         answers_ns = predicates.due_ns() if predicates.deadlines else None
         states_ns = states.due_ns() if states.is_wanted else None
@@ -152,7 +152,7 @@ class Planner:
             queue = self._leave(plan, queue)
 
     def _leave(self, plan: Plan, queue: QueueNode) -> QueueNode:
-        """Nothing more can be placed in a queue: go on in its parent. Of root: nothing can be placed at all."""
+        """Park a queue in which nothing more can be placed, and return its parent. Of root: nothing can be placed at all."""
         if queue.parent is None:
             plan.at_rest = True
             return queue
@@ -172,8 +172,8 @@ class Planner:
     def _try(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool | None:
         """Try the first class of a leaf, whose head is the application; returns whether anything was decided.
 
-        If nothing was, the class is parked, or has another position (SC-21 to SC-24, SC-148). None: to look at all nodes for its
-        shape takes long, and must be done before.
+        If nothing was, the class is parked, or has another position (SC-21 to SC-24, SC-148). None: looking at all nodes for its
+        shape takes long, and must be done first.
         """
         state = self._state
         plan.try_candidate()

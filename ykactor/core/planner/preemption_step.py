@@ -42,7 +42,7 @@ from ykactor.core.waiting import reasons
 
 #: Work units of a search for each node; 1 unit is a look at a node (about 2 us against 0.2 us).
 LOOK_WORK = 10
-#: Failed searches that are remembered.
+#: The most failed searches that are remembered.
 HOPELESS_MAX = 10_000
 
 
@@ -71,15 +71,15 @@ class Preemptor:
         self._state = state
         self._tasks = Tasks(state.tasks.on_node)
         self._promising = PromisingNodes(state.nodes, self._tasks)
-        #: Why searches failed, by all that their result depends on while nothing changes: queue, shape, priority, reserved node.
+        #: The reasons of failed searches, by all that the result depends on while nothing changes: queue, shape, priority, node.
         self._hopeless: dict[tuple[QueueNode, Shape, int, IndexedNode | None], str] = {}
         self._searched = Stamp(lambda: (state.generation, state.ledger.changes, state.preemptions.changes))
 
     def attempt(self, plan: Plan, application: PendingApplication, ask: Ask) -> str | None:
-        """Preempt victims for an ask whose preemption delay is over; returns why not, or None if the plan has decided something.
+        """Preempt victims for an ask whose preemption delay is over. Returns the reason why not, or None if anything was decided.
 
         Raises:
-            OutOfWork: the search goes on in the next plan.
+            OutOfWork: the search continues in the next plan.
         """
         state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask.spec)
         if not self._searched.is_current() or len(self._hopeless) >= HOPELESS_MAX:
@@ -109,9 +109,9 @@ class Preemptor:
         return None
 
     def _note_exchange(self, leaf: QueueNode, victims: list[Victim], lacking: list[str]) -> str:
-        """Note in the cycle guard what the queue takes of the types it lacks.
+        """Note in the cycle guard which types the queue takes that it lacks.
 
-        Returns why this would close a preemption cycle, and notes nothing; else "".
+        Returns: the reason why this would close a preemption cycle, and notes nothing; else "".
         """
         cycle_guard = self._state.preemptions.cycle_guard
         for victim in victims:

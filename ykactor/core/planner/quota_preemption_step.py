@@ -22,7 +22,7 @@ from ykactor.core.values.resources import Resource, add_to
 class QuotaPreemptionStep:
     """Enforces the quotas of one partition; only in a plan that has decided nothing yet, because the step reads the owners.
 
-    It looks at all tasks of a queue, which can be many, and therefore lets other tasks of the loop run.
+    It looks at all tasks of a queue, which can be many, and therefore pauses.
     """
 
     def __init__(self, state: SchedulerState) -> None:

@@ -1,7 +1,7 @@
 """Step 1 of a pass: asks with a reserved node come before all others (SC-150).
 
 A reservation can become an allocation only after some capacity grew, or when the reservation is new. The step therefore remembers
-what it has looked at: after a pass that placed nothing, a pass costs O(1) until something changes.
+its result: after a pass that placed nothing, a pass costs O(1) until something changes.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class ReservationStep:
         self.scanned = 0
         #: Reservations whose node had room at its last change, or whose ask requires its node and may preempt there.
         self._hopeful: dict[AskID, Reservation] = {}
-        #: Expired reservations, grouped by what decides whether they have quota; valid until ``_old_until_ns``.
+        #: Expired reservations, grouped by all that their quota depends on; valid until ``_old_until_ns``.
         self._old: dict[tuple[QueueUsage, TrackerTuple, Needs, bool], list[Reservation]] = {}
         self._grouped = Stamp(self._counters)
         self._old_until_ns = 0
         #: The last pass that could place nothing.
         self._fruitless = Stamp(self._counters)
-        #: Whether an application was skipped because it has no place in its leaf's order at present (see ``LeafOrder.sort_key``).
+        #: True if an application was skipped because it has no place in its leaf's order now (see ``LeafOrder.sort_key``).
         self._is_kept_back = False
 
     def run(self, plan: Plan) -> bool:
-        """Add to ``plan`` what one pass decides; returns whether anything was decided.
+        """Add the decisions of one pass to ``plan``; returns whether anything was decided.
 
         Raises:
             PlanEnds: an ask preempts on its required node, in this plan or, if this plan has decided something, in the next one.
@@ -130,7 +130,7 @@ class ReservationStep:
     # ---- placing, cancelling, preempting
 
     def _serve(self, plan: Plan, application: PendingApplication, reservations: list[Reservation]) -> bool:
-        """Decide about one application's reservations in ask order: first each on its own node, then normal ones on any node."""
+        """Decide about the reservations of one application in ask order: each on its own node, then normal ones on any node."""
         if application.slot_shortage() is not None:
             return False
         left = []

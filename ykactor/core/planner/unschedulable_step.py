@@ -25,7 +25,7 @@ from ykactor.core.waiting import reasons
 
 #: Attempts to preempt for asks of one leaf in one pass (PE-10).
 ATTEMPTS_MAX = 10
-#: When the asks beyond that may try, after the pass.
+#: The time after the pass when asks beyond that may try.
 PASS_NS = 100 * MS_NS
 
 
@@ -33,7 +33,7 @@ class _Turns(Struct):
     """The times when the asks of one class may reserve or preempt.
 
     Attributes:
-        reserves_ns: how long an ask must have been pending to reserve; NEVER if none may.
+        reserves_ns: the shortest time that an ask must have been pending to reserve; NEVER if none may.
         preempts_ns: the same to preempt.
         attempts_from_ns: no ask may preempt before this Unix time.
         preemptions: what asks have tried before.
@@ -87,7 +87,7 @@ class UnschedulableStep:
         self._node: IndexedNode | None = None
 
     def try_again(self) -> None:
-        """A plan begins: try the classes again that were put off."""
+        """Try the classes again that were put off: a plan begins."""
         if self._put_off_in == self._state.generation:  # else growth has woken everything already, and classes may be new
             for leaf, ask_class in self.put_off:
                 leaf.applications.wake(ask_class)

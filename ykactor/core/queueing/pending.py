@@ -40,20 +40,20 @@ class PendingApplication:
             have another first ask while their class waits for a node.
         shown_priority: its priority as counted in the leaf's ``priorities``.
         sort_key: its position by the leaf's policy; None while it has none or is kept back. Written by the leaf's order.
-        changed: whether its state or age changed since the leaf's order was last updated; ``used``: whether its usage did.
+        changed: True if its state or age changed since the leaf's order was last updated; ``used``: True if its usage did.
         in_classes: the ``slots_needed`` in the keys of its classes; None while it is in no class.
         backoff_ns: the end of its back-off (SC-38); 0 while there is none.
-        enrolled: whether it tracks its usage in ``trackers`` (see ``quota.limits``): from its first ask or allocation on.
-        group: what it counts against in addition to its user; None is no group. ``charged_to`` has both.
-        counted_as_running: whether its trackers count it as a running application (QU-74).
+        enrolled: True if it counts in ``trackers`` (see ``quota.limits``): from its first ask or allocation on.
+        group: the group that it counts against in addition to its user; None is no group. ``charged_to`` has both.
+        counted_as_running: True if its trackers count it as a running application (QU-74).
         gang: its task groups; None while it has none.
-        unreported: queues that asks or a class joined since it was last reported what quotas decide about them, and those whose
-            class has another answer.
-        held: what keeps it from starting, as last reported (``notified.HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
+        unreported: queues that asks or a class joined since their quotas were last reported, and those whose class has another
+            answer.
+        held: the bits last reported of it (``HELD_BY_QUEUE``, ``HELD_BY_LIMIT``).
         reserving: the asks that a node is reserved for.
         reserved: the part of ``allocated`` that placeholders hold.
-        holds_slot: whether a running slot is reserved for it while it is Accepted (QU-54).
-        hold: its own; None while it has none (OP-1).
+        holds_slot: True if a running slot is reserved for it while it is Accepted (QU-54).
+        hold: its own hold; None while it has none (OP-1).
     """
 
     __slots__ = (
@@ -134,7 +134,7 @@ class PendingApplication:
         self.counted_as_running = False
 
     def touch(self) -> None:
-        """Something that is kept when the process ends changes; ``changed`` and ``used`` are for the leaf's order."""
+        """Note a change for its row; ``changed`` and ``used`` are for the leaf's order."""
         self._changed.application(self.application_id)
 
     def touch_task(self, ask: Ask) -> None:
@@ -196,7 +196,7 @@ class PendingApplication:
             self.ask_queues.put(queue, first_key)
 
     def reserve(self, ask: Ask, *, contends: bool) -> None:
-        """A node is reserved for an ask: it leaves its queue, and joins another one only if it still tries to preempt."""
+        """Take an ask with a reservation out of its queue; it joins another one only if it still tries to preempt."""
         self._dequeue(ask)
         self.reserving[ask.spec.allocation_key] = ask
         if contends:
@@ -205,7 +205,7 @@ class PendingApplication:
             self.asks[ask.spec.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
-        """The reservation of an ask ends: the ask is queued as before."""
+        """Queue an ask again whose reservation ends."""
         self._dequeue(ask)
         self._wait(ask)
 
@@ -234,7 +234,7 @@ class PendingApplication:
             self.gang.drop(order_of(ask), ask)
 
     def change_group(self, name: str, *, is_open: bool) -> None:
-        """Real asks of a task group wait for placeholders from now on, or no longer do."""
+        """Let the real asks of a task group wait for placeholders from now on, or no longer."""
         if self.gang is None:
             self.gang = PendingGang({})
         if is_open:
@@ -272,7 +272,7 @@ class PendingApplication:
             charge(self.trackers, spec.resource)
 
     def begin(self, ask: Ask) -> None:
-        """An allocation begins; its user and group are charged."""
+        """Count an allocation that begins, and charge its user and group."""
         resource = ask.spec.resource
         add_to(self.allocated, resource)
         if ask.spec.placeholder:
@@ -284,7 +284,7 @@ class PendingApplication:
             self.count()
 
     def end(self, ask: Ask) -> None:
-        """An allocation ends."""
+        """Uncount an allocation that ends."""
         resource = ask.spec.resource
         subtract_from(self.allocated, resource)
         if ask.spec.placeholder:
@@ -331,7 +331,7 @@ class PendingApplication:
             tracker.applications.pop(self.application_id, None)
 
     def enter(self, state: ApplicationState) -> None:
-        """The application is, or will be, in this state."""
+        """Enter a state that the application is in, or will be in."""
         self.state = state
         self.changed = True
         self.touch()

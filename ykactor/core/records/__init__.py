@@ -1,4 +1,4 @@
-"""The state of a partition as rows: what is kept when the process ends, and how a partition is made from it again.
+"""The state of a partition as rows, which are kept when the process ends, and a partition made from rows.
 
 May import every package below it. Start reading in ``rows.py``, then ``export.py`` and ``restore.py``.
 """

@@ -25,7 +25,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
     """The state that a partition was made from.
 
     Attributes:
-        reserves: whether asks reserve nodes (SC-50).
+        reserves: True if asks reserve nodes (SC-50).
         rows: key and row of each object, as JSON.
     """
 
@@ -45,7 +45,7 @@ _DECODER = msgspec.json.Decoder(Base)
 
 
 def new(config: PartitionConfig, *, reserves: bool) -> Restored:
-    """A partition to which no configuration was applied yet; ``reserves``: whether asks reserve nodes (SC-50)."""
+    """A partition without an applied configuration; ``reserves``: asks reserve nodes (SC-50)."""
     core, scheduler = without_anything(config, reserves=reserves)
     return Restored(core, scheduler, finished(encode_base(core, scheduler)))
 
@@ -56,14 +56,14 @@ def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[Resto
     Cost: 15 us for each row. No step takes more than 10 ms, but for the last one: 20 ms with 100,000 rows, to join the base.
 
     Raises:
-        UnreadableRowError, DamagedStateError: the partition is not what it should be.
+        UnreadableRowError, DamagedStateError: the state of the partition is inconsistent.
     """
     rows = yield from _rows(partition, scheduler)
     return (yield from made_from(chain.from_iterable(emptied(rows)), reserves=scheduler.state.reserves))
 
 
 def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Pausing[Restored]:
-    """The partition that these rows make, each with its key, as text.
+    """Make a partition from rows, each with its key, as text.
 
     Raises:
         UnreadableRowError, DamagedStateError: rows are damaged or of a later version, or do not belong together.
@@ -119,7 +119,7 @@ def decode_base(data: bytes) -> Base:
 
 
 def partition_from(base: Base) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
-    """The partition as it was made from the base.
+    """Make the partition again from the base.
 
     Raises:
         UnreadableRowError, DamagedStateError: rows are of a later version, or do not belong together.
@@ -129,7 +129,7 @@ def partition_from(base: Base) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
 
 
 def differing_row(expected: Base, found: Base) -> tuple[bytes, bytes, bytes] | None:
-    """The first row that is not the same in both: its key, what is expected and what was found, as JSON, "null" for no row.
+    """The first row that differs: its key, the expected and the found row, as JSON, "null" for no row.
 
     The order of rows, and of items within sets, does not count.
     """

@@ -18,7 +18,7 @@ _DECODERS = {kind: msgspec.json.Decoder(row) for kind, row in ROWS.items()}
 
 
 class UnreadableRowError(Exception):
-    """A row is not what its kind requires."""
+    """A row is malformed for its kind."""
 
 
 def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> list[tuple[bytes, bytes | None]]:

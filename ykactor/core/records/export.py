@@ -42,7 +42,7 @@ _PARTITION: Key = ("partition",)
 
 
 def changes(partition: PartitionCore, state: SchedulerState) -> Iterator[tuple[Key, Struct | None]]:
-    """The rows that a turn has changed, as they are at its end; None for one that is gone."""
+    """The rows that a turn has changed, as they are at its end; None for an object that is gone."""
     export = _Export(partition, state)
     for key, identity in partition.registry.changed.keys.items():
         yield key, export.row(key, identity)

@@ -1,7 +1,7 @@
 """Makes a partition from rows: the owners, then the state of the scheduler.
 
-Nothing is decided here: what rows say is taken over, the rest is computed from it. What the scheduler remembers only to save work
-(what is parked, which searches failed) starts empty, so that the first cycle tries everything again.
+Nothing is decided here: rows are applied, and the rest is computed from them. State that only saves work (parked classes, failed
+searches) starts empty, so that the first cycle tries everything again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, Sched
     """Make a partition and its scheduler from the rows that ``export.everything`` would give for it.
 
     Args:
-        reserves: whether asks reserve nodes (SC-50).
+        reserves: True if asks reserve nodes (SC-50).
 
     Raises:
         DamagedStateError: a row is missing.
@@ -82,7 +82,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
 
 
 def _restore_queues(registry: Registry, rows: Rows) -> None:
-    """Queues, parents first; those of the configuration get their children back."""
+    """Restore queues, parents first; queues of the configuration get their children back."""
     configured = {config.path: config for config in walk(registry.config.root)}
     for (path,), row in sorted(rows["queue"].items()):
         config = row.config
@@ -104,7 +104,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
 
 
 def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
-    """Applications and tasks, each in the order of their arrival."""
+    """Restore applications and tasks, each in the order of their arrival."""
     pace = Pace()
     for (application_id,), row in sorted(rows["application"].items(), key=lambda item: item[1].arrival):
         registry.applications[application_id] = row.queue
@@ -180,7 +180,7 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
 
 
 def _restore_timers(partition: PartitionCore, rows: Rows) -> Pausing[None]:
-    """Timers, and the places of real asks that wait for a placeholder on another node."""
+    """Restore timers, and the places of real asks that wait for a placeholder on another node."""
     registry, timers, pace = partition.registry, partition.timers, Pace()
     for leaf in registry.queues.values():
         if isinstance(leaf, LeafCore):

@@ -20,7 +20,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Pace, Pausing, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
-#: The rows of one partition: by kind, then by what identifies the object.
+#: The rows of one partition: by kind, then by key.
 Rows = dict[str, dict[tuple[Any, ...], Any]]
 
 
@@ -68,7 +68,7 @@ def _restore_nodes(state: SchedulerState, rows: Rows) -> Pausing[None]:
 
 
 def _restore_application(state: SchedulerState, application: Application, row: ApplicationRow) -> PendingApplication:
-    """An application without its tasks: its state, slots, back-off, and what it counts against."""
+    """Restore an application without its tasks: its state, slots, back-off, and trackers."""
     name, leaf = application.application_id, state.tree.nodes[application.queue]
     who, times = row.who, (row.submission_ns, row.arrival)
     fact = ApplicationAdded(
@@ -146,7 +146,7 @@ def _restore_preemption(state: SchedulerState, rows: Rows) -> None:
 
 
 def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
-    """The oldest first; after the attempts, because an ask with an attempt does not try again."""
+    """Restore reservations, the oldest first; after the attempts, because an ask with an attempt does not try again."""
     for identity, row in sorted(rows["reservation"].items(), key=lambda item: (item[1].made_ns, item[0])):
         application, _, ask = _pending_ask(state, identity)
         application.reserve(ask, contends=state.may_still_preempt(ask))

@@ -1,7 +1,7 @@
 """The rows of the state: one for each object, with everything of it that cannot be computed from other rows.
 
-A row is found by its key (``messages.changed.Key``): its kind, then what identifies it. Rows are plain data, so a later version
-of the program reads them whatever its rules are; it never decides again what was decided.
+A row is found by its key (``messages.changed.Key``): its kind, then the identifier of its object. Rows are plain data, so a later
+version of the program reads them whatever its rules are; it repeats no decision.
 
 | kind | identified by | row |
 |---|---|---|
@@ -40,7 +40,7 @@ from ykactor.core.values.resources import Resource
 
 
 class Row(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """One row; its key says of which object."""
+    """The base of rows; the key of a row names its object."""
 
 
 class PartitionRow(Row, frozen=True):
@@ -49,10 +49,10 @@ class PartitionRow(Row, frozen=True):
     Attributes:
         turns: the number of turns so far.
         arrivals, last_arrival_ns: the newest arrival number and its time.
-        cleaning_ns: when empty queues are removed next.
+        cleaning_ns: the time when empty queues are removed next.
         counts: of preemption, since the partition was created.
-        is_answered: whether a predicate service is connected.
-        states_wanted: whether a resource manager is connected that wants to know why its asks are pending.
+        is_answered: True if a predicate service is connected.
+        states_wanted: True if a resource manager is connected that wants to know why its asks are pending.
     """
 
     turns: int
@@ -74,7 +74,7 @@ class QueueRow(Row, frozen=True):
 
 
 class NodeRow(Row, frozen=True):
-    """A node; what runs there is in the rows of tasks."""
+    """A node, without its tasks, which have rows of their own."""
 
     capacity: Resource
     schedulable: bool
@@ -130,7 +130,7 @@ class UseRow(Row, frozen=True):
     """The accounts and the past of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
 
     Attributes:
-        day, account: what is not in an ``account`` row yet.
+        day, account: the account of a day that is not in an ``account`` row yet.
     """
 
     day: int
@@ -146,14 +146,14 @@ class TaskRow(Row, frozen=True):
     """An ask or an allocation.
 
     Attributes:
-        began_ns: when the allocation began; None for an ask that is pending or waits for a placeholder.
-        node_id: where the allocation runs, or where the ask will run when the placeholder has ended.
+        began_ns: the begin of the allocation; None for an ask that is pending or waits for a placeholder.
+        node_id: the node of the allocation, or of the ask when its placeholder has ended.
         placeholder: the placeholder that the ask waits for.
-        released: whether the release of the allocation was started and is not confirmed.
-        notified: what was last reported of the pending ask (``NotifiedAsks``).
-        sized_ns: since when the task has its size, if it was resized.
-        preempted: whether the allocation is preempted.
-        replaced_ns: when the placeholder was created that the allocation has replaced.
+        released: True if the release of the allocation was started and is not confirmed.
+        notified: the bits last reported of the pending ask (``NotifiedAsks``).
+        sized_ns: the time since which the task has its size, if it was resized.
+        preempted: True if the allocation is preempted.
+        replaced_ns: the creation time of the placeholder that the allocation has replaced.
     """
 
     ask: Ask
@@ -175,14 +175,14 @@ class UserRow(Row, frozen=True):
 
 
 class ReservationRow(Row, frozen=True):
-    """A node is reserved for an ask since ``made_ns``."""
+    """A reservation of a node for an ask since ``made_ns``."""
 
     node_id: NodeID
     made_ns: int
 
 
 class AttemptRow(Row, frozen=True):
-    """An ask preempts (``preemption.attempts.PreemptionAttempt``)."""
+    """An attempt of an ask to preempt (``preemption.attempts.PreemptionAttempt``)."""
 
     claim: Resource
     waits_for: tuple[AskID, ...]
@@ -191,14 +191,14 @@ class AttemptRow(Row, frozen=True):
 
 
 class VictimRow(Row, frozen=True):
-    """A task is being released by preemption: the size that counts as preempting, and for which ask (None: for a quota)."""
+    """A victim of preemption: the size that counts as preempting, and the ask that preempts (None: a quota)."""
 
     size: Resource
     preemptor: AskID | None
 
 
 class TakenRow(Row, frozen=True):
-    """A leaf has taken a resource type from another (``preemption.cycles``)."""
+    """A resource type that a leaf has taken from another one (``preemption.cycles``)."""
 
 
 class QuotaClockRow(Row, frozen=True):

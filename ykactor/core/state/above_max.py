@@ -1,6 +1,6 @@
 """Queues above their max, and why they stay there: for events, snapshots and metrics. No decision depends on it.
 
-It is computed from the ledger when somebody asks, in a few sums for each queue; tasks are not looked at.
+It is computed from the ledger on demand, in a few sums for each queue; tasks are not looked at.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class AboveMax(NamedTuple):
     """A queue that uses more than its max although all its victims count as gone.
 
     Attributes:
-        amounts: by type what is too much, base units.
-        cause: why it stays above its max, in one word; ``reason`` says both in a sentence.
+        amounts: the excess by type, base units.
+        cause: the code of the reason why it stays above its max; ``reason`` says both in a sentence.
     """
 
     amounts: Resource
@@ -53,7 +53,7 @@ def _why(state: SchedulerState, queue: QueueNode) -> tuple[AboveMaxCause, str]:
 
 
 def _guards(queue: QueueNode) -> Iterator[tuple[str, int, QueueNode]]:
-    """The types in use of which nothing may be taken (PE-83, PE-87): each with what is missing most to a guarantee, and whose."""
+    """The types in use that are guarded (PE-83, PE-87): each with the amount below the nearest guarantee, and its queue."""
     for name in sorted(queue.allocated):
         missing = [(guarantee(above, name) - left(above, name), above) for above in queue.path_up if guarantee(above, name)]
         most, above = max(missing, key=lambda entry: entry[0], default=(-1, queue))

@@ -1,4 +1,4 @@
-"""Facts about allocations, and what they change in the state; placements of the scheduler itself are not among them."""
+"""Handlers of facts about allocations, other than placements of the scheduler itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_one_fact(state: SchedulerState, fact: Allocated, before: Fact | None) -> 
 
 
 def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
-    """An allocation was recovered, or was placed by the resource manager, or replaces a placeholder."""
+    """Count an allocation that was recovered, was placed by the resource manager, or replaces a placeholder."""
     ask = fact.ask
     leaf, application = state.owner_of(ask)
     if fact.recovered:
@@ -64,7 +64,7 @@ def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
 
 
 def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationResized) -> None:
-    """An allocation uses more or less."""
+    """Count the new size of an allocation."""
     before, after = fact.before, fact.after
     leaf, application = state.owner_of(after)
     _report_resize(work, fact, application)
@@ -80,7 +80,7 @@ def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationRe
 
 
 def preemption_policy_changed(state: SchedulerState, work: Worklist, fact: PreemptionPolicyChanged) -> None:
-    """An ask, pending or on a node, is another kind of victim from now on."""
+    """Keep the ask, pending or on a node, that is another kind of victim from now on."""
     if fact.node_id is None:
         ask_facts.renew(state, work, fact.before, fact.after)
         return
@@ -91,7 +91,7 @@ def preemption_policy_changed(state: SchedulerState, work: Worklist, fact: Preem
 
 
 def end_reported(state: SchedulerState, work: Worklist, fact: EndReported) -> None:
-    """An allocation is ending already: preemption makes room as if it were a victim."""
+    """Count an allocation that is ending already as if it were a victim of preemption."""
     leaf, application = state.owner_of(fact.ask)
     state.count_as_going(leaf, fact.ask)
     state.capacity_grew()
@@ -99,7 +99,7 @@ def end_reported(state: SchedulerState, work: Worklist, fact: EndReported) -> No
 
 
 def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
-    """An allocation has ended; its ask is pending again if it was handed back (AP-144)."""
+    """Uncount an allocation that has ended, or was handed back (AP-144)."""
     ask, is_handed_back = fact.ask, fact.termination_type is TerminationType.SCHEDULING_FAILED_ON_RM
     leaf, application = state.owner_of(ask)
     state.preemptions.confirm(fact.at_ns, leaf, ask)
@@ -117,7 +117,7 @@ def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
 
 
 def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted) -> None:
-    """An allocation is being released: a placeholder cannot be replaced any more."""
+    """Withdraw a placeholder whose release has started: it cannot be replaced any more."""
     leaf, application = state.owner_of(fact.ask)
     if application.gang is not None:
         application.gang.withdraw(fact.ask.spec.allocation_key)
@@ -125,14 +125,14 @@ def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted)
 
 
 def _begin(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
-    """More is in use, whatever the quotas are (QU-41)."""
+    """Count usage that begins, whatever the quotas are (QU-41)."""
     state.quota_reports.usage_grew()
     state.ledger.use(leaf, ask.spec.resource)
     application.begin(ask)
 
 
 def _end(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
-    """Less is in use."""
+    """Count usage that ends."""
     state.ledger.free(leaf, ask.spec.resource)
     application.end(ask)
     state.capacity_grew()

@@ -1,4 +1,4 @@
-"""Facts about applications, and what they change in the state: an application is added, changes state, moves, or leaves."""
+"""Handlers of facts about applications: added, in another state, moved, or left."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
-    """A new application is in its leaf."""
+    """Add a new application to its leaf."""
     state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue], state.registry.changed)
     reconfigure.adopt_quotas(state, work, fact.queue)
 
 
 def application_changed(state: SchedulerState, work: Worklist, fact: ApplicationChanged) -> None:
-    """An application has another state."""
+    """Apply the new state of an application."""
     entered = fact.state
     if entered is ApplicationState.EXPIRED:
         return  # it ended long ago; another application may have its id now (AP-72)
@@ -36,7 +36,7 @@ def application_changed(state: SchedulerState, work: Worklist, fact: Application
 
 
 def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLeft) -> None:
-    """An application has left its leaf, with all asks and allocations."""
+    """Remove an application that has left its leaf, with all asks and allocations."""
     application = state.applications.pop(fact.application_id)
     leaf = state.leaf_of(application)
     work.consequences += enrolment.leave(state, fact.at_ns, application)

@@ -1,4 +1,4 @@
-"""Facts about asks, and what they change in the state: an ask is pending, resized, cancelled, or waits for placeholders."""
+"""Handlers of facts about asks: pending, resized, cancelled, or waiting for placeholders."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ykactor.core.values.resources import fits
 
 
 def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> None:
-    """An ask that was placed, or was about to replace a placeholder, is pending again."""
+    """Queue an ask again that was placed, or was about to replace a placeholder."""
     state.scheduling_states.forget(fact.ask)
     add(state, work, fact.ask)
 
 
 def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
-    """An ask is new."""
+    """Queue a new ask."""
     spec = ask.spec
     application = state.applications[spec.application_id]
     if not application.asks:
@@ -39,7 +39,7 @@ def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
 
 
 def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
-    """An ask is pending."""
+    """Queue a pending ask."""
     leaf, application = state.owner_of(ask)
     application.add(ask)
     state.note_ages(leaf, (ask,))
@@ -48,7 +48,7 @@ def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
 
 
 def ask_removed(state: SchedulerState, work: Worklist, fact: AskRemoved) -> None:
-    """An ask was removed; the scheduler knows pending ones only."""
+    """Remove an ask; the scheduler has pending ones only."""
     if fact.pending:
         discard(state, work, fact.at_ns, fact.ask)
         uncount_idle(state, fact.ask)
@@ -66,7 +66,7 @@ def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None
 
 
 def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None:
-    """A pending ask has another size; its reservation stays if the node is large enough."""
+    """Apply the new size of a pending ask; its reservation stays if the node is large enough."""
     before, after = fact.before, fact.after
     leaf, application = state.owner_of(after)
     keeps_node = False
@@ -86,18 +86,18 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
 
 
 def ask_priority_changed(state: SchedulerState, work: Worklist, fact: AskPriorityChanged) -> None:
-    """A pending ask has another priority, as if it had been submitted with it; what it has, it keeps (OP-12, OP-13)."""
+    """Apply the new priority of a pending ask, as if it had been submitted with it; it keeps a reservation (OP-12, OP-13)."""
     state.preemptions.forget(fact.before)
     renew(state, work, fact.before, fact.after)
 
 
 def ask_readmitted(state: SchedulerState, work: Worklist, fact: AskReadmitted) -> None:
-    """A pending ask may run on more nodes; what it has, it keeps (AP-144)."""
+    """Queue a pending ask that may run on more nodes; it keeps a reservation (AP-144)."""
     renew(state, work, fact.before, fact.after)
 
 
 def renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> None:
-    """Queue a pending ask of the same size where it belongs now; what it has, it keeps."""
+    """Queue a pending ask of the same size where it belongs now; it keeps a reservation."""
     leaf, application = state.owner_of(after)
     has_node = before.spec.allocation_key in application.reserving
     state.preemptions.renew(after)
@@ -111,7 +111,7 @@ def renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> Non
 
 
 def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupChanged) -> None:
-    """Real asks of a group wait for placeholders from now on, or no longer do (GA-13)."""
+    """Let the real asks of a group wait for placeholders from now on, or no longer (GA-13)."""
     application = state.applications[fact.application_id]
     if fact.is_open:  # asks that wait for placeholders have no reservation
         reserving = application.reserving.values()
@@ -134,7 +134,7 @@ def uncount_idle(state: SchedulerState, ask: Ask) -> None:
 
 
 def scheduling_states_wanted(state: SchedulerState, _: Worklist, fact: SchedulingStatesWanted) -> None:
-    """The resource manager wants to know why its asks are pending, or there is none that does."""
+    """Begin to tell a resource manager why its asks are pending, or end it."""
     state.scheduling_states.want(is_wanted=fact.is_wanted)
 
 

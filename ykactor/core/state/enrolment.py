@@ -13,7 +13,7 @@ from ykactor.core.values.resources import Resource, saturated
 
 
 def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """Count the application against its limits, from its first ask or allocation on (QU-70). Returns what to publish."""
+    """Count the application against its limits, from its first ask or allocation on (QU-70). Returns the facts about it."""
     if not (application.asks or application.allocated):
         return []
     leaf, limits_up = application.leaf, application.leaf.limits_up()
@@ -29,7 +29,7 @@ def enrol(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def leave(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """The application no longer counts against any limit."""
+    """Stop counting the application against limits."""
     facts = _link_changed(at_ns, application, application.group, Change.REMOVE)
     if application.counted_as_running:
         application.uncount()
@@ -38,7 +38,7 @@ def leave(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def move(state: SchedulerState, at_ns: int, application: PendingApplication, old: QueueUsage) -> list[Fact]:
-    """The application has moved from the leaf ``old``: its limits are those of the new path."""
+    """Count an application that has moved from the leaf ``old`` against the limits of the new path."""
     leaf = application.leaf
     facts = usage_changed(at_ns, application.charged_to, old, Change.REMOVE, application.allocated)
     if application.enrolled:
@@ -51,7 +51,7 @@ def move(state: SchedulerState, at_ns: int, application: PendingApplication, old
 
 
 def renew(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """The limits have changed: count what runs against the new ones; the group stays while its queue limits it (QU-76, QU-77)."""
+    """Count what runs against changed limits; the group stays while its queue limits it (QU-76, QU-77)."""
     facts: list[Fact] = []
     if application.enrolled:
         if application.group is not None and not still_holds(application.leaf.limits_up(), application.group):
@@ -61,7 +61,7 @@ def renew(state: SchedulerState, at_ns: int, application: PendingApplication) ->
 
 
 def wake(state: SchedulerState, at_ns: int, application: PendingApplication) -> list[Fact]:
-    """The application had nothing left and has an ask or allocation again: it chooses its group as a new one does (QU-70)."""
+    """Choose the group, like a new one, for an application that had nothing left and has an ask or allocation again (QU-70)."""
     facts = _choose_anew(at_ns, application)
     if facts:
         state.trackers.untrack(application.trackers)
@@ -82,14 +82,14 @@ def _choose_anew(at_ns: int, application: PendingApplication) -> list[Fact]:
 
 
 def usage_changed(at_ns: int, charged_to: ChargedTo, leaf: QueueUsage, change: Change, resource: Resource) -> list[Fact]:
-    """The fact that a user and its group use more or less; nothing where no user or group is charged."""
+    """The fact that a user and its group use more or less; none where no user or group is charged."""
     if resource and (charged_to.user or charged_to.group):
         return [UsageChanged(at_ns, charged_to, leaf.path, change, saturated(resource))]
     return []
 
 
 def _change_group(at_ns: int, application: PendingApplication, group: GroupChoice | None) -> list[Fact]:
-    """The application counts against this group from now on, which may be the same as before."""
+    """Count the application against this group from now on, which may be the same as before."""
     before = application.group
     if group == before:
         return []

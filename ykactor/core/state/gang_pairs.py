@@ -19,11 +19,11 @@ class GangPairs:
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
         self._nodes = nodes
-        #: The nodes that had opened and the answers that had changed when applications were last offered again.
+        #: The counts of opened nodes and changed answers when applications were last offered again.
         self._recalled = -1, -1
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The asks or placeholders of an application have changed."""
+        """Note that asks or placeholders of an application have changed."""
         self.forget(leaf, application)
         gang = application.gang
         is_kept_back = application.state is ApplicationState.FAILING or application.hold is not None or leaf.is_held()
@@ -31,7 +31,7 @@ class GangPairs:
             self.by_leaf.setdefault(leaf, {})[application] = None
 
     def forget(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """The application has no pairs, or leaves the queue."""
+        """Forget an application that has no pairs, or leaves the queue."""
         self.aside.pop(application, None)
         if leaf in self.by_leaf:
             self.by_leaf[leaf].pop(application, None)

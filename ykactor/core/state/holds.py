@@ -1,4 +1,4 @@
-"""Facts about holds: reservations are given up, and what is held is not tried until the hold ends (OP-1 to OP-6)."""
+"""Handlers of facts about holds: reservations are given up, and held asks are not tried until the hold ends (OP-1 to OP-6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ykactor.core.state.worklist import Handler, Worklist
 
 
 def application_held(state: SchedulerState, work: Worklist, fact: ApplicationHeld) -> None:
-    """An application is held, or no longer."""
+    """Hold an application, or end its hold."""
     application = state.applications[fact.application_id]
     application.hold = _hold(fact)
     application.changed = True
@@ -23,7 +23,7 @@ def application_held(state: SchedulerState, work: Worklist, fact: ApplicationHel
 
 
 def queue_held(state: SchedulerState, work: Worklist, fact: QueueHeld) -> None:
-    """A queue is held with all below it, or no longer: it shows no priority, so that the walk does not come there."""
+    """Hold a queue with all below it, or end its hold: a held one shows no priority, so that the walk does not come there."""
     queue = state.tree.nodes[fact.queue]
     queue.hold = _hold(fact)
     if fact.is_held:

@@ -18,7 +18,7 @@ def objection(state: SchedulerState, application_id: ApplicationID, path: QueueP
 
 
 def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingApplication) -> str:
-    """Running slots and ``max`` of the queues that it does not count in yet (QU-31, QU-52)."""
+    """The objection of a running slot or ``max`` of the queues that it does not count in yet, or "" (QU-31, QU-52)."""
     needs_slot = application.state in COUNTED_AS_RUNNING or application.holds_slot
     for queue in target.path_up:
         if queue in leaf.path_up:
@@ -41,7 +41,7 @@ def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
 
 
 def _limit_objection(state: SchedulerState, target: QueueUsage, application: PendingApplication) -> str:
-    """The limits of its user and group that it does not count against yet (QU-64, QU-73)."""
+    """The objection of a limit of its user and group that it does not count against yet, or "" (QU-64, QU-73)."""
     if not application.enrolled:
         return ""
     limits_up = target.limits_up()

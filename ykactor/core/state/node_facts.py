@@ -1,4 +1,4 @@
-"""Facts about nodes and answers of the predicate service: what they change in the state, and reservations that they end."""
+"""Handlers of facts about nodes and answers of the predicate service, with the reservations that they end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ykactor.core.values.selector import NODE_ID, selects
 
 
 def touch_node(state: SchedulerState, work: Worklist, node_id: NodeID) -> None:
-    """A node has changed: its state is read again at the end of the observation."""
+    """Note a changed node: its state is read again at the end of the observation."""
     if node_id in state.registry.nodes:
         work.nodes[node_id] = None
         state.capacity_grew()
@@ -39,12 +39,12 @@ def cancel(state: SchedulerState, work: Worklist, at_ns: int, reservations: list
 
 
 def node_touched(state: SchedulerState, work: Worklist, fact: NodeAdded | ForeignChanged | PlaceGivenUp) -> None:
-    """A node is new, or its available amounts have changed."""
+    """Note a node that is new, or whose available amounts have changed."""
     touch_node(state, work, fact.node_id)
 
 
 def node_schedulable(state: SchedulerState, work: Worklist, fact: NodeSchedulable) -> None:
-    """A node is drained, or is schedulable again."""
+    """Note a node that is drained, or schedulable again; a drained one loses reservations."""
     touch_node(state, work, fact.node_id)
     if not fact.schedulable:  # SC-61: an ask that has preempted others keeps its reservation
         reservations, preempting = state.reservations.on(fact.node_id), state.preemptions.by_ask
@@ -53,7 +53,7 @@ def node_schedulable(state: SchedulerState, work: Worklist, fact: NodeSchedulabl
 
 
 def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapacityChanged) -> None:
-    """The capacity of a node has changed; answers about the node are no longer valid (SC-156)."""
+    """Apply the new capacity of a node; answers about it are no longer valid (SC-156)."""
     nodes = state.nodes
     touch_node(state, work, fact.node_id)
     nodes.predicates.forget("", fact.node_id)
@@ -64,7 +64,7 @@ def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapac
 
 
 def node_attributes_changed(state: SchedulerState, work: Worklist, fact: NodeAttributesChanged) -> None:
-    """Other asks may select the node from now on; answers about it are no longer valid (SC-156, SC-159)."""
+    """Apply the new attributes of a node: other asks may select it, and answers about it are no longer valid (SC-156, SC-159)."""
     touch_node(state, work, fact.node_id)
     state.nodes.predicates.forget("", fact.node_id)
     attributes = {**fact.attributes, NODE_ID: fact.node_id}
@@ -73,7 +73,7 @@ def node_attributes_changed(state: SchedulerState, work: Worklist, fact: NodeAtt
 
 
 def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> None:
-    """A node was removed."""
+    """Remove a node."""
     nodes = state.nodes
     nodes.predicates.forget("", fact.node_id)
     if fact.node_id in nodes.nodes:  # it is unknown if it was added and removed between two observations
@@ -82,25 +82,25 @@ def node_removed(state: SchedulerState, work: Worklist, fact: NodeRemoved) -> No
 
 
 def predicate_answered(state: SchedulerState, _: Worklist, fact: PredicateAnswered) -> None:
-    """The predicate service has answered whether asks of a predicate class may run on a node."""
+    """Keep the answer of the predicate service about a class and a node."""
     if state.nodes.predicates.answer((fact.predicate, fact.allocate), fact.node_id, fact.error, fact.uses):
         state.capacity_grew()
 
 
 def predicates_forgotten(state: SchedulerState, _: Worklist, fact: PredicatesForgotten) -> None:
-    """The predicate service has withdrawn answers."""
+    """Forget answers that the predicate service has withdrawn."""
     state.nodes.predicates.forget(fact.predicate, fact.node_id)
     state.capacity_grew()
 
 
 def predicate_service_changed(state: SchedulerState, _: Worklist, fact: PredicateServiceChanged) -> None:
-    """A predicate service is connected, or none is any longer."""
+    """Note that a predicate service is connected, or none is any longer."""
     state.nodes.predicates.set_answered(fact.is_there)
     state.capacity_grew()
 
 
 def recheck_due(state: SchedulerState, _: Worklist, fact: RecheckDue) -> None:
-    """A deadline has passed: an answer is overdue, or a question may be asked again (SC-155)."""
+    """Expire questions: an answer is overdue, or a question may be asked again (SC-155)."""
     if state.nodes.predicates.expire(fact.at_ns):
         state.capacity_grew()
 

@@ -1,7 +1,7 @@
 """Keeps the scheduler's state up to date with the facts that the owners report.
 
-``observe`` is called between cycles with all facts that were reported. What a fact changes in the scheduler's own state may be
-a fact too: ``observe`` returns the facts that it was given, with such consequences in their places.
+``observe`` is called between cycles with all facts that were reported. A change of the scheduler's own state by a fact may be a
+fact too: ``observe`` returns the facts with such consequences in their places.
 
 It is a generator that yields to other tasks, so that thousands of queues or facts do not keep sockets waiting. The state must not
 be read before the generator has ended.
@@ -17,7 +17,7 @@ from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.parts import PART_MAX, Pace, Pausing
 
-#: Facts after which what they concern is brought up to date.
+#: The number of facts after which all changed objects are brought up to date.
 YIELD_EVERY = 1000
 #: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 40 us each).
 PAUSE_EVERY = 150
@@ -78,7 +78,7 @@ class Observer:
         return ordered
 
     def adopt_all(self) -> Pausing[None]:
-        """Bring every application and queue up to date: they were restored. Yields to other tasks."""
+        """Bring every restored application and queue up to date. Yields to other tasks."""
         for application in self._state.applications.values():
             self._work.touch(self._state.leaf_of(application), application)
         self._work.leaves.update(dict.fromkeys(queue for queue in self._state.tree.nodes.values() if queue.is_leaf))

@@ -1,4 +1,4 @@
-"""Facts about the configuration and about queues, and what they change in the state."""
+"""Handlers of facts about the configuration and queues."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
 
 
 def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
-    """The queue tree or its settings changed: rebuild all orders and trackers. Yields to other tasks."""
+    """Rebuild all orders and trackers: the queue tree or its settings changed. Yields to other tasks."""
     work.tree_changed = False
     state.quota_reports.forget_all_classes()
     queues = state.registry.queues.values()
@@ -69,14 +69,14 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
 
 
 def _queue_added(state: SchedulerState, _: Worklist, fact: QueueAdded) -> None:
-    """Placement has created a queue; queues of the configuration are added with it."""
+    """Add a queue that placement has created; queues of the configuration are added with it."""
     if not fact.managed and fact.queue not in state.tree.nodes:  # it exists if a later configuration was observed before
         core = state.registry.queues[fact.queue]
         state.tree.add(core.config, isinstance(core, LeafCore))
 
 
 def _queue_removed(state: SchedulerState, work: Worklist, fact: QueueRemoved) -> None:
-    """An empty queue was removed, and its limits with it."""
+    """Remove an empty queue, and its limits with it."""
     node = state.tree.nodes[fact.queue]
     ended = named(node.limits) if node.limits is not None else ()
     work.consequences += [LimitChanged(fact.at_ns, *key, Change.REMOVE) for key in ended]
@@ -90,7 +90,7 @@ def _queue_type_changed(_: SchedulerState, work: Worklist, fact: QueueTypeChange
 
 
 def _queue_limit_changed(state: SchedulerState, work: Worklist, fact: QueueLimitChanged) -> None:
-    """The capacity of the cluster is the max of root; limits of managed queues are applied with the configuration."""
+    """Apply the max of root or the quotas of a dynamic leaf; limits of managed queues are applied with the configuration."""
     if fact.queue == "root" and fact.limit is QueueLimit.MAX:
         state.tree.set_root_max(fact.resource)
         state.capacity_grew()
@@ -101,7 +101,7 @@ def _queue_limit_changed(state: SchedulerState, work: Worklist, fact: QueueLimit
 
 
 def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None:
-    """Take over the quotas of a dynamic leaf (QU-100, QU-107)."""
+    """Apply the quotas of a dynamic leaf (QU-100, QU-107)."""
     leaf, core = state.tree.nodes[path], state.registry.queues[path]
     if leaf.config is core.config or not isinstance(core, LeafCore):
         return

@@ -4,7 +4,7 @@
 The ``Observer`` keeps it up to date with the facts of the owners. Between two observations only the planner changes it, and the
 owners confirm these changes. ``inspection.invariants`` computes the whole state again from the owners and compares.
 
-What cannot be placed is parked and costs nothing until it is tried again:
+Classes that cannot be placed are parked and cost nothing until they are tried again:
 - everywhere, when something grew: less is in use, or a limit is larger (``capacity_grew``);
 - in one leaf, when something changed there and an equivalence class of it is not parked (``QueueTree.wake``);
 - one class that waits for answers about nodes, when its queue is filled meanwhile (``QuotaReports``).
@@ -44,16 +44,16 @@ class SchedulerState:
         trackers: the limits of users and groups that applications count against.
         quota_reports: what owners of pending asks and applications are told of quotas.
         scheduling_states: what the resource manager was told of pending asks.
-        reservations: which node is reserved for which ask.
-        preemptions: preemption attempts that are under way, and their victims.
-        clocks: when queues above their max have to release tasks.
+        reservations: the nodes that are reserved for asks.
+        preemptions: the preemption attempts in progress, and their victims.
+        clocks: the times when queues above their max have to release tasks.
         pairs: applications with a real ask that could replace a placeholder.
         tasks: running tasks, read from their owners.
-        reserves: whether asks reserve nodes at all (SC-50); those that require their node always do.
+        reserves: True if asks reserve nodes (SC-50); asks that require their node always do.
         generation: one higher whenever something grew.
-        backoffs: applications in back-off, and until when (SC-38).
-        next_eligible_ns: when the next ask is old enough to reserve or preempt; None while no ask has failed to find a node, so
-            that ages do not matter.
+        backoffs: the applications in back-off, each with its end (SC-38).
+        next_eligible_ns: the time when the next ask is old enough to reserve or preempt; None while no ask has failed to find a
+            node, so that ages do not matter.
     """
 
     def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
@@ -95,27 +95,27 @@ class SchedulerState:
     # ---- waking
 
     def capacity_grew(self) -> None:
-        """Something that did not fit may fit now: everything that is parked is tried again."""
+        """Try everything again that is parked: something that did not fit may fit now."""
         self.generation += 1
 
     def note_eligible(self, at_ns: int = NEVER) -> None:
-        """Asks found no room: one of them may reserve or preempt at ``at_ns``, and the age of new asks matters from now on."""
+        """Note that asks found no room: one may reserve or preempt at ``at_ns``, and the age of new asks matters from now on."""
         self.next_eligible_ns = at_ns if self.next_eligible_ns is None else min(self.next_eligible_ns, at_ns)
 
     def note_ages(self, leaf: QueueNode, asks: Iterable[Ask]) -> None:
-        """Asks are offered from now on; a class that they join may have been parked when none of its asks was as old."""
+        """Note the age of asks that are offered from now on; their class may have been parked when all its asks were younger."""
         if self.next_eligible_ns is not None:
             for ask in asks:
                 delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
                 self.note_eligible(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
 
     def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """Nothing in the class can be placed until something grows."""
+        """Park a class: nothing in it can be placed until something grows."""
         leaf.applications.park(ask_class)
         self.quota_reports.note_class(leaf, ask_class)
 
     def wait(self, leaf: QueueNode, ask_class: AskClass) -> None:
-        """Nothing in the class can be placed, and no node reserved for it, until a node opened for it."""
+        """Let a class wait: nothing in it can be placed, and no node reserved for it, until a node opens for it."""
         leaf.applications.wait(ask_class)
         self.quota_reports.note_class(leaf, ask_class)
 
@@ -166,7 +166,7 @@ class SchedulerState:
         """Offer the node to all asks again, and queue the ask again; the caller brings the positions up to date.
 
         Args:
-            runs: whether the ask is placed at once.
+            runs: True if the ask is placed at once.
         """
         application = reservation.application
         self.reservations.remove(reservation)
@@ -184,13 +184,13 @@ class SchedulerState:
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 
     def evict(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
-        """A task will be released; a placeholder cannot be replaced any more."""
+        """Count a task as victim: it will be released, and a placeholder cannot be replaced any more."""
         self.preemptions.counts.evictions += 1
         self.preemptions.add_victim(leaf, task, preemptor)
         self._withdraw(task)
 
     def count_as_going(self, leaf: QueueUsage, task: Ask) -> None:
-        """A task was reported that is ending already: preemption makes room as if it were a victim (AP-145)."""
+        """Count a task that is ending already as if it were a victim of preemption (AP-145)."""
         self.preemptions.add_victim(leaf, task, None)
         self._withdraw(task)
 
@@ -203,7 +203,7 @@ class SchedulerState:
     # ---- placeholders
 
     def place_placeholder(self, application: PendingApplication, ask: Ask, node_id: NodeID) -> None:
-        """A placeholder was allocated: it may be replaced, and its application holds a running slot (QU-54)."""
+        """Offer an allocated placeholder for replacement; its application holds a running slot (QU-54)."""
         assert application.gang is not None
         application.gang.place(ask, node_id)
         if application.state in WINDING_UP:  # it is released at once

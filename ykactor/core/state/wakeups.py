@@ -9,7 +9,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.times import MS_NS, NEVER, US_NS
 
-#: The shortest interval of cycles caused by time alone: asks that become eligible one after the other are tried together.
+#: The shortest interval of cycles caused by time alone, so that asks that become eligible one after the other are tried together.
 WAKE_NS = 100 * MS_NS
 
 
@@ -39,7 +39,7 @@ def next_ns(state: SchedulerState, after_ns: int) -> int | None:
 
 
 def on_deadlines(state: SchedulerState, now_ns: int) -> None:
-    """Process what is due: attempts that made room in vain (PE-55), ends of back-off, asks that are old enough to act."""
+    """Process deadlines: attempts that made room in vain (PE-55), ends of back-off, asks that are old enough to act."""
     for attempt in state.preemptions.overdue(now_ns) if state.preemptions.by_ask else ():
         state.preemptions.end(state.leaf_of(attempt.application), attempt.ask)
         attempt.application.reserve(attempt.ask, contends=state.may_still_preempt(attempt.ask))

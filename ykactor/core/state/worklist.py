@@ -19,11 +19,11 @@ class Worklist:
 
     Attributes:
         consequences: facts caused by the fact that is being processed; they are published with it.
-        applications, leaves, nodes: those that have changed.
+        applications, leaves, nodes: the objects that have changed.
         woken: applications that had nothing left, and have an ask or allocation again (QU-70).
         pending: changes of pending amounts by leaf.
-        tree_changed: whether a queue became a leaf or a parent.
-        is_out_of_order: whether the facts and their consequences must be sorted (EV-30).
+        tree_changed: True if a queue became a leaf or a parent.
+        is_out_of_order: True if the facts and their consequences must be sorted (EV-30).
     """
 
     def __init__(self) -> None:
@@ -37,17 +37,17 @@ class Worklist:
         self.is_out_of_order = False
 
     def touch(self, leaf: QueueNode, application: PendingApplication) -> None:
-        """An application of ``leaf`` has changed."""
+        """Note a changed application of ``leaf``."""
         self.applications[application] = None
         self.leaves[leaf] = None
 
     def begin(self, application: PendingApplication) -> None:
-        """An ask or allocation of an application is new: call this before anything of it is counted."""
+        """Note that an ask or allocation of an application is new; to be called before anything of it is counted."""
         if application.enrolled and not application.asks and not application.allocated:
             self.woken[application] = None
 
     def change_pending(self, leaf: QueueUsage, resource: Resource, sign: int) -> None:
-        """Asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
+        """Note that asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
         change = self.pending.get(leaf)
         if change is None:
             change = self.pending[leaf] = {}
@@ -55,7 +55,7 @@ class Worklist:
             change[name] = change.get(name, 0) + sign * quantity
 
     def forget_leaves(self, tree: QueueTree) -> None:
-        """Leaves that are gone have no place to bring up to date: the tree has been built without them."""
+        """Forget leaves that are gone: the tree was rebuilt without them."""
         self.leaves = {leaf: None for leaf in self.leaves if tree.nodes.get(leaf.path) is leaf}
 
     def take_consequences(self) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""The causes of turns. With the state and the time before it, its cause decides everything that a turn does."""
+"""The causes of turns. With the state and the time before it, the cause decides everything that a turn does."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class TimersDue(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """An administrator wants something, which is carried out or refused."""
+    """The request of an administrator, which is carried out or refused."""
 
     wanted: Administration
 
 
 class CycleDue(Struct, frozen=True):
-    """Something may be decided: a cycle within a budget."""
+    """A cycle within a budget: something may be decided."""
 
     budget: Budget
 

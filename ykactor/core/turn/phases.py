@@ -47,9 +47,9 @@ class Cycle(Struct):
     Attributes:
         facts: in the order of decision.
         at_rest: nothing more can be decided until something changes.
-        is_full: the budget of placements was used up: there was progress, and probably there is more to place.
+        is_full: True if the budget of placements was used up: there was progress, and probably there is more to place.
         work: units of work spent (see ``plan.Budget``).
-        recheck_ns: when the next cycle is due although nothing has changed; None if there is no such time.
+        recheck_ns: the time when the next cycle is due although nothing has changed; None if there is none.
     """
 
     facts: list[Fact]

@@ -1,6 +1,6 @@
 """The scheduler of one partition: it owns the scheduler's state and the planner, and carries out its phases of a turn.
 
-A cycle is one message to it: it makes a plan, sends nodes what is placed there, and has leaves settle what was decided.
+A cycle is one message to it: it makes a plan, sends nodes their placements, and has leaves settle the decisions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One turn of a partition: process, observe and publish input; or run one cycle, and publish what it decided.
+"""One turn of a partition: process, observe and publish input; or run one cycle, and publish its decisions.
 
 The direct effects of input are published before any decision that follows from it.
 """
@@ -27,11 +27,11 @@ class TurnResult(Struct):
     """The result of one turn.
 
     Attributes:
-        has_observed: whether the input had effects.
-        refusal: why an administrator's request was refused, or "".
-        cycle: None if the cause was another.
-        has_confirmed: releases were confirmed after the cycle: there may be more to decide.
-        exceeded: for each limit of the sender that the input exceeds, why the first entry was refused.
+        has_observed: True if the input had effects.
+        refusal: the reason of a refused request of an administrator, or "".
+        cycle: None if the cause was no ``CycleDue``.
+        has_confirmed: True if releases were confirmed after the cycle: there may be more to decide.
+        exceeded: for each limit of the sender that the input exceeds, the reason of the first refused entry.
     """
 
     has_observed: bool
@@ -73,7 +73,7 @@ def _taken_in(partition: PartitionCore, scheduler: SchedulerCore, now_ns: int, c
 
 
 def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact]], *, confirms: bool) -> Turn[tuple[bool, str]]:
-    """Returns whether the input had effects, and why an administrator's request was refused."""
+    """Process input. Returns True if it had effects, and the reason of a refused request of an administrator."""
     facts: list[Fact] = yield Ingest(taken_in)
     if not facts:
         return False, ""

@@ -38,7 +38,7 @@ class Place(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
     """The place that keeps an ask back: a queue, the limit of a user or group in it, or a node that is reserved for it.
 
     Attributes:
-        whose: of a limit, such as ``user bob``.
+        whose: the user or group of a limit, such as ``user bob``.
         resource: the type of which too little is left; "" of a running slot, a hold or a node.
         used, max: base units of that type, or numbers of running applications; None of a hold or a node, and where they are
             not shown (SE-84).
@@ -56,8 +56,8 @@ class PendingCause(Struct, frozen=True, gc=False):
     """The reason of a pending ask.
 
     Attributes:
-        text: for people, with present numbers and names of whatever keeps it back.
-        left_out: nodes where the ask could not start, and until which Unix nanosecond each is left out for it (AP-144).
+        text: a sentence for people, with present numbers and names.
+        left_out: the nodes where the ask could not start, each with the Unix nanosecond until which it is left out (AP-144).
     """
 
     code: PendingCode

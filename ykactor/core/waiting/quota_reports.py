@@ -179,7 +179,7 @@ class QuotaReports:
     # ---- reporting
 
     def fits(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask) -> list[Fact]:
-        """Quotas have room for this ask, which is about to be placed or to get a reservation. Returns what to report."""
+        """The facts to report when quotas have room for an ask that is about to be placed or to get a reservation."""
         report = _Report(now_ns, leaf, application)
         if application.held:
             report.hold(0)

@@ -42,7 +42,7 @@ def held(hold: Hold) -> str:
 
 
 def held_with_queue(hold: Hold, path: QueuePath) -> str:
-    """The same of all that is in or below a queue."""
+    """An operator keeps everything in or below a queue from anything new."""
     return f"{held(hold)} with queue {path}"
 
 
@@ -103,7 +103,7 @@ def gives_back_at(start_ns: int) -> str:
 
 
 def guarded_by(guarded: Sequence[str]) -> str:
-    """Guarantees keep a queue from giving back; ``guarded`` are made by that function."""
+    """Guarantees keep a queue from giving back; ``guarded`` has sentences of the function of this name."""
     more = f" and {len(guarded) - NAMES_MAX} more" if len(guarded) > NAMES_MAX else ""
     return f"nothing is taken because {', '.join(guarded[:NAMES_MAX])}{more}"
 
@@ -124,7 +124,7 @@ NODE_DRAINED = "the node is drained"
 
 
 def not_selected(node_id: NodeID) -> str:
-    """The node that an ask requires has not the attributes that it selects."""
+    """The node that an ask requires does not have the attributes that the ask selects."""
     return f"its required node {node_id} does not have the attributes that it selects"
 
 
@@ -161,7 +161,7 @@ def not_together(names: Sequence[str]) -> str:
 
 
 def unknown_node(node_id: NodeID) -> str:
-    """The node that an ask requires is not there."""
+    """The node that an ask requires is not registered."""
     return f"its required node {node_id} is not registered"
 
 
@@ -217,15 +217,15 @@ def waits_for_placeholder(group: str, predicate: str) -> str:
 
 
 def below_guarantee(path: QueuePath | None, missing: Resource) -> str:
-    """The queue of an ask (None), or one above it, is below its guarantee: what allows the ask to preempt (law 4)."""
+    """The queue of an ask (None), or one above it, is below its guarantee, which allows the ask to preempt (law 4)."""
     return f"{'its queue' if path is None else f'queue {path}'} is {amounts(missing)} below its guarantee (law 4)"
 
 
 # ---- for readers that are limited to queues (SE-84)
 
-#: In place of the name of who holds; no identity has such a name (SE-41).
+#: Stands for the name of the operator who holds; no identity has such a name (SE-41).
 AN_OPERATOR = "an operator"
-#: Where the whole sentence names nodes, tasks of others or an operator, or may name anything.
+#: Replaces sentences that name nodes, tasks of others or an operator, or may name anything.
 _WITHOUT_NAMES = {
     PendingCode.FAILING: FAILING,
     PendingCode.BACKOFF: BACKOFF,
@@ -283,13 +283,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def amounts(resource: Resource) -> str:
-    """``1.5 GiB memory, 0.5 vcore``: what an ask wants, in the units of these sentences."""
+    """``1.5 GiB memory, 0.5 vcore``: amounts in the units of these sentences."""
     units = ((quantity, *_unit(name, quantity)) for name, quantity in sorted(resource.items()))
     return ", ".join(f"{_shown(quantity, size, rounds_up=True)} {unit}" for quantity, size, unit in units) or "nothing"
 
 
 def _unit(name: str, quantity: int) -> tuple[int, str]:
-    """The unit in which amounts of a type are shown if ``quantity`` is the one to be seen: its size and its name."""
+    """The unit that fits ``quantity`` of a type: its size and its name."""
     if name == "vcore":
         return 1000, name
     if name != "memory":
@@ -299,6 +299,6 @@ def _unit(name: str, quantity: int) -> tuple[int, str]:
 
 
 def _shown(quantity: int, size: int, *, rounds_up: bool = False) -> str:
-    """A quantity in units of ``size``, to thousandths. What is wanted is rounded up, so that every shortage can be seen."""
+    """A quantity in units of ``size``, to thousandths. Wanted amounts are rounded up, so that every shortage can be seen."""
     whole, part = divmod(-(-quantity * 1000 // size) if rounds_up else quantity * 1000 // size, 1000)
     return f"{whole}.{part:03}".rstrip("0") if part else str(whole)

@@ -1,4 +1,4 @@
-"""Tells the resource manager what its pending asks wait for: what is new of them, in rounds (AP-146 to AP-148).
+"""Scheduling states: tells the resource manager in rounds what is new of its pending asks (AP-146 to AP-148).
 
 A round looks at all pending asks, in several plans if there are many. Comparing is cheap: asks that wait for the same are
 compared in one word. Sentences and counts of nodes are made only for what is told. What was told is kept only while a resource
@@ -26,7 +26,7 @@ from ykactor.core.waiting.causes import Pending, PendingCauses, SchedulerView, i
 
 #: The shortest time between two entries about one ask.
 APART_NS = 15 * S_NS
-#: From the begin of a round to that of the next: so long for each item that was looked at (an ask; a group of asks is ten more),
+#: The interval between the begins of rounds: so long for each item that was looked at (an ask; a group of asks is ten more),
 #: but within these bounds. An item takes about 0.2 us, so rounds take about 2 % of the time.
 ITEM_NS = MS_NS // 100
 ROUND_MIN_NS, ROUND_MAX_NS = S_NS, 15 * S_NS
@@ -71,13 +71,13 @@ class SchedulingStates:
         self.is_restored = False
         self.has_changed = True
         self.items = self.queue_number = 0
-        #: By arrival number: in the last round that is complete, and in the present one.
+        #: What was told by arrival number: up to the last complete round, and kept for the next one.
         self._told: dict[int, Told] = {}
         self._kept: dict[int, Told] = {}
         #: The applications that the present round has not looked at yet, the next one last.
         self._ahead: list[ApplicationID] = []
         self._began_ns = self._next_ns = 0
-        #: When the first of the asks may be told for which it was too early; None if there is none.
+        #: The time when the first news may be told that came too early; None if there is none.
         self._early_ns: int | None = None
 
     def restore(self, *, is_wanted: bool) -> None:
@@ -163,7 +163,7 @@ class _Group(NamedTuple):
     """Asks of one application that wait for the same.
 
     Attributes:
-        queue, reservation: the one that they are in, or that the only one has; without both they wait for placeholders.
+        queue, reservation: the queue of the asks, or the reservation of the only ask; without both they wait for placeholders.
     """
 
     pending: Pending
@@ -178,7 +178,7 @@ class SchedulingStateStep:
     def __init__(self, state: SchedulerView, states: SchedulingStates) -> None:
         self._state = state
         self._states = states
-        #: What was found out since something last changed.
+        #: The causes found since something last changed.
         self._causes = PendingCauses(state)
 
     def run(self, now_ns: int) -> Pausing[list[Fact]]:

@@ -14,7 +14,7 @@ export interface Snapshot {
     resourceManager?: RegisteredResourceManager | null;
 }
 
-/** The state of a partition. What is in no queue is left out for readers that are limited to queues. */
+/** The state of a partition. Objects outside of queues are left out for readers that are limited to queues. */
 export interface PartitionStatus {
     name: string;
     queues: Record<string, QueueStatus>;
@@ -52,7 +52,7 @@ export interface QueueStatus {
     pendingAsks?: number;
 }
 
-/** The hold of an application or a queue itself: by whom, and since when. */
+/** The hold of an application or a queue itself: its operator and its begin. */
 export interface Held {
     by: string;
     since: number;
@@ -64,7 +64,7 @@ export interface AboveMaxStatus {
     reason: string;
 }
 
-/** An application; of one that has ended what is nothing or not known is left out. */
+/** An application; empty and unknown fields of an ended one are left out. */
 export interface ApplicationStatus {
     state: string;
     queueName: string;
@@ -115,7 +115,7 @@ export interface Place {
     nodeId?: string;
 }
 
-/** A real ask that has left the pending ones and does not run yet: the release of its placeholder is not confirmed. */
+/** A real ask that replaces a placeholder whose release is not confirmed: it is not pending, and does not run yet. */
 export interface ReplacementStatus {
     allocationKey: string;
     placeholder: string;
@@ -146,14 +146,14 @@ export interface NodeStatus {
     dominantShare: number;
 }
 
-/** The keys of some pending asks of an application, and when each was created. */
+/** The keys and creation times of some pending asks of an application. */
 export interface AsksPart {
     applicationID: string;
     allocationKeys: string[];
     creationTimes: number[];
 }
 
-/** The limit of a user or group in a queue, against which somebody counts. */
+/** A limit of a user or group in a queue that applications count against. */
 export interface LimitStatus {
     queue: string;
     whose: string;
@@ -163,13 +163,13 @@ export interface LimitStatus {
     applications: string[];
 }
 
-/** The questions of the predicate service, and whether somebody answers them. */
+/** The questions to the predicate service, and if one is connected that answers them. */
 export interface PredicatesStatus {
     isAnswered: boolean;
     classes: PredicateStatus[];
 }
 
-/** A predicate class: on how many nodes it was asked, passed and refused; ``allocate`` as in SC-120. */
+/** A predicate class, with the numbers of nodes that were asked, passed and refused; ``allocate`` as in SC-120. */
 export interface PredicateStatus {
     predicate: string;
     allocate: boolean;
