@@ -33,8 +33,8 @@ def test_preemptions_by_kind() -> None:
     """By what the ask is, not by the sentence; an attempt without victims is none."""
     quota = [fact.QuotaPreempted(S, "root.a", {}, {}, 5, victims, {}) for victims in (0, 3)]
     counts = counted(preempted(ASK, "v1", "v2"), preempted(PINNED, "v3"), *quota, fact.PreemptionRefused(S, ASK, "root.a", ""))
-    assert counts.preemptions == {"generic": 1, "required_node": 1, "quota": 1}
-    assert counts.victims == {"generic": 2, "required_node": 1, "quota": 3}
+    assert counts.counters["preemptions"] == {"generic": 1, "required_node": 1, "quota": 1}
+    assert counts.counters["preempted_tasks"] == {"generic": 2, "required_node": 1, "quota": 3}
     assert counts.refused_preemptions == 1
 
 
@@ -86,6 +86,6 @@ def test_the_daemon() -> None:
     refused = fact.Audited(S, "", "127.0.0.1:1", "rm", Act.CONNECT, "x", refusal="why", times=7)
     settings = [fact.ConfigurationChanged(S, accepted, "") for accepted in (True, False, True)]
     counts = counted(refused, *settings, fact.PartitionFailed(S, Consequence.QUARANTINED, "why"), *ONLY_EVENTS)
-    assert (counts.refusals["connect"], counts.refusals["drain"]) == (7, 0)
-    assert counts.configurations == {"accepted": 2, "rejected": 1}
-    assert counts.failures == {"restarted": 0, "quarantined": 1, "stopped": 0}
+    assert (counts.counters["refusals"]["connect"], counts.counters["refusals"]["drain"]) == (7, 0)
+    assert counts.counters["configurations"] == {"accepted": 2, "rejected": 1}
+    assert counts.counters["partition_failures"] == {"restarted": 0, "quarantined": 1, "stopped": 0}

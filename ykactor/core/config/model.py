@@ -93,7 +93,7 @@ class PlacementFilter(Struct, frozen=True, forbid_unknown_fields=True):
 class PlacementRule(Struct, frozen=True, forbid_unknown_fields=True):
     """One placement rule, with the rule that gives its parent queue (PL-21, PL-55)."""
 
-    #: ``provided``, ``user``, ``fixed`` or ``tag``.
+    #: Of ``placement.rules.RULES``.
     name: str
     create: bool = False
     #: The queue of ``fixed`` in lower case, the tag's name of ``tag``.

@@ -6,6 +6,9 @@ checks whether a queue exists, and whether a parent is a leaf.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups
@@ -93,15 +96,44 @@ class Applicant:
         return False
 
 
+class RuleKind(NamedTuple):
+    """A kind of placement rules (PL-55).
+
+    Attributes:
+        value: what the queue is derived from; "" if the application has none.
+        absent: why it has none.
+        configured: what ``value`` has to be in the queue file, in words; "" if the rule needs none.
+        parameter: the name of this in the REST API.
+        is_path: a value that starts with ``root.`` is a full path (PL-27).
+    """
+
+    value: Callable[[PlacementRule, Applicant], str]
+    absent: str = ""
+    configured: str = ""
+    parameter: str = ""
+    is_path: bool = True
+
+
+#: By the names in the queue file.
+RULES = {
+    "provided": RuleKind(lambda rule, applicant: applicant.spec.queue_name, "the application names no queue"),
+    "user": RuleKind(lambda rule, applicant: applicant.who.user, "the application has no user", is_path=False),
+    "fixed": RuleKind(lambda rule, applicant: rule.value, "", "the path of a queue", "queue"),
+    "tag": RuleKind(
+        lambda rule, applicant: applicant.tag(rule.value), "the application has no such tag", "the name of a tag", "tagName"
+    ),
+}
+
+
 def evaluate(rule: PlacementRule, registry: Registry, applicant: Applicant) -> Pausing[Outcome]:
     """The path that ``rule`` leads to: of an existing queue, or with ``create`` also of a missing one.
 
     Checks in the order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake even
     where the parent rule would not have matched.
     """
-    value = _value(rule, applicant)
+    value = RULES[rule.name].value(rule, applicant)
     if not value:
-        return NoMatch(_ABSENT[rule.name])
+        return NoMatch(RULES[rule.name].absent)
     is_admitted = yield from admits(rule.filter, applicant)
     if applicant.tried > TRIED_MAX:
         return Mistake(f"more than {TRIED_MAX} names to compare with filters (rule {label(rule)})")
@@ -150,26 +182,6 @@ def admits(rule_filter: PlacementFilter, applicant: Applicant) -> Pausing[bool]:
     return is_named == rule_filter.allow
 
 
-#: Why a rule has no value; ``fixed`` always has one.
-_ABSENT = {
-    "provided": "the application names no queue",
-    "user": "the application has no user",
-    "tag": "the application has no such tag",
-}
-
-
-def _value(rule: PlacementRule, applicant: Applicant) -> str:
-    """The value from which the rule derives its queue; "" if the application has none (PL-55)."""
-    match rule.name:
-        case "provided":
-            return applicant.spec.queue_name
-        case "user":
-            return applicant.who.user
-        case "tag":
-            return applicant.tag(rule.value)
-    return rule.value
-
-
 def _queue_name(rule: PlacementRule, value: str) -> str | None:
     """The queue name, qualified or not, in lower case; None if ``value`` is not a legal one (PL-27 to PL-29).
 
@@ -177,7 +189,7 @@ def _queue_name(rule: PlacementRule, value: str) -> str | None:
     """
     if rule.name == "fixed":
         return value  # its dots are hierarchy; checked with the configuration (PL-32)
-    if value.startswith("root.") and rule.name != "user":
+    if value.startswith("root.") and RULES[rule.name].is_path:
         return value.lower() if all(map(is_queue_name, value.split("."))) else None
     name = value.replace(".", "_dot_")
     return name.lower() if is_queue_name(name) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ykactor.actors.histogram import Histogram
 from ykactor.core.messages.acts import Act
@@ -48,6 +48,33 @@ def _zeros(names: Iterable[str]) -> Counter[str]:
     return Counter(dict.fromkeys(names, 0))
 
 
+class Metric(NamedTuple):
+    """A counter with a series for each value of its label.
+
+    Attributes:
+        meaning: in a sentence.
+        values: of the label, those that are shown before anything is counted.
+    """
+
+    meaning: str
+    label: str
+    values: tuple[str, ...]
+
+
+#: What is counted of facts and Apache YuniKorn has no metric for: ``ykactor_NAME_total``.
+COUNTERS = {
+    "preemptions": Metric("Decisions to preempt, by kind.", "kind", tuple(PreemptionKind)),
+    "preempted_tasks": Metric("Allocations that were preempted, by kind.", "kind", tuple(PreemptionKind)),
+    "configurations": Metric(
+        "Configurations that were put into force or refused, by partition once.", "result", ("accepted", "rejected")
+    ),
+    "partition_failures": Metric(
+        "Errors of the daemon in a partition, by what followed.", "consequence", tuple(map(str.lower, Consequence))
+    ),
+    "refusals": Metric("What somebody was not allowed to do, by act.", "act", tuple(map(str.lower, Act))),
+}
+
+
 class FactCounts:
     """Counts facts.
 
@@ -62,11 +89,8 @@ class FactCounts:
         applications: those that have ended, by state.
         nodes: by state.
         waits: of asks until they were placed, in seconds.
-        preemptions, victims: by kind.
+        counters: those of ``COUNTERS``.
         refused_preemptions: because of preemption cycles.
-        configurations: by result.
-        failures: of partitions, by consequence.
-        refusals: what somebody was not allowed to do, by act.
     """
 
     def __init__(self, partitions: Container[PartitionName]) -> None:
@@ -78,12 +102,8 @@ class FactCounts:
         self.applications = _zeros(ENDED)
         self.nodes = _zeros(("failed", "decommissioned"))
         self.waits = Histogram(WAITS_S)
-        self.preemptions = _zeros(PreemptionKind)
-        self.victims = _zeros(PreemptionKind)
+        self.counters = {name: _zeros(metric.values) for name, metric in COUNTERS.items()}
         self.refused_preemptions = 0
-        self.configurations = _zeros(("accepted", "rejected"))
-        self.failures = _zeros(map(str.lower, Consequence))
-        self.refusals = _zeros(map(str.lower, Act))
         #: Applications that are accepted for the second time when they go on.
         self._resuming: set[tuple[PartitionName, ApplicationID]] = set()
         self._handlers: dict[type, Callable[[PartitionName, Any], None]] = {
@@ -205,8 +225,8 @@ class FactCounts:
             self._note_preemption(PreemptionKind.QUOTA, fact.victims)
 
     def _note_preemption(self, kind: PreemptionKind, victims_count: int) -> None:
-        self.preemptions[kind] += 1
-        self.victims[kind] += victims_count
+        self.counters["preemptions"][kind] += 1
+        self.counters["preempted_tasks"][kind] += victims_count
 
     def _on_preemption_refused(self, _: PartitionName, __: PreemptionRefused) -> None:
         self.refused_preemptions += 1
@@ -214,11 +234,11 @@ class FactCounts:
     # ---- the daemon
 
     def _on_configuration_changed(self, _: PartitionName, fact: ConfigurationChanged) -> None:
-        self.configurations["accepted" if fact.is_accepted else "rejected"] += 1
+        self.counters["configurations"]["accepted" if fact.is_accepted else "rejected"] += 1
 
     def _on_partition_failed(self, _: PartitionName, fact: PartitionFailed) -> None:
-        self.failures[fact.consequence.lower()] += 1
+        self.counters["partition_failures"][fact.consequence.lower()] += 1
 
     def _on_audited(self, _: PartitionName, fact: Audited) -> None:
         if fact.refusal:
-            self.refusals[fact.act.lower()] += fact.times
+            self.counters["refusals"][fact.act.lower()] += fact.times

@@ -20,7 +20,7 @@ from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics.exposition import Exposition, labels
-from ykactor.surfaces.metrics.fact_counts import FactCounts
+from ykactor.surfaces.metrics.fact_counts import COUNTERS, FactCounts
 from ykactor.surfaces.metrics.loop import LoopHolds
 from ykactor.surfaces.metrics.reading import PartitionFigures
 from ykactor.surfaces.metrics.series import NAMES_MAX
@@ -77,21 +77,10 @@ def add_counts(to: Exposition, counts: FactCounts, queues_count: int) -> None:
         queues_count: the queues that there are.
     """
     to.histogram("ykactor_ask_wait_seconds", "Time from the creation of asks to their placement.").add_histogram(counts.waits)
-    for name, meaning, label, found in (
-        ("preemptions", "Decisions to preempt, by kind.", "kind", counts.preemptions),
-        ("preempted_tasks", "Allocations that were preempted, by kind.", "kind", counts.victims),
-        (
-            "configurations",
-            "Configurations that were put into force or refused, by partition once.",
-            "result",
-            counts.configurations,
-        ),
-        ("partition_failures", "Errors of the daemon in a partition, by what followed.", "consequence", counts.failures),
-        ("refusals", "What somebody was not allowed to do, by act.", "act", counts.refusals),
-    ):
-        family = to.counter(f"ykactor_{name}_total", meaning)
-        for value, count in found.items():
-            family.add(count, f'{label}="{value}"')
+    for name, metric in COUNTERS.items():
+        family = to.counter(f"ykactor_{name}_total", metric.meaning)
+        for value, count in counts.counters[name].items():
+            family.add(count, f'{metric.label}="{value}"')
     refused = to.counter("ykactor_preemptions_refused_total", "Preemptions that would have closed a preemption cycle.")
     refused.add(counts.refused_preemptions)
     without = max(0, queues_count - counts.queues.queues_max)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from ykactor.core.config.model import NameFilter
-from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
 from ykactor.core.values import expressions
 from ykactor.core.values.names import is_group_name, is_rule_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
 from ykactor.wire.queuefile.places import Key, note
-from ykactor.wire.queuefile.schema import FILTER_TYPES, RULE_NAMES, FilterText, PartitionText, QueueText, RuleText
+from ykactor.wire.queuefile.schema import FILTER_TYPES, FilterText, PartitionText, QueueText, RuleText
 from ykactor.wire.queuefile.text import Mistakes
 
 # ---- filters: literal names, or one regular expression (PL-13 to PL-17)
@@ -87,15 +87,14 @@ def _check_rule(rule: RuleText, mistakes: Mistakes) -> None:
     """E28 to E31, and the part of E36a that does not depend on the queues."""
     kind = kind_of(rule)
     if not is_rule_name(rule.name):
-        note(mistakes, "E28", rule, ("name",), f"found {shown(rule.name)}, expected one of {', '.join(RULE_NAMES)}")
-    elif kind not in RULE_NAMES:
+        note(mistakes, "E28", rule, ("name",), f"found {shown(rule.name)}, expected one of {', '.join(RULES)}")
+    elif kind not in RULES:
         reason = "which is built in and cannot be configured" if kind == "recovery" else "which is not a rule"
-        note(mistakes, "E36a", rule, ("name",), f"found {shown(rule.name)}, {reason}, expected one of {', '.join(RULE_NAMES)}")
+        note(mistakes, "E36a", rule, ("name",), f"found {shown(rule.name)}, {reason}, expected one of {', '.join(RULES)}")
     if rule.filter is not None:
         _check_filter(rule.filter, mistakes)
-    if kind in ("fixed", "tag") and not rule.value:
-        wanted = "the path of a queue" if kind == "fixed" else "the name of a tag"
-        note(mistakes, "E36a", rule, ("value",), f"found no value, expected {wanted}")
+    if kind in RULES and RULES[kind].configured and not rule.value:
+        note(mistakes, "E36a", rule, ("value",), f"found no value, expected {RULES[kind].configured}")
     elif kind == "fixed":
         _check_fixed(rule, mistakes)
 

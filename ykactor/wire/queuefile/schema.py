@@ -13,16 +13,18 @@ import msgspec
 from msgspec import Meta
 
 from ykactor.core.config.properties import PROPERTIES
+from ykactor.core.placement.rules import RULES
 from ykactor.core.values.quantities import is_queue_name, shown
 from ykactor.wire.queuefile.places import Place, Text, find
 from ykactor.wire.queuefile.text import Mapping, Scalar
 
+#: Placement rules in words.
+_RULES = [f"`{name}`" + " (the queue that the application names)" * (name == "provided") for name in RULES]
 #: Quantities as they are written.
 Quantities = dict[str, str]
 
 NODE_SORT_TYPES = ("", "fair", "binpacking")
 RESOLVERS = ("", "os", "ldap", "test")
-RULE_NAMES = ("provided", "user", "fixed", "tag")
 FILTER_TYPES = ("", "allow", "deny")
 
 _QUANTITY = "resource type -> quantity, for example `vcore: 500m`, `memory: 16Gi`"
@@ -145,8 +147,8 @@ class RuleText(Text):
     name: Annotated[
         str,
         Meta(
-            description="`provided` (the queue that the application names), `user`, `fixed` or `tag`, in any case.",
-            extra_json_schema={"examples": list(RULE_NAMES)},
+            description=f"{', '.join(_RULES[:-1])} or {_RULES[-1]}, in any case.",
+            extra_json_schema={"examples": list(RULES)},
         ),
     ] = ""
     create: Annotated[bool, Meta(description="Whether the queue is created if it does not exist.")] = False

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType, structs
 from ykactor.core.config.model import NameFilter, PartitionConfig, PlacementFilter
 from ykactor.core.config.model import PlacementRule as Rule
 from ykactor.core.inspection.totals import NodeTotals, PartitionTotals
-from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
 from ykactor.core.values.resources import Resource
 from ykactor.wire.rest.amounts import Percent, percent, used
 from ykactor.wire.rest.applications import state_name
@@ -118,10 +118,10 @@ def placement_rules(config: PartitionConfig) -> list[PlacementRule]:
 
 def _rule(rule: Rule) -> PlacementRule:
     parameters = {"create": "true" if rule.create else "false"}
-    if rule.name == "tag":
-        parameters["tagName"] = rule.value
+    if parameter := RULES[rule.name].parameter:
+        parameters[parameter] = rule.value
     if rule.name == "fixed":
-        parameters |= {"queue": rule.value, "qualified": "true" if rule.value.startswith("root") else "false"}
+        parameters["qualified"] = "true" if rule.value.startswith("root") else "false"
     return PlacementRule(
         name=rule.name,
         parameters=parameters,
