@@ -66,8 +66,8 @@ def release_all(rig: Rig, node_id: str) -> si.AllocationRequest:
     running_here = rig.partition.core.registry.nodes[NodeID(node_id)].allocations.values()
     releases = [
         si.AllocationRelease(
-            application_id=ask.spec.application_id,
-            allocation_key=ask.spec.allocation_key,
+            application_id=ask.application_id,
+            allocation_key=ask.allocation_key,
             termination_type="STOPPED_BY_RM",
         )
         for ask in running_here

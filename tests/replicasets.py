@@ -11,10 +11,10 @@ from collections.abc import Callable
 from msgspec import structs
 from world import S_NS, World
 
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact, Preempted, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import ReleaseAllocations, Submission, SubmitAllocation
+from ykactor.core.messages.submissions import ReleaseAllocations, Submission
 
 PREEMPTED = TerminationType.PREEMPTED_BY_SCHEDULER
 
@@ -30,7 +30,7 @@ class ReplicaSets:
     def __init__(
         self,
         world: World,
-        confirms_s: float | Callable[[AllocationSpec], float | None] | None = 0.0,
+        confirms_s: float | Callable[[Ask], float | None] | None = 0.0,
         ends_as: Callable[[], str] = lambda: PREEMPTED,
     ) -> None:
         self.world = world
@@ -81,15 +81,15 @@ class ReplicaSets:
             if isinstance(decision, Preempted):
                 self.preemptions.append(decision)
             if isinstance(decision, ReleaseStarted) and decision.termination_type == PREEMPTED:
-                spec = decision.ask.spec
-                self.evicted.append((decision.at_ns / S_NS, spec.allocation_key))
-                after_s = self._confirms_s(spec) if callable(self._confirms_s) else self._confirms_s
+                ask = decision.ask
+                self.evicted.append((decision.at_ns / S_NS, ask.allocation_key))
+                after_s = self._confirms_s(ask) if callable(self._confirms_s) else self._confirms_s
                 if after_s is not None:
-                    end = ReleaseAllocations(spec.application_id, spec.allocation_key, self._ends_as())
-                    self._owed.append((decision.at_ns + round(after_s * S_NS), [end, SubmitAllocation(self._copy(spec))]))
+                    end = ReleaseAllocations(ask.application_id, ask.allocation_key, self._ends_as())
+                    self._owed.append((decision.at_ns + round(after_s * S_NS), [end, self._copy(ask)]))
 
-    def _copy(self, spec: AllocationSpec) -> AllocationSpec:
-        stem = spec.allocation_key.partition("'")[0]
+    def _copy(self, ask: Ask) -> Ask:
+        stem = ask.allocation_key.partition("'")[0]
         self._copies[stem] = self._copies.get(stem, 0) + 1
-        tags = {name: value for name, value in spec.tags.items() if name != "creationTime"}
-        return structs.replace(spec, allocation_key=f"{stem}'{self._copies[stem]}", node_id=None, tags=tags)
+        tags = {name: value for name, value in ask.tags.items() if name != "creationTime"}
+        return structs.replace(ask, allocation_key=f"{stem}'{self._copies[stem]}", node_id=None, tags=tags)

@@ -2,14 +2,13 @@
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.acts import Act
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import Change, QueueLimit, TerminationType
 from ykactor.core.messages.states import QueueState
 from ykactor.wire.si.events import events
 
 S = 10**9
-SPEC = AllocationSpec("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True)
-ASK = Ask(SPEC, created_ns=0, arrival=1)
+ASK = Ask("t1", "app-1", {"vcore": 1000}, priority=3, tags={"k": "v"}, allow_preempt_other=True, arrival=1)
 ALLOCATED = facts.Allocated(S, ASK, "root.a", "n1")
 
 #: Neither decisions nor messages to the resource manager.
@@ -34,7 +33,7 @@ Row = tuple[str, str, str, str, str, str, dict[str, int] | None]
 
 
 def released(kind: str = "STOPPED_BY_RM", message: str = "m", node_id: str = "n1", key: str = "t1") -> facts.Released:
-    ask = Ask(AllocationSpec(key, "app-1", {"vcore": 1000}), 0, 1)
+    ask = Ask(key, "app-1", {"vcore": 1000}, created_ns=0, arrival=1)
     return facts.Released(2 * S, ask, "root.a", node_id, TerminationType(kind), message)
 
 

@@ -32,7 +32,7 @@ from ykactor.core.messages.acts import (
     SetPriority,
     TerminateApplication,
 )
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import Outcome
@@ -47,7 +47,6 @@ from ykactor.core.messages.submissions import (
     Reset,
     SetPredicateService,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
@@ -183,12 +182,12 @@ def ask(
     if requires is not None:
         tags["yunikorn.apache.org/requiredNode"] = requires
     flags = placeholder, originator, preempt_self, preempt_other, releasing
-    return SubmitAllocation(AllocationSpec(key, application_id, resource, priority, on, tags, group, *flags))  # type: ignore[arg-type]
+    return Ask(key, application_id, resource, priority, on, tags, group, *flags)  # type: ignore[arg-type]
 
 
 def foreign(key: str, on: str | None, **resource: int) -> Submission:
     """A task that somebody else placed."""
-    return SubmitAllocation(AllocationSpec(key, "", resource, 0, on, {"foreign": "default"}))  # type: ignore[arg-type]
+    return Ask(key, "", resource, 0, on, {"foreign": "default"})  # type: ignore[arg-type]
 
 
 def hand_back(key: str, on: str | None = None, application_id: str = "app-1") -> Submission:
@@ -295,19 +294,19 @@ def spoken(decision: fact.Fact) -> str | None:
         case fact.QueueHeld():
             return f"{decision.queue} {'held' if decision.is_held else 'released'}"
         case fact.AskPriorityChanged():
-            return f"{decision.after.spec.allocation_key} has priority {decision.after.spec.priority}"
+            return f"{decision.after.allocation_key} has priority {decision.after.priority}"
         case fact.Allocated():
-            return f"{decision.ask.spec.allocation_key} on {decision.node_id}"
+            return f"{decision.ask.allocation_key} on {decision.node_id}"
         case fact.Reserved():
-            return f"{decision.ask.spec.allocation_key} reserves {decision.node_id}"
+            return f"{decision.ask.allocation_key} reserves {decision.node_id}"
         case fact.Unreserved():
-            return f"{decision.ask.spec.allocation_key} leaves {decision.node_id}"
+            return f"{decision.ask.allocation_key} leaves {decision.node_id}"
         case fact.Released() if not decision.message:  # reported when it was started
             return None
         case fact.Released():
-            return f"{decision.ask.spec.allocation_key} released {decision.termination_type} ({decision.message})"
+            return f"{decision.ask.allocation_key} released {decision.termination_type} ({decision.message})"
         case fact.ReleaseStarted():
-            return f"{decision.ask.spec.allocation_key} releasing {decision.termination_type} ({decision.message})"
+            return f"{decision.ask.allocation_key} releasing {decision.termination_type} ({decision.message})"
         case fact.PredicatesAsked():
             return f"{decision.predicate}{'' if decision.allocate else ' instead'} on {' '.join(decision.nodes)}?"
         case fact.AllocationRejected():

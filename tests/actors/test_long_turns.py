@@ -44,7 +44,7 @@ async def test_input_during_a_plan_is_handled_after_it(seed, autojump_clock, mon
         told = s.told[quiet:]
         facts = [fact for command in told if isinstance(command, Publication) for fact in command.facts]
         kinds = (ReleaseStarted, AskAdded, Allocated)
-        keys = [(type(fact), fact.ask.spec.allocation_key) for fact in facts if isinstance(fact, kinds)]
+        keys = [(type(fact), fact.ask.allocation_key) for fact in facts if isinstance(fact, kinds)]
         assert [kind for kind, _ in keys] == [ReleaseStarted] * 10 + [AskAdded, *[AskAdded, AskAdded], *[Allocated] * 3]
         assert [key for kind, key in keys if kind is AskAdded] == ["late-0", "late-1", "late-2"]
         snapshot = next(command for command in told if not isinstance(command, Publication)).state

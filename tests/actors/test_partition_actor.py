@@ -71,7 +71,7 @@ class Stage:
         return lines[1:]
 
     def placed(self):
-        return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
+        return [fact.ask.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
 
 
 @asynccontextmanager

@@ -58,8 +58,7 @@ def accept_all(submission: messages.Submission) -> list[decisions.Fact]:
         case messages.AddApplication(application_id):
             queue = submission.queue_name or f"root.{submission.tags.get('namespace', 'default')}"
             return [decisions.ApplicationAdded(0, application_id, queue, submission.user)]
-        case messages.SubmitAllocation(spec):
-            ask = Ask(spec, created_ns=0, arrival=0)
+        case Ask() as ask:
             return [decisions.AskAdded(0, ask, "root.a"), decisions.Allocated(0, ask, "root.a", "n1")]
         case _:
             return []

@@ -25,7 +25,7 @@ import ykactor.client
 from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_registered
 from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
-from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.cli import follow as follow_command
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.sessions import handshake
@@ -501,8 +501,8 @@ class cutting_proxy:  # noqa: N801
 
 def rejecting(submission):
     """A script with something of everything for the eye."""
-    if isinstance(submission, messages.SubmitAllocation) and submission.spec.allocation_key == "bad":
-        return [decisions.AllocationRejected(0, submission.spec.allocation_key, "app-1", "no such\nthing")]
+    if isinstance(submission, Ask) and submission.allocation_key == "bad":
+        return [decisions.AllocationRejected(0, submission.allocation_key, "app-1", "no such\nthing")]
     return accept_all(submission)
 
 

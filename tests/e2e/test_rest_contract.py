@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 from restdaemon import Rest, application, asks, node, rest_daemon
 
 from ykactor.actors.clock import Clock
-from ykactor.core.messages.asks import ForeignTask
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import ForeignRow
 from ykactor.surfaces.http import history
@@ -210,7 +210,7 @@ async def test_a_foreign_allocation_of_an_older_journal_has_no_time() -> None:
     )
     assert isinstance(row, ForeignRow)
     async with populated() as rest:
-        rest.daemon.registry("default").nodes["n1"].restore_foreign(ForeignTask(row.spec, row.created_ns))
+        rest.daemon.registry("default").nodes["n1"].restore_foreign(structs.replace(row.spec, created_ns=row.created_ns))
         (found,) = await rest.read("partition/default/nodes")
         assert found["foreignAllocations"] == [{"allocationKey": "f", "priority": "0", "nodeId": "n1", "preemptable": True}]
 

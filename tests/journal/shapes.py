@@ -18,8 +18,8 @@ from ykactor.core.records.base import Base
 from ykactor.core.records.rows import ROWS
 from ykactor.journal.schema import VERSION
 from ykactor.surfaces.files.daemon_rows import _KINDS
-from ykactor.wire.causes import _Cause
-from ykactor.wire.history import RecordedTurn
+from ykactor.wire.causes import SubmitAllocation, _Cause
+from ykactor.wire.history import RecordedTurn, recorded
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -28,9 +28,10 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def kept() -> dict[str, type[Struct]]:
     """All structs that a journal has, in whatever depth."""
     found: dict[type[Struct], None] = {}
-    for kind in (*ROWS.values(), *_KINDS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
+    facts = map(recorded, get_args(Fact))
+    for kind in (*ROWS.values(), *_KINDS.values(), *facts, *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
-    for kind in (Base, RecordedTurn, _Cause):
+    for kind in (Base, RecordedTurn, _Cause, SubmitAllocation):
         _collect(kind, found)
     return {kind.__name__: kind for kind in found}
 

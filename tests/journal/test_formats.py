@@ -26,7 +26,7 @@ from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
 STATES = sorted(path.name for path in FIXTURES.glob("state-*.db"))
 NEWEST = STATES[-1]
 #: Structs whose names are not in the journal, by their earlier names.
-RENAMED = {"FileRow": "ChangeRow"}
+RENAMED = {"FileRow": "ChangeRow", "Ask": "AskRow", "AllocationSpec": "Ask"}
 
 
 def version_of(name: str) -> int:

@@ -112,7 +112,7 @@ class World(DirectPartition):
         self.intake(int(at_s * S_NS), submissions)
 
     def placed(self) -> list[str]:
-        return [fact.ask.spec.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
+        return [fact.ask.allocation_key for fact in self.facts if isinstance(fact, Allocated)]
 
 
 def check_history(history: History, *, reserves: bool = True) -> World:

@@ -14,9 +14,9 @@ from histories import Batch, Drawer, History
 from msgspec import structs
 
 from ykactor.core.config.model import Limit
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission
 
 REQUIRED = ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode")
 
@@ -89,26 +89,26 @@ class Fragments(Drawer):
 
     def ask(self) -> Submission:
         """In half of the histories many belong to task groups."""
-        ask = cast("SubmitAllocation", super().ask())
+        ask = cast("Ask", super().ask())
         if not self.has_gangs or self.rng.random() < 0.3:
             return ask
         group, is_placeholder = self.rng.choice(("g", "g", "h")), self.rng.random() < 0.5
         size = {"vcore": self.rng.choice((3, 4, 4, 5))}
-        return SubmitAllocation(structs.replace(ask.spec, resource=size, task_group_name=group, placeholder=is_placeholder))
+        return structs.replace(ask, resource=size, task_group_name=group, placeholder=is_placeholder)
 
     def required(self) -> Submission:
         (application_id, key), tags = self.name(), {self.rng.choice(REQUIRED): self.node_id()}
-        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), self.rng.choice((0, 1, 9)), None, tags))
+        return Ask(key, application_id, self.resource(), self.rng.choice((0, 1, 9)), None, tags)
 
     def resized(self) -> Submission:
         """A known key with another size."""
         application_id, key = self.recent() if self.submitted else self.name()
-        return SubmitAllocation(AllocationSpec(key, application_id, self.resource()))
+        return Ask(key, application_id, self.resource())
 
     def placed(self) -> Submission:
         """A known key runs already, says the resource manager."""
         application_id, key = self.recent() if self.submitted else self.name()
-        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), 0, self.node_id()))
+        return Ask(key, application_id, self.resource(), 0, self.node_id())
 
     def release(self) -> Submission:
         if not self.submitted:

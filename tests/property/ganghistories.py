@@ -82,7 +82,7 @@ class ResourceManager:
     def hear(self, facts: list[Fact]) -> None:
         for decision in facts:
             if isinstance(decision, ReleaseStarted) and decision.node_id is not None:
-                self.told.append((decision.ask.spec.application_id, decision.ask.spec.allocation_key, decision.termination_type))
+                self.told.append((decision.ask.application_id, decision.ask.allocation_key, decision.termination_type))
 
     def answers(self) -> list[Submission]:
         """Everything that is owed, as it should be."""

@@ -22,7 +22,7 @@ from ykactor.core.config.model import (
     QueueConfig,
 )
 from ykactor.core.config.properties import PRIORITY_OFFSET, PRIORITY_POLICY, SORT_POLICY, SORT_PRIORITY, interpret
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.submissions import (
     AddApplication,
@@ -31,7 +31,6 @@ from ykactor.core.messages.submissions import (
     RemoveApplication,
     Reset,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.values import selector
@@ -300,18 +299,18 @@ class Drawer:
 
     def ask(self) -> Submission:
         (application_id, key), priority = self.name(), self.rng.choice(PRIORITIES)
-        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), priority, None, self.tags()))
+        return Ask(key, application_id, self.resource(), priority, None, self.tags())
 
     def recovered(self) -> Submission:
         application_id, key = self.name()
-        return SubmitAllocation(AllocationSpec(key, application_id, self.resource(), 0, self.node_id(), self.tags()))
+        return Ask(key, application_id, self.resource(), 0, self.node_id(), self.tags())
 
     def foreign(self) -> Submission:
         key = AllocationKey(f"foreign-{self.rng.randint(1, 3)}")
         if self.rng.random() < 0.4:
             return ReleaseAllocations(ApplicationID(""), key, TerminationType.STOPPED_BY_RM)
         resource = {"vcore": self.rng.randint(1, 3)}
-        return SubmitAllocation(AllocationSpec(key, ApplicationID(""), resource, 0, self.node_id(), {"foreign": "default"}))
+        return Ask(key, ApplicationID(""), resource, 0, self.node_id(), {"foreign": "default"})
 
     def release(self) -> Submission:
         """One of the newest asks or allocations, which may be gone already; or all of an application."""

@@ -11,7 +11,7 @@ from collections import Counter
 from msgspec import structs
 from queuetree import Amounts
 
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import (
     Allocated,
     ApplicationAdded,
@@ -50,16 +50,16 @@ Name = tuple[ApplicationID, AllocationKey]
 Event = tuple[str, ApplicationID, AllocationKey, NodeID]
 
 
-def required_node(spec: AllocationSpec) -> NodeID | None:
+def required_node(ask: Ask) -> NodeID | None:
     """AP-54: the first one wins; empty is not set."""
     for tag in ("kubernetes.io/meta/requiredNode", "yunikorn.apache.org/requiredNode"):
-        if spec.tags.get(tag):
-            return NodeID(spec.tags[tag])
+        if ask.tags.get(tag):
+            return NodeID(ask.tags[tag])
     return None
 
 
 def name_of(ask: Ask) -> Name:
-    return ask.spec.application_id, ask.spec.allocation_key
+    return ask.application_id, ask.allocation_key
 
 
 def fits(available: Amounts, wanted: Amounts) -> bool:
@@ -82,7 +82,7 @@ def in_words(fact: Fact) -> tuple[str, Name, NodeID]:
             return "unreserved", name_of(ask), node_id
         case ReleaseStarted(_, ask, _, node_id, "PLACEHOLDER_REPLACED", message):
             (key,) = message.removeprefix("replacing allocationKey: ").split()
-            return f"replaces {ask.spec.allocation_key}", (ask.spec.application_id, AllocationKey(key)), NodeID(str(node_id))
+            return f"replaces {ask.allocation_key}", (ask.application_id, AllocationKey(key)), NodeID(str(node_id))
         case ReleaseStarted(_, ask, _, node_id, "TIMEOUT", "cancel placeholder: resource incompatible"):
             return "ended", name_of(ask), NodeID(str(node_id))
     return "", (ApplicationID(""), AllocationKey("")), NodeID("")
@@ -143,7 +143,7 @@ class Keeping:
                 self.kept[name_of(after)] = structs.replace(self.kept[name_of(after)], ask=after)
             case AskRemoved(_, ask, _, True):
                 leaves = any(
-                    type(decision) is ApplicationLeft and decision.application_id == ask.spec.application_id for decision in facts
+                    type(decision) is ApplicationLeft and decision.application_id == ask.application_id for decision in facts
                 )
                 self.end({name_of(ask)}, "application left" if leaves else "ask cancelled")
             case AskResized(_, _, after) if name_of(after) in self.kept:
@@ -163,11 +163,11 @@ class Keeping:
                 self.end_what_is_held()
             case Allocated(_, ask):
                 self.end({name_of(ask)}, "placed by the resource manager")
-                if ask.spec.placeholder:
-                    self.take_slot(ask.spec.application_id)
+                if ask.placeholder:
+                    self.take_slot(ask.application_id)
             case TaskGroupChanged(_, application_id, group, True):  # what waits for placeholders is not tried elsewhere (GA-13)
-                specs = {name: kept.ask.spec for name, kept in self.kept.items() if name[0] == application_id}
-                waiting = {name for name, spec in specs.items() if spec.task_group_name == group and not spec.placeholder}
+                asks = {name: kept.ask for name, kept in self.kept.items() if name[0] == application_id}
+                waiting = {name for name, ask in asks.items() if ask.task_group_name == group and not ask.placeholder}
                 self.end(waiting, "placeholder came")
             case NodeAdded() | NodeSchedulable() | NodeCapacityChanged() | NodeAttributesChanged() | NodeRemoved():
                 self.hear_of_node(fact, facts)
@@ -182,13 +182,13 @@ class Keeping:
                 self.capacity[node_id] = capacity
             case NodeSchedulable(_, node_id, False):  # SC-61
                 goes = any(type(decision) is NodeRemoved and decision.node_id == node_id for decision in facts)
-                normal = {name for name in self.on(node_id) if not required_node(self.kept[name].ask.spec)}
+                normal = {name for name in self.on(node_id) if not required_node(self.kept[name].ask)}
                 self.end(normal, "node removed" if goes else "node drained")
             case NodeCapacityChanged(_, node_id, capacity):  # SC-104
                 self.capacity[node_id] = capacity
                 self.end_what_does_not_fit(node_id, "node shrunk")
             case NodeAttributesChanged(_, node_id, attributes):  # SC-159
-                tags = {name: self.kept[name].ask.spec.tags for name in self.on(node_id)}
+                tags = {name: self.kept[name].ask.tags for name in self.on(node_id)}
                 wanted = {name: selector.parse(each.get(selector.TAG, "")) for name, each in tags.items()}
                 self.end({name for name, each in wanted.items() if not selector.selects(each, attributes)}, "node not selected")
             case NodeRemoved(_, node_id):
@@ -219,7 +219,7 @@ class Keeping:
 
     def end_what_does_not_fit(self, node_id: NodeID, way: str) -> None:
         capacity = self.capacity[node_id]
-        self.end({name for name in self.on(node_id) if not fits(capacity, self.kept[name].ask.spec.resource)}, way)
+        self.end({name for name in self.on(node_id) if not fits(capacity, self.kept[name].ask.resource)}, way)
 
     def end_what_is_held(self) -> None:
         """OP-3: in held queues and below nothing is reserved."""

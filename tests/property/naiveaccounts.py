@@ -95,25 +95,25 @@ class NaiveAccounts:
                 if not is_removed:
                     self.ended.append((name, known))
             case AskAdded(at_ns, ask):
-                self.waiting[task_of(ask)] = dict(ask.spec.resource), max(ask.since_ns, self.of(task_of(ask)).since_ns)
+                self.waiting[task_of(ask)] = dict(ask.resource), max(ask.since_ns, self.of(task_of(ask)).since_ns)
             case AskResized(at_ns, before, after):
-                self.resize_ask(at_ns, task_of(before), after.spec.resource)
+                self.resize_ask(at_ns, task_of(before), after.resource)
             case AskRemoved(at_ns, ask):
                 self.end_wait(at_ns, task_of(ask))
             case Allocated(at_ns, ask, _, node_id):
                 self.end_wait(at_ns, task_of(ask))
-                self.begin(at_ns, task_of(ask), ask.spec.resource, node_id, is_placeholder=ask.spec.placeholder)
+                self.begin(at_ns, task_of(ask), ask.resource, node_id, is_placeholder=ask.placeholder)
             case AllocationResized(at_ns, before, after):
                 _, _, node_id, is_placeholder = self.running[task_of(after)]
                 self.end(at_ns, task_of(before))
-                self.begin(at_ns, task_of(after), after.spec.resource, node_id, is_placeholder=is_placeholder)
+                self.begin(at_ns, task_of(after), after.resource, node_id, is_placeholder=is_placeholder)
             case ReleaseStarted(_, ask, _, node_id, "PREEMPTED_BY_SCHEDULER") if node_id is not None:
                 self.preempted.add(task_of(ask))
             case Released(at_ns, ask):
                 self.end(at_ns, task_of(ask))
                 self.preempted.discard(task_of(ask))
                 if fact.termination_type == "SCHEDULING_FAILED_ON_RM":  # AP-144
-                    self.waiting[task_of(ask)] = dict(ask.spec.resource), at_ns
+                    self.waiting[task_of(ask)] = dict(ask.resource), at_ns
 
     def of(self, task: Task) -> Known:
         return self.applications[task[0]]
@@ -137,8 +137,8 @@ class NaiveAccounts:
         """A real ask that waits for the end of its placeholder may be resized, and no fact says it."""
         for name, path in registry.applications.items():
             for real, _ in registry.leaf(path).applications[name].gang.replacing.values():
-                if self.waiting[task_of(real)][0] != real.spec.resource:
-                    self.resize_ask(at_ns, task_of(real), real.spec.resource)
+                if self.waiting[task_of(real)][0] != real.resource:
+                    self.resize_ask(at_ns, task_of(real), real.resource)
 
     # ---- running
 
@@ -194,8 +194,7 @@ class NaiveAccounts:
 
 
 def task_of(ask: object) -> Task:
-    spec = ask.spec  # type: ignore[attr-defined]
-    return spec.application_id, spec.allocation_key
+    return ask.application_id, ask.allocation_key
 
 
 def found_sums(registry: Registry, now_ns: int, columns: Iterable[Column] = tuple(Column)) -> dict[tuple[object, ...], Amounts]:

@@ -36,34 +36,34 @@ class People:
                     self.asks[number], self.allocations[number] = set(), set()
                 case AskAdded(_, ask):
                     self.begin(ask)
-                    self.asks[self.numbers[ask.spec.application_id]].add(ask.spec.allocation_key)
+                    self.asks[self.numbers[ask.application_id]].add(ask.allocation_key)
                 case AskRemoved(_, ask, _, True):
                     self.lose(self.asks, ask)
                 case Allocated(_, ask, recovered=recovered):
                     if recovered:
                         self.begin(ask)
-                    number = self.numbers[ask.spec.application_id]
-                    self.asks[number].discard(ask.spec.allocation_key)
-                    self.allocations[number].add(ask.spec.allocation_key)
+                    number = self.numbers[ask.application_id]
+                    self.asks[number].discard(ask.allocation_key)
+                    self.allocations[number].add(ask.allocation_key)
                     self.counted_as_running.add(number)
                 case Released(_, ask, _, _, "SCHEDULING_FAILED_ON_RM"):  # it waits again (AP-144)
-                    number = self.numbers[ask.spec.application_id]
-                    self.allocations[number].remove(ask.spec.allocation_key)
-                    self.asks[number].add(ask.spec.allocation_key)
+                    number = self.numbers[ask.application_id]
+                    self.allocations[number].remove(ask.allocation_key)
+                    self.asks[number].add(ask.allocation_key)
                 case Released(_, ask):
                     self.lose(self.allocations, ask)
         self.heard = len(facts)
 
     def begin(self, ask: Ask) -> None:
         """QU-70: the choice is made anew if nothing was left."""
-        number = self.numbers[ask.spec.application_id]
+        number = self.numbers[ask.application_id]
         if not self.asks[number] and not self.allocations[number]:
             self.groups.pop(number, None)
 
     def lose(self, those: dict[int, set[AllocationKey]], ask: Ask) -> None:
         """QU-74: it stops to count when nothing waits or runs any more."""
-        number = self.numbers[ask.spec.application_id]
-        those[number].remove(ask.spec.allocation_key)
+        number = self.numbers[ask.application_id]
+        those[number].remove(ask.allocation_key)
         if not self.asks[number] and not self.allocations[number]:
             self.counted_as_running.discard(number)
 

@@ -81,7 +81,7 @@ class Watch:
                         self._end(decision.at_ns, ask_id(ask), "reservation lost")
                 case Allocated(ask=ask):
                     self._end(decision.at_ns, ask_id(ask), "placed")
-                    if ask.spec.releasing:  # AP-145
+                    if ask.releasing:  # AP-145
                         self.leaving.add(ask_id(ask))
                         self.preempting.add(ask_id(ask))
                 case EndReported(ask=ask):  # AP-145
@@ -127,11 +127,11 @@ class Task(Struct, frozen=True):
         return ask_id(self.ask)
 
     def uses(self, name: str) -> int:
-        return self.ask.spec.resource.get(name, 0)
+        return self.ask.resource.get(name, 0)
 
 
 def requires(ask: Ask) -> str:
-    return ask.spec.tags.get(REQUIRED, "")
+    return ask.tags.get(REQUIRED, "")
 
 
 @cache
@@ -161,7 +161,7 @@ class State:
         self.capacity = {node_id: dict(node.capacity) for node_id, node in registry.nodes.items()}
         self.schedulable = {node_id for node_id, node in registry.nodes.items() if node.schedulable}
         self.occupied = {
-            node_id: [task.spec.resource for task in node.foreign.values()] for node_id, node in registry.nodes.items()
+            node_id: [task.resource for task in node.foreign.values()] for node_id, node in registry.nodes.items()
         }
         self.preempting = set(watch.preempting)
         self.claiming = [self.waiting[identity] for identity in self.contests]
@@ -175,7 +175,7 @@ class State:
         use: Counter[tuple[str, str]] = Counter()
         for task in counted:
             for queue in path_up(task.leaf):
-                for name, amount in task.ask.spec.resource.items():
+                for name, amount in task.ask.resource.items():
                     use[queue, name] += amount
         return use
 
@@ -227,7 +227,7 @@ class State:
 
     def priority(self, task: Task, below: str) -> int:
         """PE-28."""
-        value = task.ask.spec.priority
+        value = task.ask.priority
         for queue in path_up(task.leaf):
             if queue == below:
                 break
@@ -271,7 +271,7 @@ class State:
             fence in path_up(victim.leaf)
             and victim.leaf != asker.leaf
             and self.queues[victim.leaf].properties.preemption_policy != "disabled"
-            and victim.ask.spec.application_id != asker.ask.spec.application_id
+            and victim.ask.application_id != asker.ask.application_id
             and any(victim.uses(name) > 0 for name in wanted(asker))
             and not requires(victim.ask)
             and victim.id not in self.leaving
@@ -280,14 +280,14 @@ class State:
 
     def is_open(self, asker: Task, node_id: str) -> bool:
         """PE-38, PE-52."""
-        if any(failure.node_id == node_id and failure.until_ns for failure in asker.ask.spec.failures):  # AP-144
+        if any(failure.node_id == node_id and failure.until_ns for failure in asker.ask.failures):  # AP-144
             return False
         if node_id not in self.schedulable or any(self.capacity[node_id].get(n, 0) < asker.uses(n) for n in wanted(asker)):
             return False
         return all(
             not requires(other.ask)
             and identity not in self.contests
-            and other.ask.spec.priority < asker.ask.spec.priority
+            and other.ask.priority < asker.ask.priority
             and other.at_ns <= self.now_ns - HOUR_NS
             for identity, other in self.reserved.items()
             if other.node_id == node_id and identity != asker.id
@@ -309,12 +309,12 @@ class State:
 
     def _cost(self, asker: Task, victims: list[Task]) -> tuple[bool, bool, int, int, str]:
         """PE-44: where the node has room and only a queue has not, newer victims come before the node id."""
-        specs = [victim.ask.spec for victim in victims]
-        is_last_resort = any(not spec.allow_preempt_self for spec in specs)
+        asks = [victim.ask for victim in victims]
+        is_last_resort = any(not ask.allow_preempt_self for ask in asks)
         node_id = victims[0].node_id
         has_room = all(asker.uses(name) <= self.available(node_id, name) for name in wanted(asker))
         age = -min(victim.ask.created_ns for victim in victims) if has_room else 0
-        return is_last_resort, any(spec.originator for spec in specs), len(specs), age, node_id
+        return is_last_resort, any(ask.originator for ask in asks), len(asks), age, node_id
 
     def _solve_on(self, asker: Task, node_id: str, trigger: str) -> list[Task]:
         fence = self.fence_root(asker)
@@ -334,16 +334,16 @@ class State:
             for task in self.running
             if task.node_id == node_id
             and not requires(task.ask)
-            and task.ask.spec.priority <= asker.ask.spec.priority
+            and task.ask.priority <= asker.ask.priority
             and task.id not in self.leaving
-            and task.ask.spec.application_id != asker.ask.spec.application_id
+            and task.ask.application_id != asker.ask.application_id
         ]
 
         def rank(task: Task) -> tuple[object, ...]:
-            spec = task.ask.spec
+            ask = task.ask
             sizes = [task.uses(name) for name in sorted(wanted(asker))]
-            key = spec.allocation_key
-            return not spec.allow_preempt_self, spec.originator, spec.priority, -task.ask.created_ns, sizes, key
+            key = ask.allocation_key
+            return not ask.allow_preempt_self, ask.originator, ask.priority, -task.ask.created_ns, sizes, key
 
         needs, chosen = self.needs_on_node(asker, node_id), []
         for victim in sorted(on_node, key=rank):
@@ -353,13 +353,13 @@ class State:
 
 
 def wanted(task: Task) -> list[str]:
-    return [name for name, amount in task.ask.spec.resource.items() if amount > 0]
+    return [name for name, amount in task.ask.resource.items() if amount > 0]
 
 
 def _rank(task: Task) -> tuple[bool, bool, int, str]:
     """PE-32."""
-    spec = task.ask.spec
-    return not spec.allow_preempt_self, spec.originator, -task.ask.created_ns, spec.allocation_key
+    ask = task.ask
+    return not ask.allow_preempt_self, ask.originator, -task.ask.created_ns, ask.allocation_key
 
 
 def _left(needs: Resource, chosen: list[Task]) -> Resource:
@@ -394,16 +394,16 @@ def check(state: State, fact: Preempted) -> None:
     assert {victim.node_id for victim in victims} == {fact.node_id}, "same node (PE-43)"
     assert ask_id(fact.ask) not in state.contests, "one attempt at a time (PE-12)"
     assert all(victim.id not in state.leaving for victim in victims), "no task is preempted twice (PE-30)"
-    assert all(victim.ask.spec.application_id != asker.ask.spec.application_id for victim in victims), "law 3"
+    assert all(victim.ask.application_id != asker.ask.application_id for victim in victims), "law 3"
     assert not any(requires(victim.ask) for victim in victims), "SC-79"
     if requires(asker.ask):
         assert requires(asker.ask) == fact.node_id
-        assert all(victim.ask.spec.priority <= asker.ask.spec.priority for victim in victims), "PE-60"
+        assert all(victim.ask.priority <= asker.ask.priority for victim in victims), "PE-60"
         _check_enough(state.needs_on_node(asker, fact.node_id), victims)
         assert [other.id for other in victims] == [other.id for other in state.solve_on_node(asker)], "PE-61, PE-62"
         return
     assert state.enabled
-    assert asker.ask.spec.allow_preempt_other, "PE-11"
+    assert asker.ask.allow_preempt_other, "PE-11"
     delay_ns = state.queues[asker.leaf].properties.preemption_delay_ns
     assert state.now_ns >= asker.ask.since_ns + delay_ns, "PE-14"
     trigger = state.trigger(asker)
@@ -423,8 +423,8 @@ def check(state: State, fact: Preempted) -> None:
     assert state.is_open(asker, fact.node_id), "PE-38"
     _check_enough(state.needs(asker, fact.node_id), victims)
     best = state.solve(asker)
-    if any(not victim.ask.spec.allow_preempt_self for victim in victims):
-        assert any(not victim.ask.spec.allow_preempt_self for victim in best), "law 1: a last resort"
+    if any(not victim.ask.allow_preempt_self for victim in victims):
+        assert any(not victim.ask.allow_preempt_self for victim in best), "law 1: a last resort"
     assert [other.id for other in victims] == [other.id for other in best], "PE-40, PE-44"
 
 

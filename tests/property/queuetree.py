@@ -115,17 +115,17 @@ def holds_slot(application: Application, slots: set[ApplicationID]) -> bool:
 
 
 def usage(application: Application) -> Amounts:
-    return total(ask.spec.resource for ask, _ in application.allocations.values())
+    return total(ask.resource for ask, _ in application.allocations.values())
 
 
 def real_usage(application: Application) -> Amounts:
-    return total(ask.spec.resource for ask, _ in application.allocations.values() if not ask.spec.placeholder)
+    return total(ask.resource for ask, _ in application.allocations.values() if not ask.placeholder)
 
 
 def wanted(application: Application) -> Amounts:
-    return total(ask.spec.resource for ask in application.asks.values())
+    return total(ask.resource for ask in application.asks.values())
 
 
 def priority_of(application: Application) -> int | None:
     """PR-3."""
-    return max((ask.spec.priority for ask in application.asks.values()), default=None)
+    return max((ask.priority for ask in application.asks.values()), default=None)

@@ -16,7 +16,7 @@ from people import People
 from queuetree import STATE, Amounts, Queue, priority_of, real_usage, strictly_positive, total, wanted
 
 from ykactor.core.config.model import NodeSortPolicy
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -215,16 +215,16 @@ class Step:
             if application.state is not STATE.ACCEPTED or can_begin:
                 yield application
 
-    def has_room(self, leaf: Queue, application: Application, spec: AllocationSpec) -> bool:
+    def has_room(self, leaf: Queue, application: Application, ask: Ask) -> bool:
         """QU-39, QU-72. What could not be committed anyway is not tried, either: no node is kept in vain.
 
         SC-62 and SC-73: asks that require their node do not look at the size of the cluster.
         """
-        if not fits_undefined(self.people.headroom(leaf, application), spec):
+        if not fits_undefined(self.people.headroom(leaf, application), ask):
             return False
-        if required_node(spec) is not None:
-            return fits_undefined(leaf.headroom(beyond_cluster=True) or {}, spec)
-        return fits_undefined(leaf.headroom() or {}, spec) and can_commit(leaf, spec)
+        if required_node(ask) is not None:
+            return fits_undefined(leaf.headroom(beyond_cluster=True) or {}, ask)
+        return fits_undefined(leaf.headroom() or {}, ask) and can_commit(leaf, ask)
 
     # ---- reserved asks (SC-150)
 
@@ -241,16 +241,16 @@ class Step:
         unserved = []
         for ask in reserved:
             kept = self.kept[name_of(ask)]
-            if not self.has_room(leaf, application, ask.spec):
+            if not self.has_room(leaf, application, ask):
                 if self.now_ns - kept.at_ns >= LONGEST_NS:
                     self.cancel(name_of(ask), "without quota for too long")
                 continue
             node = self.nodes[kept.node_id]
-            if self.accepts(node, ask) and can_commit(leaf, ask.spec):
+            if self.accepts(node, ask) and can_commit(leaf, ask):
                 return self.allocate(ask, node)
             unserved.append(ask)
         for ask in unserved:
-            if required_node(ask.spec) is None:
+            if required_node(ask) is None:
                 found = self.place(ask)
                 if found:
                     return found
@@ -262,7 +262,7 @@ class Step:
         """Whoever it is and whatever its state: the space is paid for (GA-14)."""
         for application in applications_in_order(leaf, keeps_back=False):
             for ask in asks_in_order(application):
-                if ask.spec.task_group_name and not ask.spec.placeholder:
+                if ask.task_group_name and not ask.placeholder:
                     found = self.replace(application, ask)
                     if found:
                         return found
@@ -270,14 +270,14 @@ class Step:
 
     def replace(self, application: Application, ask: Ask) -> list[Event]:
         """Rows 1 and 2."""
-        holders = [pair for pair in application.allocations.values() if pair[0].spec.placeholder]
-        for holder, node_id in sorted(holders, key=lambda item: (item[0].created_ns, item[0].spec.allocation_key)):
-            if is_left_out(node_id, ask.spec):
+        holders = [pair for pair in application.allocations.values() if pair[0].placeholder]
+        for holder, node_id in sorted(holders, key=lambda item: (item[0].created_ns, item[0].allocation_key)):
+            if is_left_out(node_id, ask):
                 continue
-            key, event = holder.spec.allocation_key, ("ended", *name_of(holder), node_id)
+            key, event = holder.allocation_key, ("ended", *name_of(holder), node_id)
             is_free = key not in application.gang.released and event not in self.cancelled
-            if holder.spec.task_group_name == ask.spec.task_group_name and is_free:
-                if fits(holder.spec.resource, ask.spec.resource):
+            if holder.task_group_name == ask.task_group_name and is_free:
+                if fits(holder.resource, ask.resource):
                     self.ways["replaced"] += 1
                     return [(f"replaces {key}", *name_of(ask), node_id)]
                 self.ways["placeholder too small"] += 1
@@ -290,52 +290,52 @@ class Step:
         """SC-20 to SC-25, SC-148."""
         for application in self.candidates_in(leaf):
             for ask in asks_in_order(application):
-                if waits_for_placeholders(application, ask) or not self.has_room(leaf, application, ask.spec):
+                if waits_for_placeholders(application, ask) or not self.has_room(leaf, application, ask):
                     continue
-                found = self.try_required(leaf, ask) if required_node(ask.spec) else self.try_ask(ask)
+                found = self.try_required(leaf, ask) if required_node(ask) else self.try_ask(ask)
                 if found:
                     return found
         return []
 
     def try_required(self, leaf: Queue, ask: Ask) -> list[Event]:
         """SC-70 to SC-77. What the node is too small for can never be there: it takes nobody's reservation (SC-4, SC-149)."""
-        node = self.nodes.get(required_node(ask.spec))
-        if node is None or not could_run(node, ask.spec):
+        node = self.nodes.get(required_node(ask))
+        if node is None or not could_run(node, ask):
             return []
         for name, kept in list(self.kept.items()):
-            if kept.node_id == node.node_id and required_node(kept.ask.spec) is None:  # SC-74
+            if kept.node_id == node.node_id and required_node(kept.ask) is None:  # SC-74
                 self.cancel(name, "required by another ask")
-        if self.accepts(node, ask) and can_commit(leaf, ask.spec):
+        if self.accepts(node, ask) and can_commit(leaf, ask):
             return self.allocate(ask, node)
         return self.reserve(ask, node, "required")
 
     def try_ask(self, ask: Ask) -> list[Event]:
         """SC-40 to SC-44, then SC-50 to SC-54."""
-        found, candidates = self.place(ask), self.candidates(ask.spec)
+        found, candidates = self.place(ask), self.candidates(ask)
         if found:
             return found
         is_old = self.now_ns - self.keeping.since[name_of(ask)] >= DELAY_NS  # SC-50
         if not candidates or not is_old or not self.keeping.reserves:
             return []
-        return self.reserve(ask, min(candidates, key=lambda node: shortfall(node, ask.spec)), "normal")
+        return self.reserve(ask, min(candidates, key=lambda node: shortfall(node, ask)), "normal")
 
     def place(self, ask: Ask) -> list[Event]:
         """SC-43: the first node; the commit succeeds."""
-        for node in self.candidates(ask.spec):
+        for node in self.candidates(ask):
             if self.accepts(node, ask):
                 return self.allocate(ask, node)
         return []
 
-    def candidates(self, spec: AllocationSpec) -> list[NodeCore]:
+    def candidates(self, ask: Ask) -> list[NodeCore]:
         """SC-40, SC-41, PR-65."""
         reserved = {kept.node_id for kept in self.kept.values()}
         free = [node for node in self.nodes.values() if node.schedulable and node.node_id not in reserved]
-        return sorted((node for node in free if could_run(node, spec)), key=self.rank)
+        return sorted((node for node in free if could_run(node, ask)), key=self.rank)
 
     def accepts(self, node: NodeCore, ask: Ask) -> bool:
         """SC-42."""
         holders = {name for name, kept in self.kept.items() if kept.node_id == node.node_id}
-        return (not holders or name_of(ask) in holders) and fits(node.available, ask.spec.resource)
+        return (not holders or name_of(ask) in holders) and fits(node.available, ask.resource)
 
     def rank(self, node: NodeCore) -> tuple[float, NodeID]:
         """PR-60 to PR-64."""
@@ -355,7 +355,7 @@ class Step:
         kept = self.kept.get(name_of(ask))
         found: list[Event] = [("allocated", *name_of(ask), node.node_id)]
         if kept is not None:
-            kind = "required" if required_node(kept.ask.spec) else "normal"
+            kind = "required" if required_node(kept.ask) else "normal"
             self.ways[f"{kind}, allocated {'there' if kept.node_id == node.node_id else 'elsewhere'}"] += 1
             found.append(("unreserved", *name_of(ask), kept.node_id))
         return found
@@ -366,7 +366,7 @@ class Step:
             return []
         shared = any(kept.node_id == node.node_id for kept in self.kept.values())
         self.ways[f"{kind} made" + (", shared" if shared else "")] += 1
-        self.ways["placeholder made"] += ask.spec.placeholder
+        self.ways["placeholder made"] += ask.placeholder
         return [("reserved", *name_of(ask), node.node_id)]
 
     def cancel(self, name: Name, way: str) -> None:
@@ -376,32 +376,32 @@ class Step:
 
 def waits_for_placeholders(application: Application, ask: Ask) -> bool:
     """GA-13."""
-    group = application.gang.groups.get(ask.spec.task_group_name)
-    return not ask.spec.placeholder and group is not None and group.count > group.replaced + group.timed_out
+    group = application.gang.groups.get(ask.task_group_name)
+    return not ask.placeholder and group is not None and group.count > group.replaced + group.timed_out
 
 
-def could_run(node: NodeCore, spec: AllocationSpec) -> bool:
+def could_run(node: NodeCore, ask: Ask) -> bool:
     """SC-41: if nothing else ran there."""
-    wanted = selector.parse(spec.tags.get(selector.TAG, ""))
+    wanted = selector.parse(ask.tags.get(selector.TAG, ""))
     return (
-        fits(node.capacity, spec.resource) and selector.selects(wanted, node.attributes) and not is_left_out(node.node_id, spec)
+        fits(node.capacity, ask.resource) and selector.selects(wanted, node.attributes) and not is_left_out(node.node_id, ask)
     )
 
 
-def is_left_out(node_id: NodeID, spec: AllocationSpec) -> bool:
+def is_left_out(node_id: NodeID, ask: Ask) -> bool:
     """AP-144."""
-    return any(failure.node_id == node_id and failure.until_ns for failure in spec.failures)
+    return any(failure.node_id == node_id and failure.until_ns for failure in ask.failures)
 
 
-def shortfall(node: NodeCore, spec: AllocationSpec) -> float:
+def shortfall(node: NodeCore, ask: Ask) -> float:
     """SC-51."""
-    wanted = {name: quantity for name, quantity in sorted(spec.resource.items()) if quantity > 0}
+    wanted = {name: quantity for name, quantity in sorted(ask.resource.items()) if quantity > 0}
     return sum(max(0, quantity - max(0, node.available.get(name, 0))) / quantity for name, quantity in wanted.items())
 
 
-def fits_undefined(headroom: Amounts, spec: AllocationSpec) -> bool:
+def fits_undefined(headroom: Amounts, ask: Ask) -> bool:
     """QU-37."""
-    return all(quantity <= max(0, headroom[name]) for name, quantity in spec.resource.items() if name in headroom)
+    return all(quantity <= max(0, headroom[name]) for name, quantity in ask.resource.items() if name in headroom)
 
 
 def can_run(leaf: Queue, application: Application) -> bool:
@@ -415,13 +415,13 @@ def can_run(leaf: Queue, application: Application) -> bool:
 
 def asks_in_order(application: Application) -> list[Ask]:
     """PR-50 to PR-52."""
-    return sorted(application.asks.values(), key=lambda ask: (-ask.spec.priority, ask.created_ns, ask.arrival))
+    return sorted(application.asks.values(), key=lambda ask: (-ask.priority, ask.created_ns, ask.arrival))
 
 
-def can_commit(leaf: Queue, spec: AllocationSpec) -> bool:
+def can_commit(leaf: Queue, ask: Ask) -> bool:
     """QU-40: only the types of the ask, at root an absent type is 0."""
     for queue in leaf.path_up():
-        for name, quantity in spec.resource.items():
+        for name, quantity in ask.resource.items():
             wanted_then = quantity + queue.allocated.get(name, 0)
             if queue.parent is None:
                 if wanted_then > max(0, (queue.max or {}).get(name, 0)):

@@ -29,7 +29,7 @@ from ykactor.core.messages.acts import (
     SetQueueQuotas,
     TerminateApplication,
 )
-from ykactor.core.messages.asks import ask_id
+from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import (
     Allocated,
     ApplicationHeld,
@@ -43,7 +43,7 @@ from ykactor.core.messages.facts import (
     RequestRefused,
     Unreserved,
 )
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.planner.planner import Budget
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 from ykactor.core.values.parts import finished
@@ -64,8 +64,8 @@ class Administered(World):
         rng = random.Random(seed)
         tasks = [NO_TASK]
         for batch in batches:
-            specs = [submission.spec for submission in batch.submissions if isinstance(submission, SubmitAllocation)]
-            tasks += [(spec.application_id, spec.allocation_key) for spec in specs if spec.application_id]
+            asks = [submission for submission in batch.submissions if isinstance(submission, Ask)]
+            tasks += [(ask.application_id, ask.allocation_key) for ask in asks if ask.application_id]
             self.intake(batch.at_ns, batch.submissions)
             for _ in range(rng.choice((0, 0, 1, 2))):
                 queues = list(self.core.registry.queues)
@@ -211,7 +211,7 @@ def test_gangs_move_and_end(seed: int) -> None:
         for fact in started:
             for _ in range(rng.choice((0, 1, 1, 2))):
                 kind = rng.choice((fact.termination_type, fact.termination_type, "STOPPED_BY_RM"))
-                world.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, kind))
+                world.send(release(fact.ask.allocation_key, fact.ask.application_id, kind))
     assert any(isinstance(fact, ApplicationMoved | ApplicationHeld | QueueHeld) for fact in world.facts)
 
 

@@ -110,8 +110,8 @@ class Law:
                     self.forget(lambda place: predicate in ("", place[0]) and node_id in ("", place[2]))
                 case NodeRemoved(_, node_id) | NodeCapacityChanged(_, node_id) | NodeAttributesChanged(_, node_id):
                     self.forget(lambda place: place[2] == node_id)
-                case Allocated(_, ask_, _, node_id, False) if ask_.spec.tags.get(PREDICATE_TAG) and not ask_.spec.task_group_name:
-                    self.use(ask_.spec.tags[PREDICATE_TAG], node_id)
+                case Allocated(_, ask_, _, node_id, False) if ask_.tags.get(PREDICATE_TAG) and not ask_.task_group_name:
+                    self.use(ask_.tags[PREDICATE_TAG], node_id)
 
     def forget(self, is_covered):
         self.allowed = {place: uses for place, uses in self.allowed.items() if not is_covered(place)}

@@ -20,10 +20,10 @@ from test_recovery import cluster_of, rank
 
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.acts import MoveApplication
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import ConfigurationChanged, ReleaseStarted
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Reset, Submission, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Reset, Submission
 from ykactor.core.values.ids import AllocationKey, ApplicationID
 
 HUGE = 2**63 - 1
@@ -62,21 +62,18 @@ class Extreme(Drawer):
 
     def ask(self) -> Submission:
         submission = super().ask()
-        assert isinstance(submission, SubmitAllocation)
-        spec = submission.spec
+        assert isinstance(submission, Ask)
         group, is_placeholder = self.rng.choice((("", False), ("", False), ("g", False), ("g", True)))
-        return SubmitAllocation(
-            AllocationSpec(
-                spec.allocation_key,
-                spec.application_id,
-                spec.resource,
-                spec.priority,
-                None,
-                spec.tags,
-                group,
-                is_placeholder,
-                allow_preempt_other=self.rng.random() < 0.3,
-            )
+        return Ask(
+            submission.allocation_key,
+            submission.application_id,
+            submission.resource,
+            submission.priority,
+            None,
+            submission.tags,
+            group,
+            is_placeholder,
+            allow_preempt_other=self.rng.random() < 0.3,
         )
 
     def release(self) -> Submission:
@@ -145,7 +142,7 @@ class ExtremeWorld(World):
     def owed(self) -> list[tuple[ApplicationID, AllocationKey, TerminationType]]:
         """The last releases that were to be confirmed; some have been, and come twice if they are drawn again."""
         started = [fact for fact in self.facts if isinstance(fact, ReleaseStarted) and fact.node_id is not None]
-        return [(fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.termination_type) for fact in started[-4:]]
+        return [(fact.ask.application_id, fact.ask.allocation_key, fact.termination_type) for fact in started[-4:]]
 
 
 @cache

@@ -30,7 +30,6 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     RemoveApplication,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
@@ -66,17 +65,17 @@ class Watch:
             match decision:
                 case ReleaseStarted(termination_type=termination_type, message=message, ask=ask) if termination_type == REPLACED:
                     self._promise(ask, message.removeprefix("replacing allocationKey: "))
-                case AskAdded(ask=ask) | AskResized(after=ask) | AllocationResized(after=ask) if ask.spec.placeholder:
-                    self.open.setdefault(ask.spec.application_id, {})[ask.spec.allocation_key] = ask
+                case AskAdded(ask=ask) | AskResized(after=ask) | AllocationResized(after=ask) if ask.placeholder:
+                    self.open.setdefault(ask.application_id, {})[ask.allocation_key] = ask
                 case Allocated(ask=ask, recovered=recovered):
-                    if ask.spec.placeholder:
-                        self.open.setdefault(ask.spec.application_id, {})[ask.spec.allocation_key] = ask
+                    if ask.placeholder:
+                        self.open.setdefault(ask.application_id, {})[ask.allocation_key] = ask
                     elif not recovered:
                         self._begin(ask)
-                case Released(ask=ask) if ask.spec.placeholder:
-                    self.gone = ask, self.promised.get(ask.spec.application_id, {}).pop(ask.spec.allocation_key, None)
-                case AskRemoved(ask=ask) if ask.spec.placeholder:
-                    self.open[ask.spec.application_id].pop(ask.spec.allocation_key)
+                case Released(ask=ask) if ask.placeholder:
+                    self.gone = ask, self.promised.get(ask.application_id, {}).pop(ask.allocation_key, None)
+                case AskRemoved(ask=ask) if ask.placeholder:
+                    self.open[ask.application_id].pop(ask.allocation_key)
                 case ApplicationLeft(application_id=name):
                     self.open.pop(name, None)
                     self.promised.pop(name, None)
@@ -84,19 +83,19 @@ class Watch:
                 self.gone = None
 
     def _promise(self, holder: Ask, real: str) -> None:
-        promised = self.promised.setdefault(holder.spec.application_id, {})
-        assert holder.spec.allocation_key not in promised, f"{holder.spec.allocation_key} is replaced twice (GA-22)"
-        promised[holder.spec.allocation_key] = real
+        promised = self.promised.setdefault(holder.application_id, {})
+        assert holder.allocation_key not in promised, f"{holder.allocation_key} is replaced twice (GA-22)"
+        promised[holder.allocation_key] = real
 
     def _begin(self, real: Ask) -> None:
         """A real task of a group with open placeholders begins by replacement only (GA-13), and never needs more (GA-33)."""
-        name, key, group = real.spec.application_id, real.spec.allocation_key, real.spec.task_group_name
+        name, key, group = real.application_id, real.allocation_key, real.task_group_name
         holder, taker = self.gone or (None, None)
-        if holder is None or holder.spec.application_id != name or taker != key:
-            waiting = [entry for entry, ask in self.open.get(name, {}).items() if ask.spec.task_group_name == group]
+        if holder is None or holder.application_id != name or taker != key:
+            waiting = [entry for entry, ask in self.open.get(name, {}).items() if ask.task_group_name == group]
             assert not waiting, f"{key} runs while {waiting} of its group {group} are open (GA-13)"
         else:
-            assert fits(holder.spec.resource, real.spec.resource), f"{key} takes more than its placeholder held (GA-33)"
+            assert fits(holder.resource, real.resource), f"{key} takes more than its placeholder held (GA-33)"
 
 
 class Session:
@@ -149,7 +148,7 @@ class Session:
 
 
 def _holds_space(application: Application, key: str) -> bool:
-    return key in application.allocations and application.allocations[key][0].spec.placeholder
+    return key in application.allocations and application.allocations[key][0].placeholder
 
 
 def live(core: PartitionCore) -> list[Application]:
@@ -163,18 +162,18 @@ def check_application(application: Application) -> None:
         assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
     if Timer.PLACEHOLDERS not in application.timers:
         running = {key: ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released}
-        endless = [key for key, ask in running.items() if ask.spec.placeholder and ask.spec.failures]
+        endless = [key for key, ask in running.items() if ask.placeholder and ask.failures]
         assert not endless, f"{application.application_id}: {endless} were handed back, run again, and no timer ends them (GA-41)"
     if application.state in ON_THE_WAY_OUT and not application.timers:
         assert application.allocations, f"{application.application_id} is {application.state} for nothing"
         unasked = [ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released]
-        left = [ask.spec.allocation_key for ask in unasked if ask.spec.placeholder or _must_end(application, ask)]
+        left = [ask.allocation_key for ask in unasked if ask.placeholder or _must_end(application, ask)]
         assert not left, f"{application.application_id} is {application.state}, and nobody ends {left}"
 
 
 def _must_end(application: Application, real: Ask) -> bool:
     """What a failing application was scheduled; the resource manager may add what runs already, and end it itself."""
-    return application.state is ApplicationState.FAILING and real.spec.node_id is None
+    return application.state is ApplicationState.FAILING and real.node_id is None
 
 
 @pytest.mark.parametrize("seed", seeds(150))
@@ -265,7 +264,7 @@ def _requests(said: Submission) -> list[si.WorkRequest]:
         case UpdateNode(name, action, capacity):
             return [si.NodeRequest(nodes=[si.NodeInfo(node_id=name, action=action, schedulable_resource=_wire(capacity))])]
         case AddApplication():
-            spec = si.AddApplicationRequest(
+            new = si.AddApplicationRequest(
                 application_id=said.application_id,
                 queue_name=said.queue_name,
                 ugi=si.UserGroupInformation(user=said.user),
@@ -273,17 +272,17 @@ def _requests(said: Submission) -> list[si.WorkRequest]:
                 placeholder_ask=_wire(said.placeholder_ask),
                 gang_scheduling_style=said.gang_scheduling_style,
             )
-            return [si.ApplicationRequest(new=[spec])]
+            return [si.ApplicationRequest(new=[new])]
         case RemoveApplication(name):
             return [si.ApplicationRequest(remove=[si.RemoveApplicationRequest(application_id=name)])]
-        case SubmitAllocation(spec):
+        case Ask() as ask:
             allocation = si.Allocation(
-                allocation_key=spec.allocation_key,
-                application_id=spec.application_id,
-                resource_per_alloc=dict(spec.resource),
-                priority=spec.priority,
-                task_group_name=spec.task_group_name,
-                placeholder=spec.placeholder,
+                allocation_key=ask.allocation_key,
+                application_id=ask.application_id,
+                resource_per_alloc=dict(ask.resource),
+                priority=ask.priority,
+                task_group_name=ask.task_group_name,
+                placeholder=ask.placeholder,
             )
             return [si.AllocationRequest(allocations=[allocation])]
         case ReleaseAllocations(name, key, termination_type):

@@ -18,7 +18,7 @@ from world import PLENTY, World, app, ask, configure, hand_back, load, move, nod
 
 from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.turn.phases import Cycle
 from ykactor.core.turn.scheduler import SchedulerCore
@@ -173,9 +173,9 @@ class Cluster:
 def missed(state: State) -> list[str]:
     """Asks that could preempt, and do not."""
     return [
-        task.ask.spec.allocation_key
+        task.ask.allocation_key
         for identity, task in state.waiting.items()
-        if task.ask.spec.allow_preempt_other and not requires(task.ask) and identity not in state.contests and state.solve(task)
+        if task.ask.allow_preempt_other and not requires(task.ask) and identity not in state.contests and state.solve(task)
     ]
 
 
@@ -293,29 +293,29 @@ class Rough(Cluster):
         known = self._known()
         if not known:
             return []
-        spec = self.rng.choice(known).spec
+        ask = self.rng.choice(known)
         resource = {kind: self.rng.randint(1, 4) for kind in self.types}
-        return [SubmitAllocation(structs.replace(spec, resource=resource, node_id=None))]
+        return [structs.replace(ask, resource=resource, node_id=None)]
 
     def end(self) -> list[Submission]:
         known = self._known()
         if not known:
             return []
-        spec = self.rng.choice(known).spec
-        return [release(spec.allocation_key, spec.application_id, self.rng.choice((PREEMPTED, "STOPPED_BY_RM")))]
+        ask = self.rng.choice(known)
+        return [release(ask.allocation_key, ask.application_id, self.rng.choice((PREEMPTED, "STOPPED_BY_RM")))]
 
     def hand_back(self) -> list[Submission]:
         """Tasks could not start, most likely those that others were preempted for; some are not on this node, or do not run."""
         known = [contest.fact.ask for contest in self.watch.all_contests[-5:]] + self._known()
         node_id = self.rng.choice((None, None, None, f"n{self.rng.randrange(self.node_count)}"))
-        chosen = [self.rng.choice(known).spec for _ in range(self.rng.randint(1, 2))] if known else []
-        return [hand_back(spec.allocation_key, node_id, spec.application_id) for spec in chosen]
+        chosen = [self.rng.choice(known) for _ in range(self.rng.randint(1, 2))] if known else []
+        return [hand_back(ask.allocation_key, node_id, ask.application_id) for ask in chosen]
 
     def come_back(self) -> list[Submission]:
         """The resource manager places an ask itself."""
-        waiting = [task.ask.spec for task in self.state().waiting.values()]
+        waiting = [task.ask for task in self.state().waiting.values()]
         name = f"n{self.rng.randrange(self.node_count)}"
-        return [SubmitAllocation(structs.replace(self.rng.choice(waiting), node_id=name))] if waiting else []
+        return [structs.replace(self.rng.choice(waiting), node_id=name)] if waiting else []
 
     def change_node(self) -> list[Submission]:
         name = f"n{self.rng.randrange(self.node_count)}"

@@ -80,7 +80,7 @@ class Watched(World):
                     assert left(account, name) >= fact.max[name], f"{fact}: gave too much"
             elif isinstance(fact, ReleaseStarted):
                 for account in nodes[fact.queue].path_up:
-                    for name in fact.ask.spec.resource:
+                    for name in fact.ask.resource:
                         assert left(account, name) >= (account.config.guaranteed or {}).get(name, 0), f"{fact}: was guaranteed"
 
 
@@ -100,7 +100,7 @@ def play(seed: int, placements_max: int) -> Watched:
         told = len(world.facts)
         for fact in started:
             if rng.random() < 0.8:
-                world.send(release(fact.ask.spec.allocation_key, fact.ask.spec.application_id, fact.termination_type))
+                world.send(release(fact.ask.allocation_key, fact.ask.application_id, fact.termination_type))
     return world
 
 
@@ -131,6 +131,6 @@ def test_nothing_is_left_that_fits() -> None:
         world.given(configure(tree(queue("a", **properties), preemption=on)))
         world.wait(1)
         application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
-        running = [task.spec.resource["vcore"] for task, _ in application.allocations.values()]
+        running = [task.resource["vcore"] for task, _ in application.allocations.values()]
         assert sum(running) >= limit
         assert not running or sum(running) == limit or sum(running) - min(running) < limit

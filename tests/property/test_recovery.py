@@ -19,10 +19,10 @@ from world import configure, foreign, queue, reset, tree
 
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.snapshot import partition_state
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction, TerminationType
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, Submission, UpdateNode
 from ykactor.core.values.parts import finished
 from ykactor.core.values.resources import pruned
 from ykactor.sim.direct import DirectPartition
@@ -52,7 +52,7 @@ class Books:
     def __init__(self) -> None:
         self.to_say: list[Submission] = []
         self.runs: dict[Task, tuple[str, dict[str, int]]] = {}
-        self.waits: dict[Task, AllocationSpec] = {}
+        self.waits: dict[Task, Ask] = {}
         self.told: set[Task] = set()
         self.owed: list[ReleaseAllocations] = []
         self.queues: dict[str, str] = {}
@@ -62,14 +62,13 @@ class Books:
 
     def say(self, submission: Submission) -> Submission:
         """Remember what is said."""
-        if isinstance(submission, SubmitAllocation):
-            spec = submission.spec
-            task = spec.application_id, spec.allocation_key
+        if isinstance(submission, Ask):
+            task = submission.application_id, submission.allocation_key
             self._said[task] = submission
-            if spec.node_id is not None:
-                self.runs[task] = spec.node_id, dict(spec.resource)
+            if submission.node_id is not None:
+                self.runs[task] = submission.node_id, dict(submission.resource)
             elif task not in self.runs:
-                self.waits[task] = spec
+                self.waits[task] = submission
         elif isinstance(submission, ReleaseAllocations):
             task = submission.application_id, submission.allocation_key or ""
             self.runs.pop(task, None)
@@ -141,9 +140,9 @@ def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submissio
         said.append(AddApplication(name, application.queue, who.user, who.groups, tags, timeout_ms, total, style))
         for key, (ask, node_id) in application.allocations.items():
             if key not in gang.released or rng.random() < 0.5:  # it may have ended before the session was lost
-                said.append(SubmitAllocation(structs.replace(ask.spec, node_id=node_id)))
+                said.append(structs.replace(ask, node_id=node_id))
         pending = [*application.asks.values(), *(real for real, _ in gang.replacing.values())]
-        said += [SubmitAllocation(structs.replace(ask.spec, node_id=None)) for ask in pending]  # GA-71
+        said += [structs.replace(ask, node_id=None) for ask in pending]  # GA-71
     return said
 
 
@@ -154,7 +153,7 @@ def rank(submission: Submission) -> int:
             return 0
         case AddApplication():
             return 1
-        case SubmitAllocation(spec) if spec.node_id is not None:
+        case Ask() as ask if ask.node_id is not None:
             return 2
     return 3
 
@@ -220,7 +219,7 @@ class Recovery:
 
     def _may_succeed(self, submission: Submission) -> bool:
         """It is nobody's task, or that of an application which lives."""
-        return not isinstance(submission, SubmitAllocation) or submission.spec.application_id in ("", *self.books.queues)
+        return not isinstance(submission, Ask) or submission.application_id in ("", *self.books.queues)
 
     def confirm(self, count: int) -> None:
         """Some of what is owed, in any order."""
@@ -242,7 +241,7 @@ def check_books(recovery: Recovery) -> None:
     applications = live(core)
     assert {application.application_id: application.queue for application in applications} == books.queues
     assert {
-        (application.application_id, key): (node_id, ask.spec.resource)
+        (application.application_id, key): (node_id, ask.resource)
         for application in applications
         for key, (ask, node_id) in application.allocations.items()
     } == {task: books.runs[task] for task in books.told}

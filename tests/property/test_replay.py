@@ -27,8 +27,9 @@ from world import PLENTY, app, ask, node, remove
 from ykactor.actors import renewal
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import ApplyConfig, Submission, SubmitAllocation, WantSchedulingStates
+from ykactor.core.messages.submissions import ApplyConfig, Submission, WantSchedulingStates
 from ykactor.core.partition import partition as partition_module
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import everything
@@ -62,8 +63,8 @@ def steps_of(history: History, seed: int) -> Iterator[Step]:
             yield Step(batch.at_ns, partial(wish, dice.random() < 0.6), name)
         yield Step(batch.at_ns, partial(submissions_of, batch, name), name)
         if rng.random() < 0.3:
-            tasks = [each.spec for each in batch.submissions if isinstance(each, SubmitAllocation)]
-            task = next(((spec.application_id, spec.allocation_key) for spec in tasks), NO_TASK)
+            tasks = (ask_id(each) for each in batch.submissions if isinstance(each, Ask))
+            task = next(tasks, NO_TASK)
             yield Step(batch.at_ns, partial(draw_request, rng, rng.choice(LEAVES), task))
         if rng.random() < 0.2:
             parts = rng.choice(((history.config,), (history.config, other)))

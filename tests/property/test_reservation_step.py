@@ -73,11 +73,11 @@ def test_the_histories_get_everywhere() -> None:
 def told(fact: Fact) -> str:
     match fact:
         case Allocated(_, ask, _, node_id):
-            return f"{ask.spec.allocation_key} on {node_id}"
+            return f"{ask.allocation_key} on {node_id}"
         case Reserved(_, ask, _, node_id):
-            return f"{ask.spec.allocation_key} keeps {node_id}"
+            return f"{ask.allocation_key} keeps {node_id}"
         case Unreserved(_, ask, _, node_id):
-            return f"{ask.spec.allocation_key} leaves {node_id}"
+            return f"{ask.allocation_key} leaves {node_id}"
     return ""
 
 

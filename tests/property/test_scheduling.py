@@ -15,7 +15,7 @@ from seeds import scaled, seeds
 from ykactor.core.config.model import AccessList, PartitionConfig, QueueConfig, SchedulerConfig
 from ykactor.core.config.properties import QueueProperties
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
@@ -25,7 +25,6 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     RemoveApplication,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.nodes import best_nodes
@@ -115,10 +114,10 @@ def test_the_planner_never_leads_above_max(seed: int) -> None:
 
 def _is_harmless(submission: Submission, submitted: set[str]) -> bool:
     match submission:
-        case SubmitAllocation(spec):
-            is_new = spec.allocation_key not in submitted
-            submitted.add(spec.allocation_key)
-            return is_new and spec.node_id is None
+        case Ask() as ask:
+            is_new = ask.allocation_key not in submitted
+            submitted.add(ask.allocation_key)
+            return is_new and ask.node_id is None
         case UpdateNode(_, action):
             return action in ("CREATE", "CREATE_DRAIN")
         case AddApplication(_, _, _, _, tags):
@@ -153,9 +152,9 @@ def application(name: str, leaf: str) -> AddApplication:
     return AddApplication(ApplicationID(name), leaf, "alice")
 
 
-def ask(key: str, name: str, priority: int = 0, *, on: str | None = None, tags=None, **resource: int) -> SubmitAllocation:
+def ask(key: str, name: str, priority: int = 0, *, on: str | None = None, tags=None, **resource: int) -> Ask:
     where = None if on is None else NodeID(on)
-    return SubmitAllocation(AllocationSpec(AllocationKey(key), ApplicationID(name), resource, priority, where, tags or {}))
+    return Ask(AllocationKey(key), ApplicationID(name), resource, priority, where, tags or {})
 
 
 def release(key: str, name: str) -> ReleaseAllocations:
@@ -279,7 +278,7 @@ def indexed(world: World) -> IndexedNode:
 
 
 def run_what_waits(world: World) -> None:
-    leaf_truth(world).asks.update({entry.spec.allocation_key: entry for entry in core(world).allocations.values()})
+    leaf_truth(world).asks.update({entry.allocation_key: entry for entry in core(world).allocations.values()})
 
 
 #: What the sentence must name, and how to break it.

@@ -56,7 +56,7 @@ def check(world: World, told: Told) -> None:
     for leaf, application, ask in pending(world):
         last, expected = told[(*name_of(ask), ask.arrival)][-1], cause_of(world, leaf, application, ask)
         assert last.cause == expected, f"{name_of(ask)} was told {last}, expected {expected}"
-        assert (last.state == "FAILED") == (expected in ("nodes", "reserved") and required_node(ask.spec) is None)
+        assert (last.state == "FAILED") == (expected in ("nodes", "reserved") and required_node(ask) is None)
 
 
 def everything_told(world: World) -> Told:
@@ -99,14 +99,14 @@ def cause_of(world: World, leaf: Queue, application: Application, ask: Ask) -> s
     people = reference.people
     if application.state is STATE.ACCEPTED and not (can_run(leaf, application) and people.can_run(leaf, application)):
         return "maxapps"
-    if not fits_undefined(people.headroom(leaf, application), ask.spec):
+    if not fits_undefined(people.headroom(leaf, application), ask):
         return "user"
-    if not fits_undefined(leaf.headroom(beyond_cluster=True) or {}, ask.spec):
+    if not fits_undefined(leaf.headroom(beyond_cluster=True) or {}, ask):
         return "queue"
     if name_of(ask) in reference.keeping.kept:
         return "reserved"
     step = Step(world.now_ns, list(registry.nodes.values()), registry.config.node_sort_policy, people, reference.keeping)
-    is_pinned = required_node(ask.spec) is not None
-    has_room = not is_pinned and step.has_room(leaf, application, ask.spec)
-    assert not has_room or not [node for node in step.candidates(ask.spec) if step.accepts(node, ask)]
+    is_pinned = required_node(ask) is not None
+    has_room = not is_pinned and step.has_room(leaf, application, ask)
+    assert not has_room or not [node for node in step.candidates(ask) if step.accepts(node, ask)]
     return "nodes"

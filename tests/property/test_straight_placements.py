@@ -10,8 +10,9 @@ from histories import Batch, History, draw_history
 from msgspec import structs
 from seeds import seeds
 
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Allocated, Fact
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.phases import Cycle
@@ -45,7 +46,7 @@ class Recorder(DirectPartition):
                 application.changed = True
         steady = {name for name, application in state.applications.items() if is_steady(application)}
         result = super().cycle(now_ns)
-        placed = [fact.ask.spec.application_id for fact in result[0].facts if isinstance(fact, Allocated)]
+        placed = [fact.ask.application_id for fact in result[0].facts if isinstance(fact, Allocated)]
         self.ways.update(name in steady for name in placed)
         self.seen.append(dict(seen(state)))
         return result
@@ -81,10 +82,10 @@ def multiplied(history: History) -> History:
 def copies(submissions: list[Submission]) -> Iterator[Submission]:
     for submission in submissions:
         yield submission
-        if isinstance(submission, SubmitAllocation) and submission.spec.node_id is None:
+        if isinstance(submission, Ask) and submission.node_id is None:
             for number in range(1, COPIES):
-                key = AllocationKey(f"{submission.spec.allocation_key}-{number}")
-                yield SubmitAllocation(structs.replace(submission.spec, allocation_key=key))
+                key = AllocationKey(f"{submission.allocation_key}-{number}")
+                yield structs.replace(submission, allocation_key=key)
 
 
 def played(seed: int, *, straight: bool) -> Recorder:

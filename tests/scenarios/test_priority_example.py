@@ -70,8 +70,8 @@ class Stepped:
         self.initially = self.priorities[-1]
         self.priorities.clear()
         self.world.send(ALL_AT_ONCE)
-        allocated = [decision.ask.spec for decision in self.world.facts if isinstance(decision, Allocated)]
-        self.order = [(spec.application_id, spec.allocation_key) for spec in allocated]
+        allocated = [decision.ask for decision in self.world.facts if isinstance(decision, Allocated)]
+        self.order = [(ask.application_id, ask.allocation_key) for ask in allocated]
 
     def _look(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
         found = priorities_of(finished(final_state(core, scheduler.state)))

@@ -5,7 +5,7 @@ from world import RELEASED, app, ask, make_world, node, queue, release, remove, 
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.asks import AllocationSpec, created_ns
+from ykactor.core.messages.asks import Ask, created_ns
 from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved, AskResized, Fact, Released
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
@@ -20,8 +20,8 @@ def application(**tags: str) -> Application:
     return Application(spec, UserGroups("alice", ("dev",)), "root.a", 100, 1, Books())  # type: ignore[arg-type]
 
 
-def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource: int) -> AllocationSpec:
-    return AllocationSpec(key, "app-1", resource or {"vcore": 1}, priority, on)  # type: ignore[arg-type]
+def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource: int) -> Ask:
+    return Ask(key, "app-1", resource or {"vcore": 1}, priority, on)  # type: ignore[arg-type]
 
 
 def said(facts: list[Fact]) -> list[str]:
@@ -61,7 +61,7 @@ def test_stateaware_tag(name: str, value: str, expected: bool) -> None:
 )
 def test_creation_time(tags: dict[str, str], expected: int) -> None:
     """Tag in Unix seconds if it parses, else the arrival (PR-52)."""
-    assert created_ns(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags), 7) == expected  # type: ignore[arg-type]
+    assert created_ns(Ask("t1", "app-1", {"vcore": 1}, tags=tags), 7) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_creation_time(tags: dict[str, str], expected: int) -> None:
 def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, on: str | None) -> None:
     """AP-105, AP-106, exact texts; the application stays as it was."""
     pending_application = application()
-    spec = AllocationSpec("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
-    assert said(pending_application.submit(5, spec, 5, 1)) == [f"t1 rejected: {reason}"]
+    ask = Ask("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
+    assert said(pending_application.submit(5, ask, 5, 1)) == [f"t1 rejected: {reason}"]
     assert (pending_application.state, pending_application.asks, pending_application.allocations) == (
         ApplicationState.NEW,
         {},
@@ -102,8 +102,8 @@ def test_same_key_twice() -> None:
     assert pending_application.submit(6, entry(vcore=1, priority=9), 6, 2) == []
     (resized,) = pending_application.submit(7, entry(vcore=3, priority=9), 7, 3)
     assert isinstance(resized, AskResized)
-    assert (resized.before.spec.resource, resized.after.spec.resource) == ({"vcore": 1}, {"vcore": 3})
-    assert (resized.after.spec.priority, resized.after.created_ns, resized.after.arrival) == (0, 5, 1)
+    assert (resized.before.resource, resized.after.resource) == ({"vcore": 1}, {"vcore": 3})
+    assert (resized.after.priority, resized.after.created_ns, resized.after.arrival) == (0, 5, 1)
 
 
 def test_running_key_again() -> None:

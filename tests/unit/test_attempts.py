@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from world import app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import PreemptionKind
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.sim.summary import Preemptions, Summary, print_report
 from ykactor.surfaces.cli.present import present
 from ykactor.wire.si import codec
@@ -23,7 +23,7 @@ NS = 10**9
 
 def wants(key: str, application_id: str = "prod", **resource: int) -> Submission:
     """An ask that may preempt."""
-    return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
+    return Ask(key, application_id, resource, allow_preempt_other=True)  # type: ignore[arg-type]
 
 
 def starving(*, test: int = 0, confirms: bool = True):
@@ -52,7 +52,7 @@ def test_an_entry_of_the_ledger() -> None:
     world = starving(confirms=False)
     world.wait(40)
     (entry,) = entries(world)
-    assert (entry.ask.spec.allocation_key, entry.queue, entry.node_id) == ("p1", "root.prod", "n2")
+    assert (entry.ask.allocation_key, entry.queue, entry.node_id) == ("p1", "root.prod", "n2")
     assert entry.why == "its queue is 0.04 vcore below its guarantee (law 4)"
     assert entry.victims == (("root.test", "test", "u0"),)
     assert (entry.shares_before, entry.shares_after) == ({"root.prod": 0.0}, {"root.prod": 0.5})

@@ -6,10 +6,10 @@ import pytest
 from world import app, ask, make_world, node, queue, release, remove, tree
 
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Preempted, PreemptionRefused
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.preemption.cycles import TAKEN_MAX, CycleGuard
 from ykactor.core.values.ids import QueuePath
 
@@ -18,7 +18,7 @@ PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")
 
 def wants(key: str, application_id: str, **resource: int) -> Submission:
     """An ask that may preempt."""
-    return SubmitAllocation(AllocationSpec(key, application_id, resource, allow_preempt_other=True))  # type: ignore[arg-type]
+    return Ask(key, application_id, resource, allow_preempt_other=True)  # type: ignore[arg-type]
 
 
 def starving():
@@ -70,7 +70,7 @@ def test_the_book_refuses_with_a_reason() -> None:
     loops_of(world).note(PROD, TEST, ["vcore"])
     world.wait(31)
     (refused,) = told(world, PreemptionRefused)
-    assert refused.ask.spec.allocation_key == "p9"
+    assert refused.ask.allocation_key == "p9"
     assert "would take vcore back from root.test, for which root.prod was preempted" in refused.why
     assert world.why("p9").endswith(refused.why)
     assert world.state()["preemption"]["refused"] == 1
@@ -79,7 +79,7 @@ def test_the_book_refuses_with_a_reason() -> None:
     assert len(told(world, PreemptionRefused)) == 1
     world.given(release("t0", "test"), wants("p10", "prod", vcore=20), at=41)  # an end that nobody asked for
     world.wait(72)
-    assert [fact.ask.spec.allocation_key for fact in told(world, Preempted)] == []  # p9 has the room; 50 is above the guarantee
+    assert [fact.ask.allocation_key for fact in told(world, Preempted)] == []  # p9 has the room; 50 is above the guarantee
 
 
 def test_invariants_see_a_circle() -> None:

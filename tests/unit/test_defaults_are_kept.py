@@ -9,6 +9,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
+from ykactor.wire.history import recorded
 
 #: Never changed; a new field is added with the value that older journals mean.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -22,18 +23,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "user_is_unknown": False,
     },
     "Allocated": {"recovered": False, "charged_to": None},
-    "AllocationSpec": {
-        "priority": 0,
-        "node_id": None,
-        "tags": {},
-        "task_group_name": "",
-        "placeholder": False,
-        "originator": False,
-        "allow_preempt_self": True,
-        "allow_preempt_other": False,
-        "releasing": False,
-        "failures": (),
-    },
     "ReleaseAllocations": {"node_id": None},
     "AllocationRejected": {"code": RejectionCode.UNKNOWN},
     "ApplicationAdded": {"submission_ns": 0, "arrival": 0, "stateaware": True, "groups": (), "placeholder_ask": {}},
@@ -52,6 +41,21 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "failure": "",
         "started_ns": None,
         "hold": None,
+    },
+    "Ask": {
+        "priority": 0,
+        "node_id": None,
+        "tags": {},
+        "task_group_name": "",
+        "placeholder": False,
+        "originator": False,
+        "allow_preempt_self": True,
+        "allow_preempt_other": False,
+        "releasing": False,
+        "failures": (),
+        "created_ns": 0,
+        "arrival": 0,
+        "since_ns": 0,
     },
     "AskCondition": {"resource": None},
     "AskRemoved": {"timed_out": False},
@@ -106,7 +110,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def test_defaults() -> None:
     """Of all that a journal has, in whatever depth."""
     found: dict[type[Struct], dict[str, Any]] = {}
-    for kind in (*ROWS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
+    for kind in (*ROWS.values(), *map(recorded, get_args(Fact)), *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
     left_out = {kind.__name__: defaults for kind, defaults in found.items() if kind.__struct_config__.omit_defaults and defaults}
     assert left_out == DEFAULTS

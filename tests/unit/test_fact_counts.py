@@ -4,14 +4,14 @@ from samplefacts import ASK, ONLY_EVENTS, S, released
 
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.acts import Act
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import Consequence, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.metrics.fact_counts import FactCounts
 
 HERE = PartitionName("default")
-PINNED = Ask(AllocationSpec("t2", "app-2", {"vcore": 1}, tags={"yunikorn.apache.org/requiredNode": "n1"}), 0, 2)
+PINNED = Ask("t2", "app-2", {"vcore": 1}, tags={"yunikorn.apache.org/requiredNode": "n1"}, created_ns=0, arrival=2)
 
 
 def counted(*facts: fact.Fact, partition: str = HERE) -> FactCounts:

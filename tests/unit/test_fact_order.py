@@ -3,13 +3,13 @@
 from world import S_NS, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.messages import facts as fact
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.fact_order import in_order, with_state_changes
 from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.messages.states import ApplicationEvent
 from ykactor.core.values.parts import PART_MAX
 
-ASK = Ask(AllocationSpec("t1", "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
+ASK = Ask("t1", "app-1", {"vcore": 1}, created_ns=0, arrival=1)  # type: ignore[arg-type]
 ALICE = fact.ChargedTo("alice")
 OTHER = fact.NodeSchedulable(0, "n1", True)  # type: ignore[arg-type]
 USED = fact.NodeUseChanged(0, ASK, "root.a", "n1", Change.ADD)  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def test_a_node_whose_time_is_over_meanwhile() -> None:
     world.given(hand_back("t1", "n1"), at=10)
     world.given(node("n1", "DRAIN_NODE"), at=11)
     world.given(hand_back("t1", "n2"), at=50)
-    assert [(failure.node_id, failure.until_ns) for failure in ask_of(world).spec.failures] == [("n1", 0), ("n2", 80 * S_NS)]
+    assert [(failure.node_id, failure.until_ns) for failure in ask_of(world).failures] == [("n1", 0), ("n2", 80 * S_NS)]
     assert world.direct.core.timers.next_ns() == 80 * S_NS
     world.send(node("n1", "DRAIN_TO_SCHEDULABLE"), at=51)
     world.expect("t1 on n1")
@@ -131,7 +131,7 @@ def test_a_second_time_is_ignored() -> None:
     world.given(hand_back("t1", "n1"), at=10)
     world.send(hand_back("t1", "n1"), hand_back("t1"))
     world.expect()
-    assert [failure.count for failure in ask_of(world).spec.failures] == [1]
+    assert [failure.count for failure in ask_of(world).failures] == [1]
 
 
 def test_what_is_to_end_has_ended() -> None:
@@ -249,7 +249,7 @@ def test_only_the_last_nodes_are_remembered() -> None:
         world.given(hand_back("t1"))
     assert len(world.direct.core.registry.leaf("root.a").applications["app-1"].allocations) == 1  # type: ignore[index, arg-type]
     ((task, _),) = world.direct.core.registry.leaf("root.a").applications["app-1"].allocations.values()  # type: ignore[index, arg-type]
-    assert len(task.spec.failures) == 16
+    assert len(task.failures) == 16
 
 
 def test_asks_are_looked_at_when_their_time_is_over() -> None:

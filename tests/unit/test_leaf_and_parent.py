@@ -5,11 +5,11 @@ from world import S_NS, app, ask, configure, load, make_world, node, queue, rele
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Allocated, ApplicationChanged, Fact
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ReleaseAllocations, RemoveApplication
 from ykactor.core.objects.commands import (
     Admitted,
     Adopt,
@@ -38,8 +38,8 @@ def leaf(*names: str) -> LeafCore:
     return leaf_core
 
 
-def running(key: str, name: str) -> SubmitAllocation:
-    return SubmitAllocation(AllocationSpec(AllocationKey(key), ApplicationID(name), {"vcore": 1}, node_id=NodeID("n1")))
+def running(key: str, name: str) -> Ask:
+    return Ask(AllocationKey(key), ApplicationID(name), {"vcore": 1}, node_id=NodeID("n1"))
 
 
 def states(facts: list[Fact]) -> list[str]:
@@ -50,7 +50,7 @@ def test_batch_answers_by_position() -> None:
     """Each entry is answered under its position, also when it has nothing to say."""
     leaf_core = leaf("app-1")
     entries = [
-        (3, SubmitAllocation(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})), 5, 1),
+        (3, Ask(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1}), 5, 1),
         (5, ReleaseAllocations(ApplicationID("app-1"), AllocationKey("t9"), TerminationType.STOPPED_BY_RM), 6, 2),
         (8, RemoveApplication(ApplicationID("app-1")), 7, 3),
     ]
@@ -63,8 +63,8 @@ def test_batch_answers_by_position() -> None:
 def test_settle_answers_state_changes_only() -> None:
     """The scheduler has the allocation already; it wants to know what the leaf made of it, by place in the plan."""
     leaf_core = leaf("app-1")
-    spec = AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})
-    leaf_core.handle(SubmitBatch(1, [(0, SubmitAllocation(spec), 1, 1)]))
+    ask = Ask(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})
+    leaf_core.handle(SubmitBatch(1, [(0, ask, 1, 1)]))
     asked = leaf_core.applications[ApplicationID("app-1")].asks[AllocationKey("t1")]
     placement = Allocated(2, asked, PATH, NodeID("n1"))
     answer = leaf_core.handle(SettleBatch(2, [(7, placement)]))

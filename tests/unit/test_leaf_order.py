@@ -9,7 +9,7 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import QueueProperties
 from ykactor.core.config.sort_policies import SORT_POLICIES
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
@@ -142,7 +142,7 @@ def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
         pending_application = PendingApplication(ApplicationAdded(0, name, "root.a", "", number, number), LEAF, Changed())  # type: ignore[arg-type]
         pending_application.state = ApplicationState(state.rstrip("-"))
         if not state.endswith("-"):
-            pending_application.add(Ask(AllocationSpec("t", name, {"vcore": 1 + number}, priority), 10**9, number))  # type: ignore[arg-type]
+            pending_application.add(Ask("t", name, {"vcore": 1 + number}, priority, created_ns=10**9, arrival=number))  # type: ignore[arg-type]
         order.update(pending_application)
     offered = []
     while (first := order.first(0, OpenedNodes(reserves=True))) is not None:

@@ -9,6 +9,7 @@ from msgspec import inspect
 
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.sessions.peer import error_response
@@ -135,7 +136,7 @@ def test_a_long_partition_is_rejected_for_its_length(
 def test_limits_count_bytes() -> None:
     """AP-138: a text of just the limit is taken; letters of several bytes count as such."""
     just = {"a" * TEXT_MAX: "b" * TEXT_MAX, "c": "\u00e4" * (TEXT_MAX // 2)}
-    assert isinstance(of(allocation(allocation_tags=just))[1], messages.SubmitAllocation)
+    assert isinstance(of(allocation(allocation_tags=just))[1], Ask)
     assert isinstance(of(application(queue_name="a" * 16384))[1], messages.AddApplication)
     longer = "\u00e4" * (TEXT_MAX // 2 + 1)
     _, submission = of(allocation(allocation_key=longer))
@@ -181,20 +182,20 @@ def test_too_many_texts(entry: si.Allocation | si.AddApplicationRequest | si.Nod
 
 def test_just_enough_texts() -> None:
     """AP-138: at the limits an entry is taken."""
-    assert isinstance(of(allocation(allocation_tags=numbered(4096)))[1], messages.SubmitAllocation)
+    assert isinstance(of(allocation(allocation_tags=numbered(4096)))[1], Ask)
     just = dict(SUM)
     del just[""]
-    assert isinstance(of(allocation(allocation_tags=just))[1], messages.SubmitAllocation)
+    assert isinstance(of(allocation(allocation_tags=just))[1], Ask)
 
 
 def test_other_entries_are_not_affected() -> None:
     """AP-138: an entry is rejected alone, in its place."""
     entries = [allocation(), allocation(allocation_key="t2", allocation_tags={"a": LONG}), allocation(allocation_key="t3")]
     first, second, third = submissions(si.AllocationRequest(allocations=entries))[PartitionName("default")]
-    assert isinstance(first, messages.SubmitAllocation)
+    assert isinstance(first, Ask)
     assert isinstance(second, messages.RefuseEntry)
     assert second.rejected.reason == f"allocations[1].allocationTags.a: {FOUND}"
-    assert isinstance(third, messages.SubmitAllocation)
+    assert isinstance(third, Ask)
 
 
 def releases(**fields: str) -> si.AllocationRequest:

@@ -22,12 +22,12 @@ def crowded(preemptors: int) -> World:
 
 def preempted(world: World) -> dict[str, float]:
     """When each ask preempted."""
-    return {fact.ask.spec.allocation_key: fact.at_ns / 1e9 for fact in world.facts if isinstance(fact, Preempted)}
+    return {fact.ask.allocation_key: fact.at_ns / 1e9 for fact in world.facts if isinstance(fact, Preempted)}
 
 
 def confirm(world: World, at: float, *preemptors: str) -> None:
     """The victims of these asks have ended."""
-    facts = [fact for fact in world.facts if isinstance(fact, Preempted) and fact.ask.spec.allocation_key in preemptors]
+    facts = [fact for fact in world.facts if isinstance(fact, Preempted) and fact.ask.allocation_key in preemptors]
     world.send(*(release(key, name) for fact in facts for _, name, key in fact.victims), at=at)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from world import app, ask, foreign, make_world, node, queue, release, tree
 
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.objects.commands import (
     ChangeAllocations,
@@ -26,11 +26,11 @@ def core(**capacity: int) -> NodeCore:
 
 
 def wants(key: str, application_id: str = "app-1", **resource: int) -> Ask:
-    return Ask(AllocationSpec(key, application_id, resource or {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
+    return Ask(key, application_id, resource or {"vcore": 1}, created_ns=0, arrival=1)  # type: ignore[arg-type]
 
 
 def placed_by_others(key: str, **resource: int) -> PlaceForeign:
-    return PlaceForeign(5, AllocationSpec(key, "", resource, tags={"foreign": "static"}))  # type: ignore[arg-type]
+    return PlaceForeign(5, Ask(key, "", resource, tags={"foreign": "static"}))  # type: ignore[arg-type]
 
 
 def record(core: NodeCore) -> tuple[object, ...]:

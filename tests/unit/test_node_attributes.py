@@ -4,10 +4,10 @@ from typing import Any
 
 from world import World, answer, answering, app, ask, make_world, node, queue, tree
 
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import NodeAttributesChanged
 from ykactor.core.messages.kinds import NodeAction
-from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages.submissions import Submission, UpdateNode
 
 QUEUES = tree(queue("a"))
 
@@ -19,7 +19,7 @@ def update(node_id: str = "n1", **attributes: str) -> Submission:
 
 def selecting(key: str, selector: str, vcore: int = 1) -> Submission:
     """An ask with a selector."""
-    return SubmitAllocation(AllocationSpec(key, "app-1", {"vcore": vcore}, tags={"ykactor.io/node-selector": selector}))  # type: ignore[arg-type]
+    return Ask(key, "app-1", {"vcore": vcore}, tags={"ykactor.io/node-selector": selector})  # type: ignore[arg-type]
 
 
 def made(*asks: Submission, **attributes: str) -> World:

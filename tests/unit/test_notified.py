@@ -1,11 +1,11 @@
 """What was last reported of pending asks."""
 
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.queueing.equivalence import OVER_QUOTA, NotifiedAsks
 
 
 def asked(key: str) -> Ask:
-    return Ask(AllocationSpec(key, "app-1", {"vcore": 1}), 0, 1)  # type: ignore[arg-type]
+    return Ask(key, "app-1", {"vcore": 1}, created_ns=0, arrival=1)  # type: ignore[arg-type]
 
 
 def test_an_ask_is_in_one_place() -> None:

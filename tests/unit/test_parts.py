@@ -6,12 +6,11 @@ import pytest
 from world import PLENTY, app, ask, configure, limit, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import Limit
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import LimitChanged
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import SubmitAllocation
 from ykactor.core.objects.commands import SubmitBatch
 from ykactor.core.planner import plan
 from ykactor.core.planner.plan import TRY_WORK
@@ -224,8 +223,7 @@ def test_a_leaf_pauses_when_many_selectors_are_read():
 
     def pauses(length):
         texts = [",".join(f"k{length}.{ask}.{word}!=v" for word in range(length)) for ask in range(60)]
-        specs = (AllocationSpec(f"s{n}", "app-1", {"vcore": 1}, tags={selector.TAG: text}) for n, text in enumerate(texts))
-        asks = [SubmitAllocation(spec) for spec in specs]
+        asks = [Ask(f"s{n}", "app-1", {"vcore": 1}, tags={selector.TAG: text}) for n, text in enumerate(texts)]
         return len(list(leaf.work(SubmitBatch(0, [(0, each, 0, number) for number, each in enumerate(asks)]))))
 
     assert pauses(60) >= 5

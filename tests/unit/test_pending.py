@@ -7,7 +7,7 @@ from msgspec import structs
 from world import app, ask, foreign, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.asks import AllocationSpec, Ask, order_of, shape_of
+from ykactor.core.messages.asks import Ask, order_of, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.queueing.equivalence import RESERVES, AskQueue, EquivalenceClass, SchedulingQueue
@@ -20,8 +20,7 @@ LEAF = QueueUsage(QueueConfig(QueuePath("root.a"), is_parent=False), None)
 
 
 def waiting(key: str, arrival: int, priority: int = 0, created: int = 0, **resource: int) -> Ask:
-    spec = AllocationSpec(key, "app-1", resource or {"vcore": 1}, priority)  # type: ignore[arg-type]
-    return Ask(spec, created, arrival)
+    return Ask(key, "app-1", resource or {"vcore": 1}, priority, created_ns=created, arrival=arrival)  # type: ignore[arg-type]
 
 
 def application(name: str = "app-1", submission_ns: int = 100) -> PendingApplication:
@@ -29,11 +28,11 @@ def application(name: str = "app-1", submission_ns: int = 100) -> PendingApplica
 
 
 #: The class of asks that want a vcore.
-CLASS_KEY = ((shape_of(waiting("t", 0).spec), RESERVES), 0, (), None)
+CLASS_KEY = ((shape_of(waiting("t", 0)), RESERVES), 0, (), None)
 
 
 def keys(asks: list[Ask]) -> str:
-    return " ".join(ask.spec.allocation_key for ask in asks)
+    return " ".join(ask.allocation_key for ask in asks)
 
 
 def test_order_of_asks() -> None:
@@ -85,13 +84,13 @@ def test_priority_order_of_asks_is_not_configurable() -> None:
 )
 def test_required_node(tags: dict[str, str], required: str | None) -> None:
     """Two spellings of the tag; the first of AP-54 wins."""
-    assert shape_of(AllocationSpec("t", "app-1", {"vcore": 1}, tags=tags))[1] == required  # type: ignore[arg-type]
+    assert shape_of(Ask("t", "app-1", {"vcore": 1}, tags=tags))[1] == required  # type: ignore[arg-type]
 
 
 def test_shape_does_not_depend_on_the_order_of_types() -> None:
     """Asks that want the same are interchangeable, however their resources were written."""
     one, other = ({"vcore": 1, "memory": 2}, {"memory": 2, "vcore": 1})
-    shapes = {shape_of(AllocationSpec("t", "app-1", entry, priority)) for priority, entry in enumerate((one, other))}  # type: ignore[arg-type]
+    shapes = {shape_of(Ask("t", "app-1", entry, priority)) for priority, entry in enumerate((one, other))}  # type: ignore[arg-type]
     assert len(shapes) == 1
 
 
@@ -99,7 +98,7 @@ def test_ask_queue_against_sorting() -> None:
     """Thousands of random additions, removals and turns agree with a sorted list."""
     chance = random.Random(3)
     first = waiting("t0", 0)
-    asks, present = AskQueue((shape_of(first.spec), RESERVES), 1, SchedulingQueue(), first.spec), [first]
+    asks, present = AskQueue((shape_of(first), RESERVES), 1, SchedulingQueue(), first), [first]
     asks.add(order_of(first), first)
     for arrival in range(1, 5000):
         match chance.randrange(5):
@@ -135,7 +134,7 @@ class Chances:
 
     def at_ns(self, ask: Ask) -> int:
         self.count += 1
-        return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.spec.allocation_key, 0), self.from_ns)
+        return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.allocation_key, 0), self.from_ns)
 
     def change(self, chance: random.Random, now_ns: int) -> None:
         """What was tried may again at once, as when others were placed; or nothing may for a while."""
@@ -150,7 +149,7 @@ class Chances:
 def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorities: int) -> None:
     """The time that is said without one is not after that of any ask."""
     chance = random.Random(created * priorities)
-    asks, present = AskQueue((shape_of(waiting("t", 0).spec), RESERVES), 1, SchedulingQueue(), waiting("t", 0).spec), list[Ask]()
+    asks, present = AskQueue((shape_of(waiting("t", 0)), RESERVES), 1, SchedulingQueue(), waiting("t", 0)), list[Ask]()
     chances, counts = Chances(), {True: 0, False: 0}
     for now_ns in range(1, 4000):
         chances.change(chance, now_ns)
@@ -168,7 +167,7 @@ def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorit
         assert found is (expected[0] if expected else None)
         assert at_ns == chances.at_ns(found) if found else now_ns < at_ns <= min(map(chances.at_ns, present), default=at_ns)
         if found:
-            chances.again_ns[found.spec.allocation_key] = now_ns + chance.randrange(1, 9)
+            chances.again_ns[found.allocation_key] = now_ns + chance.randrange(1, 9)
         if present:
             assert asks.oldest_ns() == min(ask.since_ns for ask in present)
             counts[asks.is_by_age] += 1
@@ -204,7 +203,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
         if expected:
             first, task = expected[0]
             assert ask_class.representative is first
-            chances.again_ns[task.spec.allocation_key] = now_ns + chance.randrange(1, 30)
+            chances.again_ns[task.allocation_key] = now_ns + chance.randrange(1, 30)
         else:
             assert now_ns < at_ns <= min((chances.at_ns(task) for _, task in ordered), default=at_ns)
         ask_class.representative = None
@@ -228,7 +227,7 @@ def test_those_that_have_tried_are_not_looked_at_for_each_that_tries(is_whole: b
         chances.from_ns = 0
         assert ask_class.find_representative(S_NS + number, chances) <= S_NS + number
         assert queues[number - 1].first_eligible(S_NS + number, chances)[0] is each
-        chances.again_ns[each.spec.allocation_key] = 2 * S_NS
+        chances.again_ns[each.allocation_key] = 2 * S_NS
         if number % 10 == 0 and number < len(alike):  # the pass ends
             chances.from_ns = S_NS + number + 1
             assert ask_class.find_representative(S_NS + number, chances) == chances.from_ns

@@ -23,8 +23,7 @@ from world import (
     tree,
 )
 
-from ykactor.core.messages.asks import AllocationSpec
-from ykactor.core.messages.submissions import SubmitAllocation
+from ykactor.core.messages.asks import Ask
 from ykactor.core.values.resources import Resource
 from ykactor.core.waiting.codes import PendingCode, Place
 from ykactor.core.waiting.reasons import without_others
@@ -101,7 +100,7 @@ def refused() -> World:
 
 def selecting() -> World:
     tags = {"ykactor.io/node-selector": "zone=b"}
-    return waits(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1000}, tags=tags)))  # type: ignore[arg-type]
+    return waits(Ask("t1", "app-1", {"vcore": 1000}, tags=tags))  # type: ignore[arg-type]
 
 
 def untried() -> World:

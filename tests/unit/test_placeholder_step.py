@@ -179,7 +179,7 @@ def asks_removed(world, *said):
     """Whose ask records are gone when this was said, in order."""
     start = len(world.facts)
     world.send(*said)
-    return [fact.ask.spec.allocation_key for fact in world.facts[start:] if isinstance(fact, AskRemoved)]
+    return [fact.ask.allocation_key for fact in world.facts[start:] if isinstance(fact, AskRemoved)]
 
 
 def test_the_task_is_cancelled_on_the_same_node():

@@ -55,10 +55,10 @@ def test_where_it_could_preempt_is_asked():
     world.given(gpu("w1", vcore=1, preempt_other=True), gpu("w2", vcore=1, preempt_other=True))
     for asked in ("w1", "w2"):
         world.run(world.now_ns // S_NS + 30)
-        assert [fact.ask.spec.allocation_key for fact in world.facts if isinstance(fact, PredicatesAsked)][-1] == asked
+        assert [fact.ask.allocation_key for fact in world.facts if isinstance(fact, PredicatesAsked)][-1] == asked
         world.given(*answer("gpu", "n1", uses=1))
     world.run(world.now_ns // S_NS + 30)
-    assert [fact.ask.spec.allocation_key for fact in world.facts if isinstance(fact, Preempted)] == ["w1", "w2"]
+    assert [fact.ask.allocation_key for fact in world.facts if isinstance(fact, Preempted)] == ["w1", "w2"]
     assert world.node("n1")["allocations"] == ["t0", "t1", "w1", "w2"]
 
 

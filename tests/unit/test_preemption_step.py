@@ -33,7 +33,7 @@ def wants(key: str = "w", application_id: str = "app-a", vcore: int = 2, **keys:
 def preemptions(world: World) -> list[tuple[float, str, list[str]]]:
     """(second, ask, victims) of each."""
     found = [fact for fact in world.facts if isinstance(fact, Preempted)]
-    return [(fact.at_ns / 1e9, fact.ask.spec.allocation_key, [key for _, _, key in fact.victims]) for fact in found]
+    return [(fact.at_ns / 1e9, fact.ask.allocation_key, [key for _, _, key in fact.victims]) for fact in found]
 
 
 def counts(world: World) -> tuple[dict[str, int], dict[str, int]]:
@@ -166,7 +166,7 @@ def test_what_is_told() -> None:
     world.expect(f"t4 releasing {PREEMPTED} ({reason})", "w reserves n1")
     assert "Preempted by w from application app-a in root.a" in world.remarks()
     remark = next(fact for fact in world.facts if isinstance(fact, AskCondition) and fact.message.startswith("Preempted by"))
-    assert (remark.ask.spec.allocation_key, remark.queue) == ("t4", "root.b")
+    assert (remark.ask.allocation_key, remark.queue) == ("t4", "root.b")
 
 
 def test_the_entry_in_the_ledger() -> None:

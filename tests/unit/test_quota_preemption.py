@@ -8,7 +8,7 @@ from world import S_NS, World, app, ask, configure, make_world, node, queue, rel
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import QueueProperties
 from ykactor.core.messages import facts as fact
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
@@ -52,14 +52,19 @@ def children(found: dict[str, QueueNode]) -> dict[QueueNode, list[QueueNode]]:
 
 def task(key: str, /, *, priority: int = 0, willing: bool = True, owner: bool = False, created: int = 0, **resource: int) -> Ask:
     """A task that uses 1 mem unless it says something else."""
-    spec = AllocationSpec(
-        AllocationKey(key), ApplicationID("app-1"), resource or {"mem": 1}, priority, originator=owner, allow_preempt_self=willing
+    return Ask(
+        AllocationKey(key),
+        ApplicationID("app-1"),
+        resource or {"mem": 1},
+        priority,
+        originator=owner,
+        allow_preempt_self=willing,
+        created_ns=created * S_NS,
     )
-    return Ask(spec, created * S_NS, 0)
 
 
 def keys(tasks: list[Ask]) -> list[str]:
-    return [other.spec.allocation_key for other in tasks]
+    return [other.allocation_key for other in tasks]
 
 
 # ---- how much
@@ -201,7 +206,7 @@ def test_walk(amount: int, sizes: tuple[int, ...], taken: list[int]) -> None:
     leaf, part = nodes_by_name["root__a"], {"mem": amount}
     tasks = candidates([task(f"t{size}", mem=size, cpu=99) for size in sizes], part, LIMIT)
     chosen = choose(leaf, tasks, part, VictimSet(leaf, (), is_own=False))
-    assert [victim.task.spec.resource["mem"] for victim in chosen] == taken
+    assert [victim.task.resource["mem"] for victim in chosen] == taken
 
 
 def test_nothing_guaranteed_is_taken() -> None:
@@ -214,7 +219,7 @@ def test_nothing_guaranteed_is_taken() -> None:
     leaf, part = nodes_by_name["root__p__a"], {"mem": 30}
     tasks = [task("a", mem=10, cpu=2), task("b", mem=5, cpu=1), task("c", mem=6), task("d", mem=5)]
     chosen = choose(leaf, [((), task) for task in tasks], part, VictimSet(nodes_by_name["root__p"], (), is_own=False))
-    assert [victim.task.spec.allocation_key for victim in chosen] == ["a", "d"]
+    assert [victim.task.allocation_key for victim in chosen] == ["a", "d"]
 
 
 # ---- when

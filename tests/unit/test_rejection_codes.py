@@ -3,11 +3,11 @@
 import pytest
 from world import app, ask, foreign, make_world, node, queue, tree
 
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.rejections import RejectionCode as Code
-from ykactor.core.messages.submissions import Submission, SubmitAllocation
+from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.parts import finished
 
 QUEUES = tree(
@@ -22,7 +22,7 @@ GANG = {"vcore": 2}
 
 def tagged(tag: str, value: str) -> Submission:
     """An ask with a tag."""
-    return SubmitAllocation(AllocationSpec("t", "app-1", {"vcore": 1}, tags={tag: value}))  # type: ignore[arg-type]
+    return Ask("t", "app-1", {"vcore": 1}, tags={tag: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

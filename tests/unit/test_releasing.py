@@ -120,4 +120,4 @@ def test_a_pending_ask_keeps_its_turn_when_its_policy_changes() -> None:
     assert world.placed()[-1] == "t1"
     registry = world.direct.core.registry
     ((task, _),) = registry.leaf("root.a").applications["app-1"].allocations.values()
-    assert not task.spec.allow_preempt_self
+    assert not task.allow_preempt_self

@@ -6,6 +6,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.acts import MoveApplication, SetQueueQuotas, TerminateApplication
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.submissions import RefuseEntry
@@ -23,10 +24,10 @@ def allocation(**fields: object) -> si.Allocation:
     return si.Allocation(**{"allocation_key": "t1", "application_id": "app-1", **fields})
 
 
-def spec_of(wire: si.Allocation) -> messages.AllocationSpec:
+def ask_of(wire: si.Allocation) -> Ask:
     ((submission,),) = submissions(si.AllocationRequest(allocations=[wire])).values()
-    assert isinstance(submission, messages.SubmitAllocation)
-    return submission.spec
+    assert isinstance(submission, Ask)
+    return submission
 
 
 def test_every_field_of_an_ask_arrives():
@@ -40,7 +41,7 @@ def test_every_field_of_an_ask_arrives():
         originator=True,
         node_id="n1",
     )
-    assert spec_of(wire) == messages.AllocationSpec(
+    assert ask_of(wire) == Ask(
         allocation_key="t1",
         application_id="app-1",
         resource={"vcore": 500, "memory": 2 * 2**30, "gpu": 3},
@@ -51,13 +52,13 @@ def test_every_field_of_an_ask_arrives():
         placeholder=True,
         originator=True,
     )
-    assert spec_of(allocation()).node_id is None
+    assert ask_of(allocation()).node_id is None
 
 
 @pytest.mark.parametrize(("node_id", "expected"), [("n1", True), ("", False)])
 def test_only_what_runs_can_be_ending(node_id, expected):
     """AP-145: without a node it has no effect."""
-    assert spec_of(allocation(node_id=node_id, releasing=True)).releasing is expected
+    assert ask_of(allocation(node_id=node_id, releasing=True)).releasing is expected
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_absent_preemption_policy(policy, expected):
         else b'{"type":"AllocationRequest","allocations":[{"allocationKey":"t1","preemptionPolicy":%s}]}' % JSON.encode(policy)
     )
     assert isinstance(wire, si.AllocationRequest)
-    spec = spec_of(wire.allocations[0])
-    assert (spec.allow_preempt_self, spec.allow_preempt_other) == expected
+    ask = ask_of(wire.allocations[0])
+    assert (ask.allow_preempt_self, ask.allow_preempt_other) == expected
 
 
 def test_equal_parts_of_asks_are_kept_once():
@@ -89,7 +90,7 @@ def test_equal_parts_of_asks_are_kept_once():
     wire = [{"vcore": 7, "memory": 2**30}, {"vcore": "7m", "memory": "1Gi"}]
     for resource in wire:
         first, second = (
-            spec_of(allocation(resource_per_alloc=dict(resource), application_id="".join(("app", "-7")), node_id="".join("n7")))
+            ask_of(allocation(resource_per_alloc=dict(resource), application_id="".join(("app", "-7")), node_id="".join("n7")))
             for _ in range(2)
         )
         assert first.resource is second.resource
@@ -103,7 +104,7 @@ def test_remembered_resources_are_bounded():
     large = {"x" * 600: 1}
     sizes = [{"vcore": number} for number in range(10_000)]
     for resource in (large, *sizes):
-        assert spec_of(allocation(resource_per_alloc=resource)).resource == resource
+        assert ask_of(allocation(resource_per_alloc=resource)).resource == resource
     assert len(requests._RESOURCES) <= requests._RESOURCES_MAX
     assert not any(len(str(items)) > requests._RESOURCE_TEXT_MAX for items in requests._RESOURCES)
 
@@ -111,7 +112,7 @@ def test_remembered_resources_are_bounded():
 def test_quantities_that_the_core_judges():
     """AP-105, AP-106: empty, zero and negative resources do not make the request wrong; the core refuses them."""
     for resource in ({}, {"vcore": 0}, {"vcore": -1}):
-        assert spec_of(allocation(resource_per_alloc=resource)).resource == resource
+        assert ask_of(allocation(resource_per_alloc=resource)).resource == resource
 
 
 def test_applications():
@@ -253,7 +254,7 @@ def test_a_wrong_ask_or_application_is_rejected_alone():
     """AP-143: in its place; the others take effect."""
     huge = allocation(allocation_key="t2", resource_per_alloc={"vcore": "9223372036854775807"})
     routed = submissions(si.AllocationRequest(allocations=[allocation(), huge, allocation()]))["default"]
-    assert [type(entry) for entry in routed] == [messages.SubmitAllocation, RefuseEntry, messages.SubmitAllocation]
+    assert [type(entry) for entry in routed] == [Ask, RefuseEntry, Ask]
     assert (routed[1].rejected.allocation_key, routed[1].rejected.application_id) == ("t2", "app-1")
     assert routed[1].rejected.reason.startswith("allocations[1].resourcePerAlloc.vcore: ")
     gang = si.AddApplicationRequest(application_id="a", placeholder_ask={"vcore": "-1"})
@@ -310,8 +311,8 @@ def test_other_requests_are_not_submissions():
 
 def test_unknown_partition():
     """AP-10, AP-100, SC-153: a submission to an unknown partition is refused with the SI's text, or ignored (AP-132)."""
-    spec = messages.AllocationSpec("t1", "app-1", {"vcore": 1})
-    assert unknown_partition(messages.SubmitAllocation(spec), "gpu", 5) == facts.AllocationRejected(
+    ask = Ask("t1", "app-1", {"vcore": 1})
+    assert unknown_partition(ask, "gpu", 5) == facts.AllocationRejected(
         5, "t1", "app-1", "Failed to find partition gpu, for application app-1 and allocation t1", Code.NO_PARTITION
     )
     assert unknown_partition(messages.AddApplication("app-1", "root.a", "alice"), "gpu", 5) == facts.ApplicationRejected(

@@ -8,7 +8,7 @@ from samplefacts import ALLOCATED, ASK, ONLY_EVENTS, S, released
 from seeds import seeds
 
 from ykactor.core.messages import facts
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import SchedulingState, WaitingCause
 from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
@@ -49,8 +49,8 @@ def test_new_holds_the_full_allocation():
 
 def test_new_repeats_originator_task_group_and_placeholder():
     """AP-98, AP-130: ``new`` repeats whether the task is the originator or a placeholder, and its task group."""
-    spec = AllocationSpec("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True)
-    (message,) = responses([facts.Allocated(S, Ask(spec, 0, 1), "root.a", "n1")], "default")
+    ask = Ask("t1", "app-1", {"vcore": 1}, task_group_name="g", placeholder=True, originator=True, arrival=1)
+    (message,) = responses([facts.Allocated(S, ask, "root.a", "n1")], "default")
     (new,) = message.new
     assert (new.task_group_name, new.placeholder, new.originator) == ("g", True, True)
 
@@ -202,7 +202,7 @@ def changed(name: str, state: ApplicationState) -> facts.ApplicationChanged:
 
 
 def allocated(name: str) -> facts.Allocated:
-    ask = structs.replace(ASK, spec=structs.replace(ASK.spec, application_id=name))
+    ask = structs.replace(ASK, application_id=name)
     return structs.replace(ALLOCATED, ask=ask)
 
 

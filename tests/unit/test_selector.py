@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World, app, ask, make_world, node, queue, release, tree
 
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages.submissions import Submission, UpdateNode
 from ykactor.core.nodes import index
 from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.turn.phases import Decide
@@ -87,8 +87,7 @@ def labelled(name: str, **attributes: str) -> Submission:
 
 
 def wants(key: str, text: str, *, vcore: int = 1) -> Submission:
-    spec = AllocationSpec(key, "app-1", {"vcore": vcore}, tags={"ykactor.io/node-selector": text})  # type: ignore[arg-type]
-    return SubmitAllocation(spec)
+    return Ask(key, "app-1", {"vcore": vcore}, tags={"ykactor.io/node-selector": text})  # type: ignore[arg-type]
 
 
 def room(*nodes: Submission) -> World:
@@ -141,7 +140,7 @@ def test_with_a_required_node() -> None:
     world = make_world(tree(queue("a")), [labelled("n1", zone="a"), node("n2", vcore=2)])
     world.given(app("app-1"))
     tags = {"ykactor.io/node-selector": "zone=b", "yunikorn.apache.org/requiredNode": "n1"}
-    world.send(SubmitAllocation(AllocationSpec("t1", "app-1", {"vcore": 1}, tags=tags)))  # type: ignore[arg-type]
+    world.send(Ask("t1", "app-1", {"vcore": 1}, tags=tags))  # type: ignore[arg-type]
     assert world.placed() == []
 
 

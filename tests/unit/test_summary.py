@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -41,8 +41,7 @@ NODE = NodeID("n1")
 
 
 def ask(key: str, vcore: int = 1000) -> Ask:
-    spec = AllocationSpec(AllocationKey(key), ApplicationID("app"), {"vcore": vcore})
-    return Ask(spec, created_ns=0, arrival=0)
+    return Ask(AllocationKey(key), ApplicationID("app"), {"vcore": vcore})
 
 
 def waits(at_s: int, key: str) -> Fact:

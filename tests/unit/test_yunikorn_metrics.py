@@ -8,7 +8,7 @@ from collections import Counter
 from samplefacts import S
 
 from ykactor.core.messages import facts as fact
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.core.values.parts import finished
@@ -19,7 +19,7 @@ from ykactor.surfaces.metrics.fact_counts import FactCounts
 from ykactor.surfaces.metrics.reading import PartitionFigures, QueueFigures
 from ykactor.surfaces.metrics.series import SeriesOfQueues
 
-ASK = Ask(AllocationSpec(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1}), 0, 1)
+ASK = Ask(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1}, created_ns=0, arrival=1)
 
 
 STATES = ("new", "accepted", "running", "resuming", "failing", "completing", "completed", "failed")

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ykactor.actors.commands import SwitchConfig
 from ykactor.actors.hand import Culprit, Message
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, WantSchedulingStates
 from ykactor.core.turn.causes import Cause, CycleDue, Input, TimersDue
@@ -97,6 +98,7 @@ def reason_of(failure: Exception, culprit: Culprit | None) -> str:
 
 def _named(message: Message) -> str:
     """The kind of a message and the names in it, for example ``SubmitAllocation t1 app-1``."""
-    inner = next((getattr(message, field) for field in ("spec", "request") if hasattr(message, field)), message)
+    inner = getattr(message, "request", message)
     names = [getattr(inner, field, None) for field in ("allocation_key", "application_id", "node_id")]
-    return " ".join([type(message).__name__, *(str(name) for name in names if name)])
+    kind = "SubmitAllocation" if type(message) is Ask else type(message).__name__  # what journals call it
+    return " ".join([kind, *(str(name) for name in names if name)])

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ykactor.actors.commands import Administer, Intake, PartitionCommand, Quiesce, Read, RunCycles, SwitchConfig, TakeSnapshot
 from ykactor.actors.receipts import Accepted
-from ykactor.core.messages.submissions import AddApplication, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.submissions import AddApplication, Submission, UpdateNode
 
 #: Submissions handled before other tasks run (about 10 us each).
 CHUNK_MAX = 500
@@ -89,7 +90,7 @@ class Hand:
                 continue
             if kind in _ALONE or len(portion) == count_max:
                 break
-            if kind is not SubmitAllocation or item.spec.tags:  # type: ignore[union-attr]  # the type is exact
+            if kind is not Ask or item.tags:  # type: ignore[union-attr]  # the type is exact
                 texts += _texts(item)
                 if texts > TEXTS_MAX and portion:
                     break
@@ -189,8 +190,8 @@ class Hand:
 def _texts(item: Any) -> int:
     """The groups, tags and attributes of a submission."""
     match item:
-        case SubmitAllocation(spec):
-            return len(spec.tags)
+        case Ask():
+            return len(item.tags)
         case AddApplication():
             return len(item.groups) + len(item.tags)
         case UpdateNode():

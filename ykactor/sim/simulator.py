@@ -77,8 +77,8 @@ class _Record:
         self.facts.setdefault(name, []).extend(facts)
         for fact in facts:
             if isinstance(fact, Allocated | Released):
-                spec = fact.ask.spec
-                key = ask_key(name, spec.application_id, spec.allocation_key)
+                ask = fact.ask
+                key = ask_key(name, ask.application_id, ask.allocation_key)
                 if isinstance(fact, Allocated):
                     self.endings.on_started(key, fact.at_ns)
                 else:

@@ -178,10 +178,10 @@ class Summary:
                 self._on_allocated(fact)
             case Released():
                 self._released += 1
-                self._used.subtract(fact.at_ns, fact.ask.spec.resource)
+                self._used.subtract(fact.at_ns, fact.ask.resource)
             case AllocationResized():
-                self._used.subtract(fact.at_ns, fact.before.spec.resource)
-                self._used.add(fact.at_ns, fact.after.spec.resource)
+                self._used.subtract(fact.at_ns, fact.before.resource)
+                self._used.add(fact.at_ns, fact.after.resource)
             case AskRemoved() if self._waiting_since_ns.pop(_key(fact), None) is not None:
                 self._cancelled += 1
             case AllocationRejected(_, key, application_id, reason):
@@ -230,7 +230,7 @@ class Summary:
     def _on_allocated(self, fact: Allocated) -> None:
         self._placed += 1
         self._hoping.discard(_key(fact))
-        self._used.add(fact.at_ns, fact.ask.spec.resource)
+        self._used.add(fact.at_ns, fact.ask.resource)
         since_ns = self._waiting_since_ns.pop(_key(fact), None)
         if since_ns is None:  # recovered with its node: it was never pending
             return
@@ -246,7 +246,7 @@ class Summary:
 
 
 def _key(fact: AskAdded | AskRemoved | Allocated | Preempted | Released) -> _AskKey:
-    return fact.ask.spec.application_id, fact.ask.spec.allocation_key
+    return fact.ask.application_id, fact.ask.allocation_key
 
 
 def _grouped(entries: Iterable[tuple[str, str, str]]) -> tuple[Reason, ...]:

@@ -7,12 +7,13 @@ requests as in ``history``.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ykactor.core.messages.acts import Administration
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import RefuseEntry, Rejected, Submission
@@ -30,10 +31,18 @@ class _Cause(Struct, forbid_unknown_fields=True):
     cycle_due: Budget | UnsetType = UNSET
 
 
+class SubmitAllocation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The recorded form of an ask in an input, which has no stamps yet."""
+
+    spec: Ask
+
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Cause)
 
-_SUBMISSIONS: NamedDecoder[Submission] = NamedDecoder(*(kind for kind in get_args(Submission) if kind is not RefuseEntry))
+_SUBMISSIONS: NamedDecoder[Any] = NamedDecoder(
+    SubmitAllocation, *(kind for kind in get_args(Submission) if kind not in (Ask, RefuseEntry))
+)
 _REQUESTS: NamedDecoder[Administration] = NamedDecoder(*get_args(Administration))
 _REJECTED: NamedDecoder[Rejected] = NamedDecoder(*get_args(Rejected))
 
@@ -47,7 +56,7 @@ def encode_cause(cause: Cause) -> bytes:
     match cause:
         case Input(submissions, limits):
             limited = {} if limits is None else {"limits": limits}
-            return _ENCODER.encode({"input": [(type(each).__name__, _fields(each)) for each in submissions], **limited})
+            return _ENCODER.encode({"input": [_named(each) for each in submissions], **limited})
         case TimersDue():
             return b'{"timers_due":true}'
         case Request(wanted):
@@ -56,10 +65,12 @@ def encode_cause(cause: Cause) -> bytes:
             return _ENCODER.encode({"cycle_due": budget})
 
 
-def _fields(submission: Submission) -> object:
+def _named(submission: Submission) -> tuple[str, object]:
+    if type(submission) is Ask:
+        return "SubmitAllocation", SubmitAllocation(submission)
     if type(submission) is RefuseEntry:
-        return type(submission.rejected).__name__, submission.rejected
-    return submission
+        return "RefuseEntry", (type(submission.rejected).__name__, submission.rejected)
+    return type(submission).__name__, submission
 
 
 def decode_cause(data: bytes) -> Cause:
@@ -86,4 +97,5 @@ def decode_cause(data: bytes) -> Cause:
 def _submission(name: str, fields: Raw) -> Submission:
     if name == RefuseEntry.__name__:
         return RefuseEntry(_REJECTED.decode(*msgspec.json.decode(fields, type=Named)))
-    return _SUBMISSIONS.decode(name, fields)
+    submission: Submission | SubmitAllocation = _SUBMISSIONS.decode(name, fields)
+    return submission.spec if isinstance(submission, SubmitAllocation) else submission

@@ -56,8 +56,8 @@ def _application_line(application_id: str, state: str, reason: str = "") -> Line
 def _allocation_line(decision: str, ask: Ask, queue: str, node_id: str) -> Line:
     line: Line = {
         "decision": decision,
-        "allocationKey": ask.spec.allocation_key,
-        "applicationID": ask.spec.application_id,
+        "allocationKey": ask.allocation_key,
+        "applicationID": ask.application_id,
         "queueName": queue,
     }
     # A placeholder that times out before it was placed has no node.

@@ -185,7 +185,7 @@ def live_status(
 
 def _replacing(application: Application) -> list[ReplacementStatus] | UnsetType:
     return [
-        ReplacementStatus(allocation_key=ask.spec.allocation_key, placeholder=placeholder, node_id=node_id)
+        ReplacementStatus(allocation_key=ask.allocation_key, placeholder=placeholder, node_id=node_id)
         for placeholder, (ask, node_id) in application.gang.replacing.items()
     ] or UNSET
 

@@ -50,7 +50,7 @@ def _is_kept_back(state: SchedulerState, application: PendingApplication) -> boo
 
 
 def _key(ask: Ask) -> AllocationKey:
-    return ask.spec.allocation_key
+    return ask.allocation_key
 
 
 def _application(application: Application, waiting: PendingApplication, preempting: set[AllocationKey]) -> Iterator[str]:
@@ -59,19 +59,19 @@ def _application(application: Application, waiting: PendingApplication, preempti
     yield from differs(where, "the state", waiting.state, application.state)
     yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
     yield from differs(where, "the registration number", waiting.arrival, application.arrival)
-    allocated = total_of(ask.spec.resource for ask, _ in application.allocations.values())
+    allocated = total_of(ask.resource for ask, _ in application.allocations.values())
     yield from differs(where, "allocated", pruned(waiting.allocated), allocated)
     yield from differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
     queued = 0
     for (shape, kind), queue in waiting.queues.items():
         asks = queue.items()
         queued += len(asks)
-        if any((ask.spec.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
+        if any((ask.allocation_key in waiting.reserving) is not (kind == HAS_NODE) for ask in asks):
             yield f"{where}: asks with a node and without stand in one ask_class, expected kind {kind}"
-        attempts = [ask for ask in asks if kind != RESERVES and not ask.spec.allow_preempt_other]
+        attempts = [ask for ask in asks if kind != RESERVES and not ask.allow_preempt_other]
         if attempts:
             yield f"{where}: {len(attempts)} asks stand with those that may preempt, expected none"
-        if [shape_of(ask.spec) for ask in asks] != [shape] * len(asks):
+        if [shape_of(ask) for ask in asks] != [shape] * len(asks):
             yield f"{where}: asks of several shapes wait in one ask_class, expected {shape}"
         if queue.notified is not None:
             notified = sorted(key for keys in queue.notified.asks for key in keys)
@@ -82,7 +82,7 @@ def _application(application: Application, waiting: PendingApplication, preempti
         if asks != sorted(asks, key=order_of) or queue.sort_key not in keys:
             yield f"{where}: the asks of shape {shape} are not in order"
         for ask in asks:
-            key = ask.spec.allocation_key
+            key = ask.allocation_key
             if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
                 yield f"{where}: ask {key} in ask_class is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
@@ -100,8 +100,8 @@ def _application(application: Application, waiting: PendingApplication, preempti
 def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
     """Check that real asks of open task groups wait for placeholders, in order, and running placeholders are replaceable."""
     running = application.allocations
-    placeholders = {key: ask for key, (ask, _) in running.items() if ask.spec.placeholder}
-    reserved = total_of(ask.spec.resource for ask in placeholders.values())
+    placeholders = {key: ask for key, (ask, _) in running.items() if ask.placeholder}
+    reserved = total_of(ask.resource for ask in placeholders.values())
     yield from differs(where, "what placeholders hold", pruned(waiting.reserved), reserved)
     yield from differs(where, "the number of placeholders", application.placeholder_count, len(placeholders))
     yield from differs(where, "the number of real allocations", application.real_count, len(running) - len(placeholders))
@@ -113,9 +113,9 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
     open_groups = {group for group in application.gang.groups if application.gang.is_open(group)}
     yield from differs(where, "the open groups", gang.open_groups, open_groups)
     asks = application.asks.values()
-    held = [ask for ask in asks if ask.spec.task_group_name in gang.open_groups and not ask.spec.placeholder]
+    held = [ask for ask in asks if ask.task_group_name in gang.open_groups and not ask.placeholder]
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
-    replaceable = {placeholder.spec.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
+    replaceable = {placeholder.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
     yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
     yield from differs(
         where, "the placeholders ever allocated", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever)
@@ -129,4 +129,4 @@ def _shown_priority(application: Application) -> Priority:
 
 def _priority(application: Application) -> Priority:
     """The highest priority of the application's asks; None without asks (PR-3)."""
-    return max((ask.spec.priority for ask in application.asks.values()), default=None)
+    return max((ask.priority for ask in application.asks.values()), default=None)

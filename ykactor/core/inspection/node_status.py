@@ -45,7 +45,7 @@ def node_status(node: NodeCore, reservations: Reservations) -> NodeStatus:
         occupied=saturated_and_pruned(node.occupied),
         capacity=node.capacity,
         available=saturated(node.available),
-        reservations=[reservation.ask.spec.allocation_key for reservation in reservations.on(node.node_id)],
+        reservations=[reservation.ask.allocation_key for reservation in reservations.on(node.node_id)],
         dominant_share=_dominant_share(node),
     )
 

@@ -67,7 +67,7 @@ def reservations(state: SchedulerState) -> Iterator[str]:
         keeps_node = reservation.is_pinned() or allows_preemption(reservation.ask)  # even on a drained node (SC-61)
         if not (keeps_node or node.schedulable):
             yield f"{where}: on node {node.node_id}, which is not schedulable"
-        yield from differs(where, "the shape", reservation.shape, shape_of(reservation.ask.spec))
+        yield from differs(where, "the shape", reservation.shape, shape_of(reservation.ask))
     for node_id, node in state.nodes.nodes.items():
         there = by_node.get(node_id, [])
         yield from differs(f"indexed node {node_id}", "reserved", node.reserved, bool(there))
@@ -78,4 +78,4 @@ def reservations(state: SchedulerState) -> Iterator[str]:
 
 def allows_preemption(ask: Ask) -> bool:
     """True if an ask with a reservation tries to preempt unless it has an attempt (PE-70)."""
-    return ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
+    return ask.allow_preempt_other and shape_of(ask)[1] is None

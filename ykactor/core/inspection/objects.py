@@ -57,9 +57,9 @@ def _types(registry: Registry, live: list[Application]) -> dict[str, int]:
         types.add(each.gang.total)
         real = (ask for ask, _ in each.gang.replacing.values())
         for ask in (*each.asks.values(), *(ask for ask, _ in each.allocations.values()), *real):
-            types.add(ask.spec.resource)
+            types.add(ask.resource)
     for node in registry.nodes.values():
-        for resource in (node.capacity, *(task.spec.resource for task in node.foreign.values())):
+        for resource in (node.capacity, *(task.resource for task in node.foreign.values())):
             types.add(resource)
     for leaf in leaves_of(registry):
         if not leaf.config.managed:
@@ -89,10 +89,10 @@ def allocations(registry: Registry) -> Iterator[str]:
             for ask, node_id in application.allocations.values():
                 on_node = registry.nodes[node_id].allocations.get(ask_id(ask)) if node_id in registry.nodes else None
                 if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
-                    yield f"allocation {ask.spec.allocation_key} of {application.application_id}: not on its node {node_id}"
+                    yield f"allocation {ask.allocation_key} of {application.application_id}: not on its node {node_id}"
             for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: the real ask is on another node
                 if node_id != application.allocations[placeholder][1] and places.pop(ask_id(real), None) != node_id:
-                    yield f"ask {real.spec.allocation_key} of {application.application_id}: has no place on node {node_id}"
+                    yield f"ask {real.allocation_key} of {application.application_id}: has no place on node {node_id}"
     for (application_id, key), node_id in places.items():
         yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
 
@@ -103,9 +103,9 @@ def counted(registry: Registry) -> Iterator[str]:
         for application in leaf.applications.values():
             yield ""
             where, running = f"application {application.application_id}", application.allocations
-            total = total_of(ask.spec.resource for ask, _ in running.values())
+            total = total_of(ask.resource for ask, _ in running.values())
             yield from differs(where, "what it uses", pruned(application.used), total)
-            waiting = application.asks.keys() | {real.spec.allocation_key for real, _ in application.gang.replacing.values()}
+            waiting = application.asks.keys() | {real.allocation_key for real, _ in application.gang.replacing.values()}
             yield from differs(where, "resized and gone", application.sized_ns.keys() - running.keys() - waiting, set())
             yield from differs(where, "preempted and gone", application.preempted - running.keys(), set())
             yield from differs(where, "replaced and gone", application.replaced_ns.keys() - running.keys(), set())
@@ -116,7 +116,7 @@ def node_amounts(registry: Registry) -> Iterator[str]:
     """Check that capacity = allocated + occupied + available, per type, on every node."""
     for node in registry.nodes.values():
         where, running, foreign = f"node {node.node_id}", node.allocations.values(), node.foreign.values()
-        yield from differs(where, "allocated", pruned(node.allocated), total_of(ask.spec.resource for ask in running))
-        yield from differs(where, "occupied", pruned(node.occupied), total_of(task.spec.resource for task in foreign))
+        yield from differs(where, "allocated", pruned(node.allocated), total_of(ask.resource for ask in running))
+        yield from differs(where, "occupied", pruned(node.occupied), total_of(task.resource for task in foreign))
         total = total_of([node.allocated, node.occupied, node.available])
         yield from differs(where, "allocated + occupied + available", total, pruned(node.capacity))

@@ -32,7 +32,7 @@ def pending_groups(
             causes.of(waiting, queue),
             queue.items(NAMES_MAX),
             count=len(queue),
-            priority=queue.first().spec.priority,
+            priority=queue.first().priority,
             resource=dict(queue.needs),
             **(_attempts(state, queue.first()) if _is_short(queue) else {}),
         )
@@ -58,19 +58,19 @@ def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> Pendi
         code=cause.code.value,
         place=UNSET if cause.place is None else cause.place,
         left_out=dict(cause.left_out) or UNSET,
-        allocation_keys=[ask.spec.allocation_key for ask in named],
+        allocation_keys=[ask.allocation_key for ask in named],
         creation_times=[ask.created_ns for ask in named],
         **others,
     )
 
 
 def _same_cause(cause: PendingCause, asks: list[Ask], **others: Any) -> PendingStatus:
-    priority = max(ask.spec.priority for ask in asks)
-    return _group(cause, asks[:NAMES_MAX], count=len(asks), priority=priority, resource=dict(asks[0].spec.resource), **others)
+    priority = max(ask.priority for ask in asks)
+    return _group(cause, asks[:NAMES_MAX], count=len(asks), priority=priority, resource=dict(asks[0].resource), **others)
 
 
 def _group_of(ask: Ask) -> tuple[str, str]:
-    return ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, "")
+    return ask.task_group_name, ask.tags.get(PREDICATE_TAG, "")
 
 
 def _held_asks(waiting: PendingApplication) -> list[Ask]:
@@ -92,11 +92,11 @@ def _is_short(queue: AskQueue) -> bool:
 
 def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
     """Unix times in nanoseconds of the last failed and the next attempt of an ask that may preempt; {} for others."""
-    if not (state.preempts() and ask.spec.allow_preempt_other) or shape_of(ask.spec)[1] is not None:
+    if not (state.preempts() and ask.allow_preempt_other) or shape_of(ask)[1] is not None:
         return {}
     if ask_id(ask) in state.preemptions.by_ask:
         return {}
-    last, properties = state.preemptions.last_attempt(ask), state.applications[ask.spec.application_id].leaf.config.properties
+    last, properties = state.preemptions.last_attempt(ask), state.applications[ask.application_id].leaf.config.properties
     next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
     return {"last_attempt": None if last is None else last.at_ns, "next_attempt": next_ns}
 
@@ -105,7 +105,7 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
     """(allocation key, queue, reason) of every pending ask."""
     causes = PendingCauses(state)
     in_classes = [
-        (ask.spec.allocation_key, waiting.leaf.path, cause.text)
+        (ask.allocation_key, waiting.leaf.path, cause.text)
         for waiting in state.applications.values()
         for queue in waiting.queues.values()
         if queue.key[1] != HAS_NODE
@@ -113,12 +113,12 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
         for ask in queue.items()
     ]
     held = [
-        (ask.spec.allocation_key, waiting.leaf.path, causes.of_held(waiting, ask).text)
+        (ask.allocation_key, waiting.leaf.path, causes.of_held(waiting, ask).text)
         for waiting in state.applications.values()
         for ask in _held_asks(waiting)
     ]
     reserved = [
-        (reservation.ask.spec.allocation_key, state.leaf_of(reservation.application).path, causes.of_reserved(reservation).text)
+        (reservation.ask.allocation_key, state.leaf_of(reservation.application).path, causes.of_reserved(reservation).text)
         for reservation in state.reservations.by_ask.values()
     ]
     return in_classes + held + reserved
@@ -132,7 +132,7 @@ def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
         for asks in in_parts(_asks_of(waiting)):
             found[str(len(found))] = AsksPart(
                 application_id=waiting.application_id,
-                allocation_keys=[ask.spec.allocation_key for ask in asks],
+                allocation_keys=[ask.allocation_key for ask in asks],
                 creation_times=[ask.created_ns for ask in asks],
             )
             if pace.is_due(len(asks)):

@@ -25,7 +25,7 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         if key not in truth.allocations or key not in truth.gang.released:
             yield f"{where}: does not run, or is not being released"
         else:
-            yield from differs(where, "the size", size, truth.allocations[key][0].spec.resource)
+            yield from differs(where, "the size", size, truth.allocations[key][0].resource)
         for queue in leaf.path_up:
             add_to(preempting[queue], size)
     for identity, attempt in attempts.by_ask.items():
@@ -38,8 +38,8 @@ def preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         for victim in attempt.waits_for:
             if victim not in attempts.victims or attempts.victims[victim][1] != identity:
                 yield f"{where}: waits for {victim}, which has gone or goes for somebody else"
-        pinned = shape_of(attempt.ask.spec)[1] is not None
-        claim = {} if pinned else {name: amount for name, amount in attempt.ask.spec.resource.items() if amount > 0}
+        pinned = shape_of(attempt.ask)[1] is not None
+        claim = {} if pinned else {name: amount for name, amount in attempt.ask.resource.items() if amount > 0}
         yield from differs(where, "the claim", attempt.claim, claim)
         for queue in leaf.path_up:
             add_to(claims[queue], claim)

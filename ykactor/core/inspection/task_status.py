@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from ykactor.core.inspection.shown import Shown
-from ykactor.core.messages.asks import FOREIGN_TAG, STATIC, Ask, ForeignTask, ask_id, shape_of
+from ykactor.core.messages.asks import FOREIGN_TAG, STATIC, Ask, ask_id, shape_of
 from ykactor.core.values.resources import Resource, saturated
 
 if TYPE_CHECKING:
@@ -83,18 +83,17 @@ ASK_TIMES, ALLOCATION_TIMES = ("creation_time",), ("request_time", "start_time")
 
 def ask_status(state: SchedulerState, ask: Ask, *, is_tried: bool) -> AskStatus:
     """The status of a pending ask."""
-    spec = ask.spec
     return AskStatus(
-        allocation_key=spec.allocation_key,
-        application_id=spec.application_id,
-        tags=spec.tags,
-        resource=saturated(spec.resource),
-        priority=spec.priority,
-        placeholder=spec.placeholder,
-        task_group_name=spec.task_group_name,
-        originator=spec.originator,
+        allocation_key=ask.allocation_key,
+        application_id=ask.application_id,
+        tags=ask.tags,
+        resource=saturated(ask.resource),
+        priority=ask.priority,
+        placeholder=ask.placeholder,
+        task_group_name=ask.task_group_name,
+        originator=ask.originator,
         creation_time=ask.created_ns,
-        required_node=(spec.tags and shape_of(spec)[1]) or UNSET,
+        required_node=(ask.tags and shape_of(ask)[1]) or UNSET,
         is_preempting=ask_id(ask) in state.preemptions.by_ask,
         is_tried=is_tried,
         has_told_failed=state.scheduling_states.has_told_failed(ask),
@@ -104,16 +103,15 @@ def ask_status(state: SchedulerState, ask: Ask, *, is_tried: bool) -> AskStatus:
 def allocation_status(state: SchedulerState, application: Application, key: AllocationKey) -> AllocationStatus:
     """The status of an allocation of an application."""
     ask, node_id = application.allocations[key]
-    spec = ask.spec
     return AllocationStatus(
-        allocation_key=spec.allocation_key,
-        application_id=spec.application_id,
-        tags=spec.tags,
-        resource=saturated(spec.resource),
-        priority=spec.priority,
-        placeholder=spec.placeholder,
-        task_group_name=spec.task_group_name,
-        originator=spec.originator,
+        allocation_key=ask.allocation_key,
+        application_id=ask.application_id,
+        tags=ask.tags,
+        resource=saturated(ask.resource),
+        priority=ask.priority,
+        placeholder=ask.placeholder,
+        task_group_name=ask.task_group_name,
+        originator=ask.originator,
         node_id=node_id,
         request_time=application.replaced_ns.get(key, ask.created_ns),
         start_time=application.began_ns[key],
@@ -122,16 +120,15 @@ def allocation_status(state: SchedulerState, application: Application, key: Allo
     )
 
 
-def foreign_status(task: ForeignTask, node_id: NodeID) -> ForeignStatus:
+def foreign_status(task: Ask, node_id: NodeID) -> ForeignStatus:
     """The status of what is on a node and was not placed here."""
-    spec = task.spec
     return ForeignStatus(
-        allocation_key=spec.allocation_key,
-        application_id=spec.application_id,
-        tags=spec.tags,
-        resource=saturated(spec.resource),
-        priority=spec.priority,
+        allocation_key=task.allocation_key,
+        application_id=task.application_id,
+        tags=task.tags,
+        resource=saturated(task.resource),
+        priority=task.priority,
         node_id=node_id,
         creation_time=task.created_ns,
-        is_static=spec.tags.get(FOREIGN_TAG) == STATIC,
+        is_static=task.tags.get(FOREIGN_TAG) == STATIC,
     )

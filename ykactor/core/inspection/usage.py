@@ -78,8 +78,8 @@ def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
 
 def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
     applications = leaf.applications.values()
-    allocated = total_of(ask.spec.resource for application in applications for ask, _ in application.allocations.values())
-    pending = total_of(ask.spec.resource for application in applications for ask in application.asks.values())
+    allocated = total_of(ask.resource for application in applications for ask, _ in application.allocations.values())
+    pending = total_of(ask.resource for application in applications for ask in application.asks.values())
     running = [application.application_id for application in applications if application.state in COUNTED_AS_RUNNING]
     shown = [_shown_priority(application) for application in applications]
     raw = max((priority for priority in shown if priority is not None), default=None)
@@ -130,7 +130,7 @@ def trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
             yield f"{where}: does not count although something of it runs"
         for tracker in waiting.trackers:
             counts[tracker] += 1
-            used[tracker] += [ask.spec.resource for ask, _ in application.allocations.values()]
+            used[tracker] += [ask.resource for ask, _ in application.allocations.values()]
             if waiting.counted_as_running:
                 counted[tracker].add(waiting.application_id)
     for tracker, resources in used.items():

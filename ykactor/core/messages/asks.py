@@ -36,12 +36,16 @@ class Failure(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 @final
-class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """One entry of ``AllocationRequest.allocations``, as sent. With ``node_id`` it is an allocation that runs there (AP-109).
+class Ask(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """One entry of ``AllocationRequest.allocations``, and what its leaf stamps on it: the pending ask, later its allocation.
 
     Attributes:
+        node_id: it was sent as an allocation that runs there (AP-109).
         releasing: it is ending already (AP-145).
         failures: come with time, the last one last.
+        created_ns: orders asks of equal priority (PR-52).
+        arrival: makes the order total (PR-31).
+        since_ns: its age counts from here: its creation or its arrival, whichever is earlier (AP-56).
     """
 
     allocation_key: AllocationKey
@@ -57,26 +61,43 @@ class AllocationSpec(Struct, frozen=True, omit_defaults=True, gc=False, forbid_u
     allow_preempt_other: bool = False
     releasing: bool = False
     failures: tuple[Failure, ...] = ()
+    created_ns: int = 0
+    arrival: int = 0
+    since_ns: int = 0
+
+    @property
+    def words(self) -> str:
+        kind = "ask" if self.node_id is None else "allocation"
+        owner = f" of {self.application_id}" if self.application_id else ""
+        return f"the request for {kind} {self.allocation_key}{owner}" + ("" if self.node_id is None else f" on {self.node_id}")
 
 
-class Ask(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A spec that a partition has accepted; the record of the pending ask and later of its allocation.
+class AskRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The recorded form of an ask that a leaf has stamped, in rows and in facts; others are recorded as they are.
 
-    ``created_ns`` orders asks of equal priority (PR-52), ``arrival`` makes the order total (PR-31). The age of an ask counts from
-    ``since_ns``: its creation or its arrival, whichever is earlier (AP-56).
+    Attributes:
+        spec: without stamps.
     """
 
-    spec: AllocationSpec
+    spec: Ask
     created_ns: int
     arrival: int
     since_ns: int = 0
 
 
-class ForeignTask(Struct, frozen=True, gc=False):
-    """A foreign allocation and when it was created; 0 is not known."""
+def row_of(ask: Ask) -> AskRow:
+    """The recorded form of an ask."""
+    return AskRow(unstamped(ask), ask.created_ns, ask.arrival, ask.since_ns)
 
-    spec: AllocationSpec
-    created_ns: int
+
+def ask_of(row: AskRow) -> Ask:
+    """The ask that ``row_of`` recorded."""
+    return structs.replace(row.spec, created_ns=row.created_ns, arrival=row.arrival, since_ns=row.since_ns)
+
+
+def unstamped(ask: Ask) -> Ask:
+    """The ask without what its leaf has stamped on it."""
+    return structs.replace(ask, created_ns=0, arrival=0, since_ns=0)
 
 
 #: Allocation keys are unique within an application only.
@@ -87,37 +108,37 @@ AskID = tuple[ApplicationID, AllocationKey]
 CREATED_TAG = "creationTime"
 
 
-def created_ns(spec: AllocationSpec, arrival_ns: int) -> int:
+def created_ns(ask: Ask, arrival_ns: int) -> int:
     """The creation time of an ask or a foreign allocation: its tag ``creationTime`` in Unix seconds, else its arrival (PR-52)."""
-    seconds = parse_uint64(spec.tags.get(CREATED_TAG, "")) if spec.tags else None
+    seconds = parse_uint64(ask.tags.get(CREATED_TAG, "")) if ask.tags else None
     return arrival_ns if seconds is None else seconds * S_NS
 
 
-def is_foreign(spec: AllocationSpec) -> bool:
+def is_foreign(ask: Ask) -> bool:
     """True if the allocation is foreign: it only uses resources of its node (SC-81)."""
-    return bool(spec.tags) and FOREIGN_TAG in spec.tags
+    return bool(ask.tags) and FOREIGN_TAG in ask.tags
 
 
 def ask_id(ask: Ask) -> AskID:
     """The identifier of an ask in its partition."""
-    return ask.spec.application_id, ask.spec.allocation_key
+    return ask.application_id, ask.allocation_key
 
 
 def resized(ask: Ask, resource: Resource) -> Ask:
     """The ask with another size."""
-    return structs.replace(ask, spec=structs.replace(ask.spec, resource=resource))
+    return structs.replace(ask, resource=resource)
 
 
-def with_policy_of(ask: Ask, spec: AllocationSpec) -> Ask:
-    """The ask with ``allow_preempt_self`` of the spec (AP-116); the same ask if it has that already."""
-    if ask.spec.allow_preempt_self is spec.allow_preempt_self:
+def with_policy_of(ask: Ask, update: Ask) -> Ask:
+    """The ask with ``allow_preempt_self`` of the update (AP-116); the same ask if it has that already."""
+    if ask.allow_preempt_self is update.allow_preempt_self:
         return ask
-    return structs.replace(ask, spec=structs.replace(ask.spec, allow_preempt_self=spec.allow_preempt_self))
+    return structs.replace(ask, allow_preempt_self=update.allow_preempt_self)
 
 
 def prioritised(ask: Ask, priority: int) -> Ask:
     """The ask with another priority."""
-    return structs.replace(ask, spec=structs.replace(ask.spec, priority=priority))
+    return structs.replace(ask, priority=priority)
 
 
 #: How long a node is left out after the first failure, doubled with each further one up to the most (AP-144).
@@ -128,27 +149,27 @@ FAILURES_MAX = 16
 
 def handed_back(ask: Ask, now_ns: int, node_id: NodeID) -> Ask:
     """The pending ask of an allocation that could not start on the node, which is left out for it for a while (AP-144)."""
-    known = readmitted(ask, now_ns).spec.failures
+    known = readmitted(ask, now_ns).failures
     others = [failure for failure in known if failure.node_id != node_id]
     count = 1 + next((failure.count for failure in known if failure.node_id == node_id), 0)
     delay_ns = min(BACKOFF_NS << min(count - 1, 8), BACKOFF_MAX_NS)
     failures = (*others, Failure(node_id, count, now_ns + delay_ns))[-FAILURES_MAX:]
-    return structs.replace(ask, spec=structs.replace(ask.spec, node_id=None, failures=failures))
+    return structs.replace(ask, node_id=None, failures=failures)
 
 
 def readmitted(ask: Ask, now_ns: int) -> Ask:
     """The ask without nodes that are no longer left out at ``now_ns``; the same ask if there are none."""
-    if not any(0 < failure.until_ns <= now_ns for failure in ask.spec.failures):
+    if not any(0 < failure.until_ns <= now_ns for failure in ask.failures):
         return ask
     failures = tuple(
-        structs.replace(failure, until_ns=0) if failure.until_ns <= now_ns else failure for failure in ask.spec.failures
+        structs.replace(failure, until_ns=0) if failure.until_ns <= now_ns else failure for failure in ask.failures
     )
-    return structs.replace(ask, spec=structs.replace(ask.spec, failures=failures))
+    return structs.replace(ask, failures=failures)
 
 
-def left_out(spec: AllocationSpec) -> tuple[NodeID, ...]:
+def left_out(ask: Ask) -> tuple[NodeID, ...]:
     """The nodes that are left out for an ask, in order."""
-    return tuple(sorted(failure.node_id for failure in spec.failures if failure.until_ns))
+    return tuple(sorted(failure.node_id for failure in ask.failures if failure.until_ns))
 
 
 #: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes with the nodes that
@@ -161,19 +182,19 @@ def look_work(shape: Shape) -> int:
     return 1 + len(shape[0]) // 8 + len(shape[2]) // 4
 
 
-def shape_of(spec: AllocationSpec) -> Shape:
+def shape_of(ask: Ask) -> Shape:
     """The shape of an ask; asks of equal shape differ only in their order."""
-    items = tuple(spec.resource.items())
+    items = tuple(ask.resource.items())
     if len(items) > 1:
         items = tuple(sorted(items))
-    if not spec.tags and not spec.failures:
+    if not ask.tags and not ask.failures:
         return items, None, (), ""
-    required = next((NodeID(spec.tags[tag]) for tag in _REQUIRED_NODE_TAGS if spec.tags.get(tag)), None)
-    selected = selector.parse(spec.tags.get(selector.TAG, ""))
-    nodes = left_out(spec) if spec.failures else ()
-    return items, required, selector.without(selected, nodes) if nodes else selected, spec.tags.get(PREDICATE_TAG, "")
+    required = next((NodeID(ask.tags[tag]) for tag in _REQUIRED_NODE_TAGS if ask.tags.get(tag)), None)
+    selected = selector.parse(ask.tags.get(selector.TAG, ""))
+    nodes = left_out(ask) if ask.failures else ()
+    return items, required, selector.without(selected, nodes) if nodes else selected, ask.tags.get(PREDICATE_TAG, "")
 
 
 def order_of(ask: Ask) -> tuple[int, int, int]:
     """The sort key of an ask: higher priority, then older, then earlier arrival (PR-50 to PR-52)."""
-    return -ask.spec.priority, ask.created_ns, ask.arrival
+    return -ask.priority, ask.created_ns, ask.arrival

@@ -80,8 +80,7 @@ class Changed:
 
     def task(self, ask: Ask) -> None:
         """Note an ask or allocation that is new, changed, or has gone."""
-        spec = ask.spec
-        self.keys["task", ask.arrival] = spec.application_id, spec.allocation_key
+        self.keys["task", ask.arrival] = ask.application_id, ask.allocation_key
 
     # ---- what the scheduler owns
 

@@ -11,7 +11,7 @@ from ykactor.core.messages.submissions import ReleaseAllocations, Submission
 def confirmations(facts: Iterable[Fact]) -> list[Submission]:
     """The confirmations of a resource manager that ends allocations at once; pending placeholders need no confirmation."""
     return [
-        ReleaseAllocations(fact.ask.spec.application_id, fact.ask.spec.allocation_key, fact.termination_type)
+        ReleaseAllocations(fact.ask.application_id, fact.ask.allocation_key, fact.termination_type)
         for fact in facts
         if type(fact) is ReleaseStarted and fact.node_id is not None
     ]

@@ -53,7 +53,7 @@ def with_state_changes(changes: list[Fact], allocated: Allocated) -> list[Fact]:
     rest = [fact for fact in changes if type(fact) is not ApplicationChanged]
     at_ns, ask, queue, node_id = allocated.at_ns, allocated.ask, allocated.queue, allocated.node_id
     assert allocated.charged_to is not None
-    usage = UsageChanged(at_ns, allocated.charged_to, queue, _ADD, ask.spec.resource)
+    usage = UsageChanged(at_ns, allocated.charged_to, queue, _ADD, ask.resource)
     alone = structs.replace(allocated, charged_to=None)
     return [NodeUseChanged(at_ns, ask, queue, node_id, _ADD), *states, usage, alone, *rest]
 
@@ -111,7 +111,7 @@ def _own_changes(facts: list[Fact], position: int, anchor: int) -> int:
         return anchor
     if type(first) is Released and first.with_node:
         return position
-    while anchor > position and _application(facts[anchor - 1]) == first.ask.spec.application_id:
+    while anchor > position and _application(facts[anchor - 1]) == first.ask.application_id:
         anchor -= 1
     return anchor
 

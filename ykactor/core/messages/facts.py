@@ -469,7 +469,7 @@ class Preempted(BaseFact, frozen=True, gc=False):
     @property
     def kind(self) -> PreemptionKind:
         """Generic, unless the ask requires its node."""
-        return PreemptionKind.GENERIC if shape_of(self.ask.spec)[1] is None else PreemptionKind.REQUIRED_NODE
+        return PreemptionKind.GENERIC if shape_of(self.ask)[1] is None else PreemptionKind.REQUIRED_NODE
 
 
 class QuotaPreempted(BaseFact, frozen=True, gc=False):

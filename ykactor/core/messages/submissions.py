@@ -9,20 +9,13 @@ from typing import final
 from msgspec import Struct
 
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.states import Outcome
 from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
-
-
-@final
-class SubmitAllocation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An ask, or an allocation that already runs."""
-
-    spec: AllocationSpec
 
 
 @final
@@ -212,9 +205,9 @@ class Reset(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 #: What is told about an application that is in a leaf; ``words`` of all submissions say what a turn was because of.
 ApplicationNews = RemoveApplication | RecordTask
 #: What leaves handle, of which foreign allocations and their releases are handled with nodes.
-LeafSubmission = SubmitAllocation | ReleaseAllocations | AddApplication | ApplicationNews
+LeafSubmission = Ask | ReleaseAllocations | AddApplication | ApplicationNews
 #: What nodes handle, or the scheduler because of a node.
-NodeSubmission = UpdateNode | SubmitAllocation | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
+NodeSubmission = UpdateNode | Ask | ReleaseAllocations | AnswerPredicate | ForgetPredicates | SetPredicateService
 Submission = (
     LeafSubmission | NodeSubmission | WantSchedulingStates | ApplyConfig | RefuseConfig | RefuseEntry | RemovePartition | Reset
 )

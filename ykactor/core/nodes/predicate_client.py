@@ -44,7 +44,7 @@ class PredicateClient:
 
     def may_run(self, ask: Ask, node_id: NodeID, *, allocate: bool) -> bool | None:
         """True if the predicate service lets the ask run on the node; None is not known yet."""
-        return self._predicates.verdict((ask.spec.tags.get(PREDICATE_TAG, ""), allocate), node_id)
+        return self._predicates.verdict((ask.tags.get(PREDICATE_TAG, ""), allocate), node_id)
 
     def about_first(self, now_ns: int, ask: Ask, shape: Shape, first: NodeID) -> None:
         """Ask about an ask's first node, whose answer is not known, and the nodes behind it, unless that was done."""
@@ -57,7 +57,7 @@ class PredicateClient:
 
     def about(self, now_ns: int, ask: Ask, nodes: Iterable[NodeID], *, allocate: bool) -> None:
         """Ask about these nodes, and again about those that were not answered in time."""
-        question = ask.spec.tags.get(PREDICATE_TAG, ""), allocate
+        question = ask.tags.get(PREDICATE_TAG, ""), allocate
         self._ask(now_ns, question, ask, [*nodes, *self._predicates.to_ask_again(now_ns, question)])
 
     def about_unknown(self, now_ns: int, ask: Ask, shape: Shape) -> None:
@@ -84,7 +84,7 @@ class PredicateClient:
         self._ask(now_ns, question, ask, self._predicates.to_ask_again(now_ns, question))
         if counts:
             self._reported[ask_id(ask)] = now_ns
-            message = unschedulable(ask.spec.allocation_key, counts)
+            message = unschedulable(ask.allocation_key, counts)
             self.asked.append(AskCondition(now_ns, ask, queue, message))
 
     def _refusals(self, question: Question, shape: Shape) -> Counter[str]:

@@ -73,7 +73,7 @@ class Reservations:
 
     def add(self, now_ns: int, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
         """Reserve ``node`` for ``ask``, which must have no reservation."""
-        reservation = Reservation(ask, application, node, shape_of(ask.spec), now_ns)
+        reservation = Reservation(ask, application, node, shape_of(ask), now_ns)
         self._put(reservation)
         self._nodes.set_reserved(node, reserved=True)
 
@@ -81,7 +81,7 @@ class Reservations:
         """Update the reservation of an ask that has another size or priority."""
         old = self.of(ask)
         self._drop_shape(old)
-        self._put(Reservation(ask, old.application, old.node, shape_of(ask.spec), old.made_ns))
+        self._put(Reservation(ask, old.application, old.node, shape_of(ask), old.made_ns))
         self._nodes.mark(old.node)
 
     def _put(self, reservation: Reservation) -> None:

@@ -136,7 +136,7 @@ def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Paus
     facts, pace = list[Fact](), Pace()
     for key in list(application.asks) if act.allocation_key is None else [act.allocation_key]:
         before = application.asks[key]
-        if before.spec.priority != act.priority:
+        if before.priority != act.priority:
             after = application.asks[key] = prioritised(before, act.priority)
             application.changed.task(after)
             facts.append(AskPriorityChanged(now_ns, before, after, application.queue))
@@ -148,7 +148,7 @@ def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Paus
 def _priority(application: Application, act: SetPriority) -> str:
     """The priority of the ask, or the highest of all."""
     keys = application.asks.keys() if act.allocation_key is None else application.asks.keys() & {act.allocation_key}
-    return f"priority {max(application.asks[key].spec.priority for key in keys)}" if keys else ""
+    return f"priority {max(application.asks[key].priority for key in keys)}" if keys else ""
 
 
 #: What each act is to an application.

@@ -14,7 +14,6 @@ from ykactor.core.messages.asks import (
     NEGATIVE_RESOURCES,
     PREDICATE_CLASS_MAX,
     PREDICATE_TAG,
-    AllocationSpec,
     Ask,
     created_ns,
     resized,
@@ -71,35 +70,36 @@ class Application(ApplicationRecord):
 
     # ---- asks and allocations
 
-    def submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Fact]:
+    def submit(self, now_ns: int, submitted: Ask, arrival_ns: int, arrival: int) -> list[Fact]:
         """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
-        wrong = _mistake(spec)
+        wrong = _mistake(submitted)
         if wrong is not None:
-            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, wrong.reason, wrong.code)]
-        key = spec.allocation_key
+            return [AllocationRejected(now_ns, submitted.allocation_key, submitted.application_id, wrong.reason, wrong.code)]
+        key = submitted.allocation_key
         if key in self.allocations:
-            return self._update_allocation(now_ns, spec)
+            return self._update_allocation(now_ns, submitted)
         if key in self.asks:
-            return self._update_ask(now_ns, spec)
+            return self._update_ask(now_ns, submitted)
         placeholder = self.gang.placeholder_of(key) if self.gang.replacing else None
         if placeholder is not None:
-            return self._update_replacement(now_ns, placeholder, spec)
-        if spec.placeholder and self.gang.is_full(spec.task_group_name):
+            return self._update_replacement(now_ns, placeholder, submitted)
+        if submitted.placeholder and self.gang.is_full(submitted.task_group_name):
             reason = f"found {GROUPS_MAX} task groups, no room for one more"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.LIMIT)]
-        created = created_ns(spec, arrival_ns) if spec.tags else arrival_ns
+            return [AllocationRejected(now_ns, key, submitted.application_id, reason, RejectionCode.LIMIT)]
+        created = created_ns(submitted, arrival_ns) if submitted.tags else arrival_ns
         self.changed.tasks += 1
-        if not spec.resource.keys() <= COMMON_TYPES:
-            self.books.types.add(spec.resource)
-        ask = Ask(spec, created, arrival, created if created < now_ns else now_ns)
+        if not submitted.resource.keys() <= COMMON_TYPES:
+            self.books.types.add(submitted.resource)
+        since = created if created < now_ns else now_ns
+        ask = structs.replace(submitted, created_ns=created, arrival=arrival, since_ns=since)
         self.changed.task(ask)
         if created < self.submission_ns:
             self.submission_ns = created
             self.touch()
-        facts = placeholders.add(self, now_ns, ask) if spec.placeholder else []
-        if spec.node_id is not None:  # it already runs there (AP-109)
-            facts += self.allocate(now_ns, ask, spec.node_id, recovered=True)
-            if spec.releasing:  # AP-145
+        facts = placeholders.add(self, now_ns, ask) if submitted.placeholder else []
+        if submitted.node_id is not None:  # it already runs there (AP-109)
+            facts += self.allocate(now_ns, ask, submitted.node_id, recovered=True)
+            if submitted.releasing:  # AP-145
                 self.gang.released.add(key)
             return facts
         if self.state in (_NEW, _COMPLETING):  # AP-34
@@ -108,75 +108,75 @@ class Application(ApplicationRecord):
         facts.append(AskAdded(now_ns, ask, self.queue))
         return facts
 
-    def _update_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+    def _update_ask(self, now_ns: int, update: Ask) -> list[Fact]:
         """A pending ask has another size (AP-110) or policy (AP-116), or the resource manager has placed it itself (AP-112)."""
-        facts = self._resize_ask(now_ns, spec)
-        before = self.asks[spec.allocation_key]
-        after = with_policy_of(before, spec)
+        facts = self._resize_ask(now_ns, update)
+        before = self.asks[update.allocation_key]
+        after = with_policy_of(before, update)
         if after is not before:
-            self.asks[spec.allocation_key] = after
+            self.asks[update.allocation_key] = after
             self.changed.task(after)
             facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, None))
-        if spec.node_id is not None:
-            facts += self.allocate(now_ns, after, spec.node_id, recovered=True)
-            facts += self._note_end(now_ns, spec)
+        if update.node_id is not None:
+            facts += self.allocate(now_ns, after, update.node_id, recovered=True)
+            facts += self._note_end(now_ns, update)
         return facts
 
-    def _update_replacement(self, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec) -> list[Fact]:
+    def _update_replacement(self, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
         """The same for a real ask that waits for its placeholder to end."""
-        if spec.node_id is None:
-            return placeholders.update_replacement(self, now_ns, placeholder, spec)
+        if update.node_id is None:
+            return placeholders.update_replacement(self, now_ns, placeholder, update)
         before, _ = self.gang.replacing[placeholder]
         self.count_wait(now_ns, before)
-        self.books.types.replace(before.spec.resource, spec.resource)
-        real = with_policy_of(resized(before, spec.resource), spec)
+        self.books.types.replace(before.resource, update.resource)
+        real = with_policy_of(resized(before, update.resource), update)
         facts = placeholders.withdraw(self, now_ns, placeholder)
-        facts += self.allocate(now_ns, real, spec.node_id, recovered=True)
-        return facts + self._note_end(now_ns, spec)
+        facts += self.allocate(now_ns, real, update.node_id, recovered=True)
+        return facts + self._note_end(now_ns, update)
 
-    def _resize_ask(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
-        before = self.asks[spec.allocation_key]
-        if spec.resource == before.spec.resource:
+    def _resize_ask(self, now_ns: int, update: Ask) -> list[Fact]:
+        before = self.asks[update.allocation_key]
+        if update.resource == before.resource:
             return []  # AP-114
-        after = resized(before, spec.resource)
+        after = resized(before, update.resource)
         self.count_wait(now_ns, before)
-        self.sized_ns[spec.allocation_key] = now_ns
-        self.asks[spec.allocation_key] = after
-        self.books.types.replace(before.spec.resource, spec.resource)
+        self.sized_ns[update.allocation_key] = now_ns
+        self.asks[update.allocation_key] = after
+        self.books.types.replace(before.resource, update.resource)
         self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
 
-    def _update_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+    def _update_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
         """A running allocation has another size (AP-111) or policy (AP-116), or is ending already (AP-145)."""
-        facts = self._resize_allocation(now_ns, spec)
-        before, node_id = self.allocations[spec.allocation_key]
-        after = with_policy_of(before, spec)
+        facts = self._resize_allocation(now_ns, update)
+        before, node_id = self.allocations[update.allocation_key]
+        after = with_policy_of(before, update)
         if after is not before:
-            self.allocations[spec.allocation_key] = after, node_id
+            self.allocations[update.allocation_key] = after, node_id
             self.changed.task(after)
             facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, node_id))
-        return facts + self._note_end(now_ns, spec)
+        return facts + self._note_end(now_ns, update)
 
-    def _note_end(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+    def _note_end(self, now_ns: int, update: Ask) -> list[Fact]:
         """Note that a known allocation is ending already, if its entry says so (AP-145)."""
-        if not spec.releasing or spec.allocation_key in self.gang.released:
+        if not update.releasing or update.allocation_key in self.gang.released:
             return []
-        ask, node_id = self.allocations[spec.allocation_key]
-        self.gang.released.add(spec.allocation_key)
+        ask, node_id = self.allocations[update.allocation_key]
+        self.gang.released.add(update.allocation_key)
         self.changed.task(ask)
         return [EndReported(now_ns, ask, self.queue, node_id)]
 
-    def _resize_allocation(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
-        before, node_id = self.allocations[spec.allocation_key]
-        if spec.resource == before.spec.resource:
+    def _resize_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
+        before, node_id = self.allocations[update.allocation_key]
+        if update.resource == before.resource:
             return []  # AP-113, AP-114
-        after = resized(before, spec.resource)
-        self.count_resize(now_ns, before, after, node_id, self.began_ns[spec.allocation_key])
-        self.allocations[spec.allocation_key] = after, node_id
-        self.books.types.replace(before.spec.resource, spec.resource)
+        after = resized(before, update.resource)
+        self.count_resize(now_ns, before, after, node_id, self.began_ns[update.allocation_key])
+        self.allocations[update.allocation_key] = after, node_id
+        self.books.types.replace(before.resource, update.resource)
         self.changed.task(after)
-        if before.spec.placeholder:
-            self.gang.resize(before.spec.resource, spec.resource)
+        if before.placeholder:
+            self.gang.resize(before.resource, update.resource)
             self.touch()
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
@@ -189,14 +189,14 @@ class Application(ApplicationRecord):
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
-        spec, key = ask.spec, ask.spec.allocation_key
+        key = ask.allocation_key
         if self.asks.pop(key, None) is None:
             self.count_placed(now_ns, ask)
-        self.count_begin(spec.resource)
+        self.count_begin(ask.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
         self.changed.task(ask)
-        if spec.placeholder:
+        if ask.placeholder:
             self.placeholder_count += 1
             facts = placeholders.allocated(self, now_ns, ask)
         else:
@@ -204,7 +204,7 @@ class Application(ApplicationRecord):
             if self.state is _RUNNING:  # as nearly always: nothing follows
                 return []
             facts = self.run(now_ns)
-        return facts + self.release_if_late(now_ns, spec)
+        return facts + self.release_if_late(now_ns, ask)
 
     def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
         """An allocation could not start on the node; ignored if it does not run there (AP-144)."""
@@ -246,7 +246,7 @@ class Application(ApplicationRecord):
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
         facts = self._with_ask(released)
-        if ask.spec.placeholder:
+        if ask.placeholder:
             return states_first(facts + placeholders.ended(self, now_ns, ask, node_id, termination_type))
         self.real_count -= 1
         if not self.has_real_work():
@@ -264,7 +264,7 @@ class Application(ApplicationRecord):
     def _cancel(self, asks: list[Ask], now_ns: int) -> Pausing[list[Fact]]:
         facts: list[Fact] = []
         for ask in asks:
-            if ask.spec.placeholder:
+            if ask.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
         if asks and not self.asks and not self.allocations:
             facts += self.complete(now_ns)  # AP-39
@@ -317,7 +317,7 @@ class Application(ApplicationRecord):
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
         facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
-            began_ns = self.began_ns[ask.spec.allocation_key]
+            began_ns = self.began_ns[ask.allocation_key]
             self.count_end(now_ns, ask, node_id, began_ns)
             self.changed.task(ask)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
@@ -343,7 +343,7 @@ class Application(ApplicationRecord):
         self.touch()
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         for ask in self.take_asks():
-            if ask.spec.placeholder:
+            if ask.placeholder:
                 facts += placeholders.drop_pending(self, now_ns, ask)
             facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
             if pace.is_due(self.count_items(now_ns, ask.since_ns)):
@@ -363,27 +363,27 @@ class Application(ApplicationRecord):
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
-def _mistake(spec: AllocationSpec) -> Rejection | None:
+def _mistake(ask: Ask) -> Rejection | None:
     """Why this entry cannot be taken, or None (AP-105 to AP-107)."""
     is_empty = True
-    for quantity in spec.resource.values():
+    for quantity in ask.resource.values():
         if quantity < 0:
             return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
         if quantity:
             is_empty = False
     if is_empty:
         return Rejection(RejectionCode.NO_RESOURCES, "allocation contains no resources")
-    if spec.placeholder and not spec.task_group_name:
+    if ask.placeholder and not ask.task_group_name:
         return Rejection(RejectionCode.NO_TASK_GROUP, "placeholder without task group")
-    wrong = _mistake_in_tags(spec) if spec.tags else ""
+    wrong = _mistake_in_tags(ask) if ask.tags else ""
     return Rejection(RejectionCode.BAD_TAG, wrong) if wrong else None
 
 
-def _mistake_in_tags(spec: AllocationSpec) -> str:
-    if len(spec.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
-        return f"tag {PREDICATE_TAG}: found {len(spec.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
+def _mistake_in_tags(ask: Ask) -> str:
+    if len(ask.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
+        return f"tag {PREDICATE_TAG}: found {len(ask.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
     try:
-        names = selector.names_in(selector.parse(spec.tags.get(selector.TAG, "")))
+        names = selector.names_in(selector.parse(ask.tags.get(selector.TAG, "")))
     except selector.SelectorError as error:
         return f"tag {selector.TAG}: {error}"
     limit = selector.NAMES_MAX

@@ -7,12 +7,12 @@ from msgspec import Struct
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import ApplicationAct
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import AddApplication, ApplicationNews, ReleaseAllocations, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, ApplicationNews, ReleaseAllocations
 from ykactor.core.objects.application import Application
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -49,16 +49,16 @@ class Admitted(Struct, frozen=True, gc=False):
 
 
 #: What a leaf gets of the input.
-ForLeaf = Admitted | SubmitAllocation | ReleaseAllocations | ApplicationNews
+ForLeaf = Admitted | Ask | ReleaseAllocations | ApplicationNews
 #: A submission for a leaf: its position in the batch, and its arrival time and number.
-Entry = tuple[int, ForLeaf, int, int]
+Arrived = tuple[int, ForLeaf, int, int]
 
 
 class SubmitBatch(QueueCommand[Positioned], frozen=True, gc=False):
     """Handle submissions in order. Reply: for each its position and its facts, in the same order."""
 
     now_ns: int
-    entries: list[Entry]
+    entries: list[Arrived]
 
 
 class SettleBatch(QueueCommand[Positioned], frozen=True, gc=False):
@@ -204,7 +204,7 @@ class PlaceForeign(NodeCommand[list[Fact]], frozen=True, gc=False):
     """A foreign allocation uses resources here (SC-81); the same key again replaces it (SC-82)."""
 
     now_ns: int
-    spec: AllocationSpec
+    ask: Ask
 
 
 class ReleaseForeign(NodeCommand[list[Fact]], frozen=True, gc=False):

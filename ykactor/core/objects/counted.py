@@ -84,7 +84,7 @@ class CountedApplication(Lifecycle):
         """A task ends without having run, or has another size from now on."""
         self._count_wait(ask, now_ns)
         if self.sized_ns:
-            self.sized_ns.pop(ask.spec.allocation_key, None)
+            self.sized_ns.pop(ask.allocation_key, None)
 
     def count_begin(self, resource: Resource) -> None:
         """An allocation of this size has begun."""
@@ -96,20 +96,20 @@ class CountedApplication(Lifecycle):
     def count_placed(self, now_ns: int, ask: Ask) -> None:
         """The resource manager has placed a task itself, so that it has not waited."""
         if ask.since_ns < now_ns:
-            self.sized_ns[ask.spec.allocation_key] = now_ns
+            self.sized_ns[ask.allocation_key] = now_ns
 
     def count_end(self, now_ns: int, ask: Ask, node_id: NodeID, began_ns: int) -> None:
         """An allocation has ended, or has another size from now on: only now counts what it waited for before."""
         if self.has_grown:
             self.reach()
         self._count_wait(ask, began_ns)
-        key, resource = ask.spec.allocation_key, ask.spec.resource
+        key, resource = ask.allocation_key, ask.resource
         subtract_from(self.used, resource)
         is_preempted = key in self.preempted
         seconds = now_ns // S_NS - self._sized_ns(ask, began_ns) // S_NS
         if seconds > 0:
             self._count_use(ask, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_preempted)
-            history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.spec.placeholder)
+            history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.placeholder)
             add_times(self.past.amounts(history, self.books.instance_type(node_id)), resource, seconds)
             self.touch_use()
         if self.sized_ns:
@@ -124,7 +124,7 @@ class CountedApplication(Lifecycle):
             self.touch_use()
 
     def _count_wait(self, ask: Ask, until_ns: int) -> None:
-        since_s, until_s, resource = self._since_s(ask, ask.since_ns), until_ns // S_NS, ask.spec.resource
+        since_s, until_s, resource = self._since_s(ask, ask.since_ns), until_ns // S_NS, ask.resource
         if since_s < until_s:
             today_s = until_s - until_s % DAY_S
             if since_s < today_s:
@@ -136,20 +136,20 @@ class CountedApplication(Lifecycle):
     def _count_use(self, ask: Ask, since_s: int, until_s: int, *, is_lost: bool) -> None:
         today_s = until_s - until_s % DAY_S
         if since_s < today_s:
-            self.books.accounts.use(self.account_key, ask.spec.resource, since_s, today_s, is_lost=is_lost)
+            self.books.accounts.use(self.account_key, ask.resource, since_s, today_s, is_lost=is_lost)
             since_s = today_s
         if since_s < until_s:
             account = self._today(until_s)
-            add_times(account.allocated, ask.spec.resource, until_s - since_s)
+            add_times(account.allocated, ask.resource, until_s - since_s)
             if is_lost:
-                add_times(account.lost, ask.spec.resource, until_s - since_s)
+                add_times(account.lost, ask.resource, until_s - since_s)
 
     def count_resize(self, now_ns: int, before: Ask, after: Ask, node_id: NodeID, began_ns: int) -> None:
         """An allocation has another size from now on."""
-        key = after.spec.allocation_key
+        key = after.allocation_key
         is_preempted = key in self.preempted
         self.count_end(now_ns, before, node_id, began_ns)
-        self.count_begin(after.spec.resource)
+        self.count_begin(after.resource)
         self.sized_ns[key] = now_ns
         if is_preempted:
             self.preempted.add(key)
@@ -173,21 +173,21 @@ class CountedApplication(Lifecycle):
 
     def add_wait(self, lasting: Lasting, until_ns: int, ask: Ask) -> None:
         """Add what a task waited for up to then, in this queue and with this size."""
-        lasting.waited.add(ask.spec.resource, self._since_s(ask, ask.since_ns), until_ns // S_NS)
+        lasting.waited.add(ask.resource, self._since_s(ask, ask.since_ns), until_ns // S_NS)
 
     def add_use(self, lasting: Lasting, now_ns: int, ask: Ask, began_ns: int) -> None:
         """Add what an allocation has used up to now, and waited for before, in this queue and with this size."""
         self.add_wait(lasting, began_ns, ask)
-        resource, since_s, until_s = ask.spec.resource, self._since_s(ask, began_ns), now_ns // S_NS
+        resource, since_s, until_s = ask.resource, self._since_s(ask, began_ns), now_ns // S_NS
         lasting.allocated.add(resource, since_s, until_s)
-        if ask.spec.allocation_key in self.preempted:
+        if ask.allocation_key in self.preempted:
             lasting.lost.add(resource, since_s, until_s)
 
     def _sized_ns(self, ask: Ask, since_ns: int) -> int:
         """When a task has begun to wait or to run with the size that it has, whatever queue it was in."""
         if not self.sized_ns:
             return since_ns
-        sized_ns = self.sized_ns.get(ask.spec.allocation_key, since_ns)
+        sized_ns = self.sized_ns.get(ask.allocation_key, since_ns)
         return sized_ns if sized_ns > since_ns else since_ns
 
     def _since_s(self, ask: Ask, since_ns: int) -> int:

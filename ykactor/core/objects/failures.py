@@ -24,9 +24,9 @@ def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -
     application.count_end(now_ns, ask, node_id, application.began_ns.pop(key))
     application.sized_ns[key] = now_ns  # what it has waited before is counted
     application.replaced_ns.pop(key, None)
-    if ask.spec.placeholder:
+    if ask.placeholder:
         application.placeholder_count -= 1
-        application.gang.placeholder_handed_back(ask.spec.resource)
+        application.gang.placeholder_handed_back(ask.resource)
         application.touch()
     else:
         application.real_count -= 1
@@ -36,7 +36,7 @@ def hand_back(application: ApplicationRecord, now_ns: int, key: AllocationKey) -
     application.changed.task(after)
     wait(application, after)
     released = Released(now_ns, ask, application.queue, node_id, TerminationType.SCHEDULING_FAILED_ON_RM, "")
-    condition = AskCondition(now_ns, after, application.queue, conditions.handed_back(key, after.spec.failures[-1]))
+    condition = AskCondition(now_ns, after, application.queue, conditions.handed_back(key, after.failures[-1]))
     return states_first([*changes, released, AskReturned(now_ns, after, application.queue), condition])
 
 
@@ -51,7 +51,7 @@ def note(application: ApplicationRecord, ask: Ask) -> int | None:
     """Note when the first node is no longer left out for a pending ask. Returns this time; None if none is left out."""
     due_ns = _due_ns(ask)
     if due_ns is not None:
-        heapq.heappush(application.handed_back, (due_ns, ask.arrival, ask.spec.allocation_key))
+        heapq.heappush(application.handed_back, (due_ns, ask.arrival, ask.allocation_key))
     return due_ns
 
 
@@ -63,7 +63,7 @@ def readmit(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
         due[ask.arrival] = ask
     for _, before in sorted(due.items()):
         after = readmitted(before, now_ns)
-        application.asks[after.spec.allocation_key] = after
+        application.asks[after.allocation_key] = after
         application.changed.task(after)
         facts.append(AskReadmitted(now_ns, before, after, application.queue))
         note(application, after)
@@ -87,4 +87,4 @@ def _first(application: ApplicationRecord) -> Ask | None:
 
 
 def _due_ns(ask: Ask) -> int | None:
-    return min((failure.until_ns for failure in ask.spec.failures if failure.until_ns), default=None)
+    return min((failure.until_ns for failure in ask.failures if failure.until_ns), default=None)

@@ -86,7 +86,7 @@ class Gang:
 
     def add(self, ask: Ask) -> None:
         """A placeholder is new, pending or running."""
-        group = self.groups.setdefault(ask.spec.task_group_name, TaskGroup(min_resource=ask.spec.resource))
+        group = self.groups.setdefault(ask.task_group_name, TaskGroup(min_resource=ask.resource))
         group.count += 1
 
     def is_full(self, name: str) -> bool:
@@ -118,13 +118,13 @@ class Gang:
     def replace(self, placeholder: AllocationKey, real: Ask, node_id: NodeID) -> None:
         """A real ask waits for this placeholder, and will run on the node."""
         self.replacing[placeholder] = real, node_id
-        self._placeholders[real.spec.allocation_key] = placeholder
+        self._placeholders[real.allocation_key] = placeholder
 
     def end_replacement(self, placeholder: AllocationKey) -> None:
         """No real ask waits for this placeholder any more."""
         ended = self.replacing.pop(placeholder, None)
         if ended is not None:
-            del self._placeholders[ended[0].spec.allocation_key]
+            del self._placeholders[ended[0].allocation_key]
 
     def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
         """The placeholder that the real ask ``key`` waits for, if any."""

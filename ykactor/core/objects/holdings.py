@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ykactor.core.accounting.resource_types import COMMON_TYPES
-from ykactor.core.messages.asks import AllocationSpec, is_foreign
+from ykactor.core.messages.asks import Ask, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits, exceeded
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, SubmitAllocation, UpdateNode
+from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, UpdateNode
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.quantities import shown
@@ -94,7 +94,7 @@ class Holdings:
         if types_left is None:
             return True
         for submission in submissions:
-            if type(submission) is SubmitAllocation and submission.spec.resource.keys() <= COMMON_TYPES:
+            if type(submission) is Ask and submission.resource.keys() <= COMMON_TYPES:
                 continue
             if self.new_types(submission):
                 return False
@@ -102,12 +102,11 @@ class Holdings:
 
     def new_types(self, submission: Submission) -> frozenset[str]:
         """The resource types that a submission would add, as far as only the partition knows."""
-        if type(submission) is SubmitAllocation:  # by far the most frequent
-            spec = submission.spec
-            if spec.resource.keys() <= COMMON_TYPES:
+        if type(submission) is Ask:  # by far the most frequent
+            if submission.resource.keys() <= COMMON_TYPES:
                 return _NONE
-            is_possible = is_foreign(spec) or spec.application_id in self._registry.applications
-            return self._types.new(spec.resource) if is_possible else _NONE
+            is_possible = is_foreign(submission) or submission.application_id in self._registry.applications
+            return self._types.new(submission.resource) if is_possible else _NONE
         if type(submission) is AddApplication and submission.application_id not in self._registry.applications:
             return self._types.new([*(submission.placeholder_ask or {}), *quota_types(submission.tags)])
         return self._types.new(submission.capacity or {}) if type(submission) is UpdateNode else _NONE
@@ -132,23 +131,23 @@ class Holdings:
                 return application_id not in registry.applications
             case UpdateNode(node_id):
                 return node_id not in registry.nodes
-            case SubmitAllocation(spec):
-                is_possible = spec.node_id in registry.nodes or (spec.node_id is None and not is_foreign(spec))
-                return is_possible and not self._has_task(spec)
+            case Ask() as ask:
+                is_possible = ask.node_id in registry.nodes or (ask.node_id is None and not is_foreign(ask))
+                return is_possible and not self._has_task(ask)
         return False
 
-    def _has_task(self, spec: AllocationSpec) -> bool:
+    def _has_task(self, ask: Ask) -> bool:
         """Whether there is this ask or allocation; also said of an application that is not there, which gets none."""
-        if is_foreign(spec):
-            return spec.allocation_key in self._foreign
-        path = self._registry.applications.get(spec.application_id)
-        application = None if path is None else self._registry.leaf(path).applications.get(spec.application_id)
-        return application is None or application.has_task(spec.allocation_key)
+        if is_foreign(ask):
+            return ask.allocation_key in self._foreign
+        path = self._registry.applications.get(ask.application_id)
+        application = None if path is None else self._registry.leaf(path).applications.get(ask.application_id)
+        return application is None or application.has_task(ask.allocation_key)
 
 
 def kind_of(submission: Submission) -> Kind | None:
     """What a submission may add one of."""
-    if type(submission) is SubmitAllocation:
+    if type(submission) is Ask:
         return "asks"
     if type(submission) is AddApplication:
         return "applications"
@@ -163,6 +162,6 @@ def _rejected(submission: Submission, reason: str) -> Rejected | None:
             return ApplicationRejected(0, application_id, reason, RejectionCode.LIMIT)
         case UpdateNode(node_id):
             return NodeRejected(0, node_id, reason, RejectionCode.LIMIT)
-        case SubmitAllocation(spec):
-            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)
+        case Ask() as ask:
+            return AllocationRejected(0, ask.allocation_key, ask.application_id, reason, RejectionCode.LIMIT)
     return None

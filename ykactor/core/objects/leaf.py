@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import ApplicationAct
-from ykactor.core.messages.asks import AllocationSpec
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
-from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication, SubmitAllocation
+from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication
 from ykactor.core.objects import acts, placeholders
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
@@ -136,10 +136,10 @@ class LeafCore:
         now_ns, pace = command.now_ns, Pace()
         reply = []
         for position, submission, arrival_ns, arrival in command.entries:
-            if type(submission) is SubmitAllocation:
-                if submission.spec.tags and pace.is_due(selector.items(submission.spec.tags)):
+            if type(submission) is Ask:
+                if submission.tags and pace.is_due(selector.items(submission.tags)):
                     yield ()
-                facts = self._submit(now_ns, submission.spec, arrival_ns, arrival)
+                facts = self._submit(now_ns, submission, arrival_ns, arrival)
             elif type(submission) is RecordTask:
                 facts = self._record(submission)
             elif type(submission) is Admitted:
@@ -165,12 +165,12 @@ class LeafCore:
             application.gang.total,
         )
 
-    def _submit(self, now_ns: int, spec: AllocationSpec, arrival_ns: int, arrival: int) -> list[Fact]:
-        application = self.applications.get(spec.application_id)
+    def _submit(self, now_ns: int, ask: Ask, arrival_ns: int, arrival: int) -> list[Fact]:
+        application = self.applications.get(ask.application_id)
         if application is None:  # it ended earlier in this batch (AP-103)
-            reason = f"failed to find application {spec.application_id}"
-            return [AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, RejectionCode.NO_APPLICATION)]
-        facts = application.submit(now_ns, spec, arrival_ns, arrival)
+            reason = f"failed to find application {ask.application_id}"
+            return [AllocationRejected(now_ns, ask.allocation_key, ask.application_id, reason, RejectionCode.NO_APPLICATION)]
+        facts = application.submit(now_ns, ask, arrival_ns, arrival)
         if application.armed:  # that it has ended needs no look: nothing that is submitted ends an application
             self._arm(application)
         return facts
@@ -210,7 +210,7 @@ class LeafCore:
     def on_settle_batch(self, command: SettleBatch) -> Positioned:
         reply = []
         for position, decision in command.decisions:
-            application = self.applications[decision.ask.spec.application_id]
+            application = self.applications[decision.ask.application_id]
             if isinstance(decision, Allocated):  # by far the most frequent
                 changes = application.settle(command.now_ns, decision.ask, decision.node_id)
             else:
@@ -271,4 +271,4 @@ def _settle(application: Application, now_ns: int, decision: Replacement | Cance
         case Cancellation():
             return placeholders.release_too_small(application, now_ns, decision.placeholder)
         case Eviction():
-            return application.preempt(now_ns, decision.ask.spec.allocation_key, decision.message)
+            return application.preempt(now_ns, decision.ask.allocation_key, decision.message)

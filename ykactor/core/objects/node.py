@@ -6,7 +6,9 @@ placed (``PlaceBatch``); each is validated as a whole before anything changes.
 
 from typing import Any, TypeVar
 
-from ykactor.core.messages.asks import AllocationSpec, Ask, AskID, ForeignTask, ask_id, created_ns
+from msgspec import structs
+
+from ykactor.core.messages.asks import Ask, AskID, ask_id, created_ns
 from ykactor.core.messages.facts import (
     Fact,
     ForeignChanged,
@@ -52,7 +54,7 @@ class NodeCore:
         self.available: Resource = dict(self.capacity)
         #: Keys are unique within an application only, hence the pair.
         self.allocations: dict[AskID, Ask] = {}
-        self.foreign: dict[AllocationKey, ForeignTask] = {}
+        self.foreign: dict[AllocationKey, Ask] = {}
         #: One higher after every change of ``available``, ``schedulable``, ``attributes`` or ``allocations``.
         self.revision = 0
 
@@ -99,9 +101,9 @@ class NodeCore:
         left = dict(self.available)
         placed: dict[AskID, Ask] = {}
         for ask in command.asks:
-            identity, resource = ask_id(ask), ask.spec.resource
+            identity, resource = ask_id(ask), ask.resource
             if identity in self.allocations:
-                return Refused(self.revision, f"node {self.node_id}: already runs {ask.spec.allocation_key}")
+                return Refused(self.revision, f"node {self.node_id}: already runs {ask.allocation_key}")
             if not fits(left, resource):
                 return Refused(self.revision, f"node {self.node_id}: has {text(left)} left, wants {text(resource)}")
             for name, quantity in resource.items():
@@ -111,7 +113,7 @@ class NodeCore:
         self.available = left
         self.allocations |= placed
         for ask in command.asks:
-            add_to(self.allocated, ask.spec.resource)
+            add_to(self.allocated, ask.resource)
         self.revision += 1
         return Placed(self.revision)
 
@@ -121,8 +123,8 @@ class NodeCore:
                 self._put(ask)
             else:
                 del self.allocations[ask_id(ask)]
-                subtract_from(self.allocated, ask.spec.resource)
-                add_to(self.available, ask.spec.resource)
+                subtract_from(self.allocated, ask.resource)
+                add_to(self.available, ask.resource)
         self.revision += 1
 
     def on_set_capacity(self, command: SetCapacity) -> list[Fact]:
@@ -148,42 +150,42 @@ class NodeCore:
         return [NodeSchedulable(command.now_ns, self.node_id, command.schedulable)]
 
     def on_place_foreign(self, command: PlaceForeign) -> list[Fact]:
-        spec = command.spec
-        before = self.foreign.get(spec.allocation_key)
-        if before is not None and before.spec.resource == spec.resource:
+        ask = command.ask
+        before = self.foreign.get(ask.allocation_key)
+        if before is not None and before.resource == ask.resource:
             return []
-        created = created_ns(spec, command.now_ns) if before is None else before.created_ns
-        self.foreign[spec.allocation_key] = ForeignTask(spec, created)
+        created = created_ns(ask, command.now_ns) if before is None else before.created_ns
+        self.foreign[ask.allocation_key] = structs.replace(ask, created_ns=created)
         if before is not None:
-            subtract_from(self.occupied, before.spec.resource)
-        add_to(self.occupied, spec.resource)
+            subtract_from(self.occupied, before.resource)
+        add_to(self.occupied, ask.resource)
         self._update_available()
         change = Change.ADD if before is None else Change.SET
-        return [self._foreign_changed(command.now_ns, spec, change)]
+        return [self._foreign_changed(command.now_ns, ask, change)]
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Fact]:
-        spec = self.foreign.pop(command.allocation_key).spec
-        subtract_from(self.occupied, spec.resource)
+        ask = self.foreign.pop(command.allocation_key)
+        subtract_from(self.occupied, ask.resource)
         self._update_available()
-        return [self._foreign_changed(command.now_ns, spec, Change.REMOVE)]
+        return [self._foreign_changed(command.now_ns, ask, Change.REMOVE)]
 
-    def _foreign_changed(self, now_ns: int, spec: AllocationSpec, change: Change) -> ForeignChanged:
-        return ForeignChanged(now_ns, self.node_id, spec.allocation_key, change, spec.resource, saturated(self.occupied))
+    def _foreign_changed(self, now_ns: int, ask: Ask, change: Change) -> ForeignChanged:
+        return ForeignChanged(now_ns, self.node_id, ask.allocation_key, change, ask.resource, saturated(self.occupied))
 
     def restore_allocation(self, ask: Ask) -> None:
         """An allocation ran here when the state was written."""
         self._put(ask)
 
-    def restore_foreign(self, task: ForeignTask) -> None:
+    def restore_foreign(self, task: Ask) -> None:
         """A foreign allocation was here when the state was written."""
-        self.foreign[task.spec.allocation_key] = task
-        add_to(self.occupied, task.spec.resource)
-        subtract_from(self.available, task.spec.resource)
+        self.foreign[task.allocation_key] = task
+        add_to(self.occupied, task.resource)
+        subtract_from(self.available, task.resource)
 
     def _put(self, ask: Ask) -> None:
         self.allocations[ask_id(ask)] = ask
         allocated, available = self.allocated, self.available
-        for name, quantity in ask.spec.resource.items():
+        for name, quantity in ask.resource.items():
             allocated[name] = allocated.get(name, 0) + quantity
             if quantity:
                 available[name] = available.get(name, 0) - quantity

@@ -5,7 +5,7 @@ Functions on the record of one application; each returns the facts that it cause
 
 from __future__ import annotations
 
-from ykactor.core.messages.asks import AllocationSpec, Ask, readmitted, resized, with_policy_of
+from ykactor.core.messages.asks import Ask, readmitted, resized, with_policy_of
 from ykactor.core.messages.facts import (
     Allocated,
     AskReturned,
@@ -30,7 +30,7 @@ from ykactor.core.values.resources import Resource, fits
 
 def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A placeholder is new, pending or running: real asks of its task group wait for it from now on (GA-13)."""
-    name = ask.spec.task_group_name
+    name = ask.task_group_name
     was_open = application.gang.is_open(name)
     application.gang.add(ask)
     application.touch()
@@ -40,9 +40,9 @@ def add(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
 def allocated(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
     gang, is_accepted = application.gang, application.state is ApplicationState.ACCEPTED
-    gang.placeholder_allocated(ask.spec.resource)
+    gang.placeholder_allocated(ask.resource)
     application.touch()
-    is_late = bool(ask.spec.failures) and application.state in HAVE_STARTED  # it was handed back, and the timer may have ended
+    is_late = bool(ask.failures) and application.state in HAVE_STARTED  # it was handed back, and the timer may have ended
     if (is_accepted or is_late) and Timer.PLACEHOLDERS not in application.timers:
         application.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
     return application.run(now_ns) if is_accepted and gang.is_complete() and not gang.is_over else []
@@ -55,13 +55,13 @@ def start_replacement(
     application: ApplicationRecord, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
 ) -> list[Fact]:
     """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
-    del application.asks[ask.spec.allocation_key]
+    del application.asks[ask.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
     application.gang.replace(placeholder, ask, node_id)
     application.changed.task(ask)
     application.changed.task(replaced)
-    why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.spec.allocation_key}"
+    why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.allocation_key}"
     return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
 
@@ -108,11 +108,11 @@ def lose_replacement(application: ApplicationRecord, now_ns: int, key: Allocatio
 
 
 def update_replacement(
-    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, spec: AllocationSpec
+    application: ApplicationRecord, now_ns: int, placeholder: AllocationKey, update: Ask
 ) -> list[Fact]:
     """The real ask that waits for this placeholder has another size (AP-110) or preemption policy (AP-116)."""
     before, node_id = application.gang.replacing[placeholder]
-    real = with_policy_of(before, spec)
+    real = with_policy_of(before, update)
     is_elsewhere = is_replaced_elsewhere(application, placeholder)
     facts = list[Fact]()
     if real is not before:
@@ -120,9 +120,9 @@ def update_replacement(
         application.changed.task(real)
         if is_elsewhere:
             facts.append(PreemptionPolicyChanged(now_ns, before, real, application.queue, node_id))
-    if spec.resource == real.spec.resource:
+    if update.resource == real.resource:
         return facts  # AP-114
-    return facts + _resize_replacement(application, now_ns, placeholder, spec.resource)
+    return facts + _resize_replacement(application, now_ns, placeholder, update.resource)
 
 
 def _resize_replacement(
@@ -130,9 +130,9 @@ def _resize_replacement(
 ) -> list[Fact]:
     before, node_id = application.gang.replacing[placeholder]
     real = resized(before, resource)
-    application.books.types.replace(before.spec.resource, resource)
+    application.books.types.replace(before.resource, resource)
     application.count_wait(now_ns, before)
-    application.sized_ns[real.spec.allocation_key] = now_ns
+    application.sized_ns[real.allocation_key] = now_ns
     if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
     application.gang.replace(placeholder, real, node_id)
@@ -154,14 +154,14 @@ def ended(
     """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
     application.touch()
-    real, real_node_id = application.gang.replacing.get(placeholder.spec.allocation_key, (None, node_id))
-    application.gang.end_replacement(placeholder.spec.allocation_key)
-    group = application.gang.groups[placeholder.spec.task_group_name]
+    real, real_node_id = application.gang.replacing.get(placeholder.allocation_key, (None, node_id))
+    application.gang.end_replacement(placeholder.allocation_key)
+    group = application.gang.groups[placeholder.task_group_name]
     facts: list[Fact] = []
     if real is not None and real_node_id != node_id:
         facts = [PlaceGivenUp(now_ns, real, real_node_id)]
     is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
-    if real is not None and is_replaced and fits(placeholder.spec.resource, real.spec.resource):
+    if real is not None and is_replaced and fits(placeholder.resource, real.resource):
         group.replaced += 1
         facts += _replace(application, now_ns, real, real_node_id, placeholder)
     else:
@@ -169,7 +169,7 @@ def ended(
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
             facts += _return_ask(application, now_ns, real)
     if not group.is_open():
-        name = placeholder.spec.task_group_name
+        name = placeholder.task_group_name
         facts.append(TaskGroupChanged(now_ns, application.application_id, name, is_open=False))
     return facts + _after_last(application, now_ns)
 
@@ -177,22 +177,22 @@ def ended(
 def _replace(application: ApplicationRecord, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
     """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
-    application.count_begin(real.spec.resource)
-    application.replaced_ns[real.spec.allocation_key] = placeholder.created_ns
-    application.allocations[real.spec.allocation_key] = real, node_id
+    application.count_begin(real.resource)
+    application.replaced_ns[real.allocation_key] = placeholder.created_ns
+    application.allocations[real.allocation_key] = real, node_id
     application.changed.task(real)
-    application.began_ns[real.spec.allocation_key] = now_ns
+    application.began_ns[real.allocation_key] = now_ns
     application.real_count += 1
     changes = [] if is_first and application.state is not ApplicationState.COMPLETING else application.run(now_ns)
     allocation = Allocated(now_ns, real, application.queue, node_id)
-    return [*changes, allocation, *application.release_if_late(now_ns, real.spec)]
+    return [*changes, allocation, *application.release_if_late(now_ns, real)]
 
 
 def _return_ask(application: ApplicationRecord, now_ns: int, real: Ask) -> list[Fact]:
     """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
     real = readmitted(real, now_ns)
     failures.wait(application, real)
-    application.asks[real.spec.allocation_key] = real
+    application.asks[real.allocation_key] = real
     application.changed.task(real)
     is_completing = application.state is ApplicationState.COMPLETING
     changes = application.move(now_ns, ApplicationEvent.RUN) if is_completing else []
@@ -226,7 +226,7 @@ def _resume(application: ApplicationRecord, now_ns: int) -> list[Fact]:
 
 def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending placeholder was cancelled."""
-    name = ask.spec.task_group_name
+    name = ask.task_group_name
     group = application.gang.groups[name]
     group.timed_out += 1
     application.touch()
@@ -235,7 +235,7 @@ def drop_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[
 
 def release_all(application: ApplicationRecord, now_ns: int, message: str) -> Pausing[list[Fact]]:
     """Release every placeholder that runs."""
-    keys = [key for key, (ask, _) in application.allocations.items() if ask.spec.placeholder]
+    keys = [key for key, (ask, _) in application.allocations.items() if ask.placeholder]
     return application.start_releases(now_ns, keys, message)
 
 
@@ -249,7 +249,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
     application.touch()
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
     facts = application.move(now_ns, event, "ResourceReservationTimeout")
-    cancelled = [ask for ask in application.asks.values() if ask.spec.placeholder or gang.is_hard]
+    cancelled = [ask for ask in application.asks.values() if ask.placeholder or gang.is_hard]
     if gang.is_hard:
         facts += yield from application.start_releases(now_ns, list(application.allocations), ON_TIMEOUT)
     else:
@@ -264,7 +264,7 @@ def time_out(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]
 def _give_up_handed_back(application: ApplicationRecord, now_ns: int) -> Pausing[list[Fact]]:
     """End placeholders that could not start and wait again: they belong to the gang that has timed out (AP-144)."""
     facts, pace = list[Fact](), Pace()
-    for ask in [ask for ask in application.asks.values() if ask.spec.placeholder and ask.spec.failures]:
+    for ask in [ask for ask in application.asks.values() if ask.placeholder and ask.failures]:
         facts += _time_out_pending(application, now_ns, ask)
         if pace.is_due():
             yield ()
@@ -275,8 +275,8 @@ def _give_up_handed_back(application: ApplicationRecord, now_ns: int) -> Pausing
 
 def _time_out_pending(application: ApplicationRecord, now_ns: int, ask: Ask) -> list[Fact]:
     """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
-    del application.asks[ask.spec.allocation_key]
+    del application.asks[ask.allocation_key]
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
-    changes = drop_pending(application, now_ns, ask) if ask.spec.placeholder else []
+    changes = drop_pending(application, now_ns, ask) if ask.placeholder else []
     return [started, *changes, application.ask_removed(now_ns, ask, pending=True, timed_out=True)]

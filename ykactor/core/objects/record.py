@@ -9,7 +9,7 @@ from ykactor.core.accounting.accounts import Accounts, oldest_day
 from ykactor.core.accounting.books import Books
 from ykactor.core.accounting.spans import Lasting
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.asks import AllocationSpec, Ask
+from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import ApplicationLeft, AskRemoved, Fact, ReleaseStarted
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
@@ -89,7 +89,7 @@ class ApplicationRecord(CountedApplication):
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
         """The fact that tells the end of a task, which counts no more; what a pending one has waited for is counted."""
         self.changed.tasks -= 1
-        self.books.types.remove(ask.spec.resource)
+        self.books.types.remove(ask.resource)
         if pending:
             self.count_wait(now_ns, ask)
             self.changed.task(ask)
@@ -148,12 +148,12 @@ class ApplicationRecord(CountedApplication):
                 yield ()
         return facts
 
-    def release_if_late(self, now_ns: int, spec: AllocationSpec) -> list[Fact]:
+    def release_if_late(self, now_ns: int, ask: Ask) -> list[Fact]:
         """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
-        if self.state is _FAILING or (spec.placeholder and self.state is ApplicationState.RESUMING):
-            return self.start_release(now_ns, [spec.allocation_key], self.ending)
-        if spec.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
-            return self.start_release(now_ns, [spec.allocation_key], ON_COMPLETE)
+        if self.state is _FAILING or (ask.placeholder and self.state is ApplicationState.RESUMING):
+            return self.start_release(now_ns, [ask.allocation_key], self.ending)
+        if ask.placeholder and self.state is ApplicationState.COMPLETING and Timer.STATE not in self.timers:
+            return self.start_release(now_ns, [ask.allocation_key], ON_COMPLETE)
         return []
 
     # ---- the end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.accounting.books import Books
-from ykactor.core.messages.asks import NEGATIVE_RESOURCES, AllocationSpec
+from ykactor.core.messages.asks import NEGATIVE_RESOURCES, Ask
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
@@ -26,7 +26,6 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     SetPredicateService,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.objects.commands import (
@@ -83,8 +82,8 @@ class Cluster:
             case UpdateNode(node_id, NodeAction.DRAIN_NODE | NodeAction.DRAIN_TO_SCHEDULABLE as action):
                 self._changed.node(node_id)
                 return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
-            case SubmitAllocation(spec):
-                return self._route_foreign(now_ns, spec)
+            case Ask() as ask:
+                return self._route_foreign(now_ns, ask)
             case ReleaseAllocations(_, key) if key is not None and key in self.foreign:
                 self._changed.foreign(key)
                 return [(self._nodes[self.foreign.pop(key)], ReleaseForeign(now_ns, key))]
@@ -107,25 +106,25 @@ class Cluster:
             routed.append((core, SetAttributes(now_ns, attributes)))
         return routed
 
-    def _route_foreign(self, now_ns: int, spec: AllocationSpec) -> list[Routed]:
+    def _route_foreign(self, now_ns: int, ask: Ask) -> list[Routed]:
         """The commands for a new or changed foreign allocation (SC-81)."""
-        key = spec.allocation_key
-        if spec.node_id is None:
+        key = ask.allocation_key
+        if ask.node_id is None:
             reason = f"trying to add a foreign request (non-allocation) {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.NO_NODE)]
-        if spec.node_id not in self._nodes:
-            reason = f"failed to find node {spec.node_id} for allocation {key}"
-            return [AllocationRejected(now_ns, key, spec.application_id, reason, RejectionCode.NO_NODE)]
-        if any(quantity < 0 for quantity in spec.resource.values()):
+            return [AllocationRejected(now_ns, key, ask.application_id, reason, RejectionCode.NO_NODE)]
+        if ask.node_id not in self._nodes:
+            reason = f"failed to find node {ask.node_id} for allocation {key}"
+            return [AllocationRejected(now_ns, key, ask.application_id, reason, RejectionCode.NO_NODE)]
+        if any(quantity < 0 for quantity in ask.resource.values()):
             code = RejectionCode.NEGATIVE_RESOURCES
-            return [AllocationRejected(now_ns, key, spec.application_id, NEGATIVE_RESOURCES, code)]
+            return [AllocationRejected(now_ns, key, ask.application_id, NEGATIVE_RESOURCES, code)]
         routed: list[Routed] = []
         before = self.foreign.get(key)
-        if before is not None and before != spec.node_id:  # SC-82: it moved
+        if before is not None and before != ask.node_id:  # SC-82: it moved
             routed.append((self._nodes[before], ReleaseForeign(now_ns, key)))
-        self.foreign[key] = spec.node_id
+        self.foreign[key] = ask.node_id
         self._changed.foreign(key)
-        routed.append((self._nodes[spec.node_id], PlaceForeign(now_ns, spec)))
+        routed.append((self._nodes[ask.node_id], PlaceForeign(now_ns, ask)))
         return routed
 
     def _duplicate_text(self, node_id: NodeID) -> str:
@@ -152,8 +151,8 @@ class Cluster:
             self._books.types.add(node.capacity)
             add_to(self._total, node.capacity)
             for key, task in node.foreign.items():
-                self._used[key] = task.spec.resource
-                self._books.types.add(task.spec.resource)
+                self._used[key] = task.resource
+                self._books.types.add(task.resource)
         return self._root_max()
 
     def node_of_foreign(self, key: AllocationKey) -> NodeID | None:

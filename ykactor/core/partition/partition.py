@@ -143,8 +143,8 @@ class PartitionCore:
         (asks,) = yield from send([(core, Decommission())])
         orphans: dict[LeafCore, list[tuple[ApplicationID, AllocationKey]]] = {}
         for ask in asks:
-            leaf = self.registry.leaf_of(ask.spec.application_id)
-            orphans.setdefault(leaf, []).append((ask.spec.application_id, ask.spec.allocation_key))
+            leaf = self.registry.leaf_of(ask.application_id)
+            orphans.setdefault(leaf, []).append((ask.application_id, ask.allocation_key))
         self.cluster.take_out(node_id)
         *root_max, removed = self.cluster.update_total(NodeRemoved(now_ns, node_id))
         facts += root_max
@@ -289,7 +289,7 @@ class PartitionCore:
         if _SET_TIMERS.isdisjoint(map(type, facts)):
             return
         for fact in facts:
-            if isinstance(fact, ApplicationChanged | AskReturned) or (type(fact) is Allocated and fact.ask.spec.placeholder):
+            if isinstance(fact, ApplicationChanged | AskReturned) or (type(fact) is Allocated and fact.ask.placeholder):
                 queue = self.registry.queues.get(fact.queue)
                 if isinstance(queue, LeafCore):
                     self.timers.note_leaf(queue.path, queue.deadline_ns)

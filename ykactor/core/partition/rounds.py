@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from ykactor.core.messages.asks import FOREIGN_TAG, AllocationSpec, Ask
+from ykactor.core.messages.asks import FOREIGN_TAG, Ask
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
@@ -39,11 +39,10 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     RemoveApplication,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import ChangeAllocations, Entry, ForLeaf, Positioned, SubmitBatch
+from ykactor.core.objects.commands import Arrived, ChangeAllocations, ForLeaf, Positioned, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.holdings import Holdings, kind_of
 from ykactor.core.objects.leaf import LeafCore
@@ -94,7 +93,7 @@ def in_rounds(submissions: Iterable[Submission]) -> Iterator[ForLeaves | ForNode
     """Divide the input into rounds, in order; a submission that is handled alone comes as it is."""
     current: ForLeaves | ForNodes | None = None
     for submission in submissions:
-        if (type(submission) is SubmitAllocation and FOREIGN_TAG not in submission.spec.tags) or _is_for_leaf(submission):
+        if (type(submission) is Ask and FOREIGN_TAG not in submission.tags) or _is_for_leaf(submission):
             if type(current) is not ForLeaves:
                 if current is not None:
                     yield current
@@ -179,20 +178,16 @@ class Rounds:
 
     def _routed(
         self, now_ns: int, submissions: Sequence[LeafSubmission], caused: list[list[Fact]]
-    ) -> Exchange[dict[LeafCore, list[Entry]]]:
+    ) -> Exchange[dict[LeafCore, list[Arrived]]]:
         """The submissions of each leaf. Refusals and created queues are added to ``caused`` at their positions."""
-        batches: dict[LeafCore, list[Entry]] = defaultdict(list)
+        batches: dict[LeafCore, list[Arrived]] = defaultdict(list)
         admission: Admission | None = None
         #: By application with an ask in this round, the batch of its leaf.
-        known: dict[ApplicationID, list[Entry]] = {}
+        known: dict[ApplicationID, list[Arrived]] = {}
         for position, submission in enumerate(submissions):
             accepted: ForLeaf
-            if (
-                type(submission) is SubmitAllocation
-                and submission.spec.application_id in known
-                and submission.spec.node_id is None
-            ):
-                batch, accepted = known[submission.spec.application_id], submission
+            if type(submission) is Ask and submission.application_id in known and submission.node_id is None:
+                batch, accepted = known[submission.application_id], submission
             else:
                 if type(submission) is AddApplication:
                     admission = admission or Admission(self._registry, self._users, self._holdings)
@@ -204,8 +199,8 @@ class Rounds:
                     continue
                 leaf, accepted, caused[position] = routed
                 batch = batches[leaf]
-                if type(submission) is SubmitAllocation:
-                    known[submission.spec.application_id] = batch
+                if type(submission) is Ask:
+                    known[submission.application_id] = batch
                 elif type(submission) is RemoveApplication:
                     known.pop(submission.application_id, None)
             self.arrivals += 1
@@ -225,15 +220,15 @@ class Rounds:
         self._timers.note_rejected(timers.rejected(submission, now_ns, admitted.reason))  # it stays visible (AP-22)
         return [admitted]
 
-    def _route(self, now_ns: int, submission: SubmitAllocation | ReleaseAllocations | RemoveApplication | RecordTask) -> _Routed:
+    def _route(self, now_ns: int, submission: Ask | ReleaseAllocations | RemoveApplication | RecordTask) -> _Routed:
         """The leaf for a submission, what it gets, and the facts before that.
 
         Without a leaf: the refusal, or no fact if the submission is silently ignored (AP-131, AP-132).
         """
         registry = self._registry
-        if type(submission) is SubmitAllocation:
-            rejected = self._rejection(now_ns, submission.spec)
-            return (registry.leaf_of(submission.spec.application_id), submission, []) if rejected is None else [rejected]
+        if type(submission) is Ask:
+            rejected = self._rejection(now_ns, submission)
+            return (registry.leaf_of(submission.application_id), submission, []) if rejected is None else [rejected]
         if submission.application_id not in registry.applications:
             return []  # AP-83
         leaf = registry.leaf_of(submission.application_id)
@@ -241,14 +236,14 @@ class Rounds:
             del registry.applications[submission.application_id]
         return leaf, submission, []
 
-    def _rejection(self, now_ns: int, spec: AllocationSpec) -> AllocationRejected | None:
-        if spec.application_id not in self._registry.applications:  # AP-103
-            code, reason = RejectionCode.NO_APPLICATION, f"failed to find application {spec.application_id}"
-        elif spec.node_id is not None and spec.node_id not in self._registry.nodes:  # AP-104
-            code, reason = RejectionCode.NO_NODE, f"failed to find node {spec.node_id}"
+    def _rejection(self, now_ns: int, ask: Ask) -> AllocationRejected | None:
+        if ask.application_id not in self._registry.applications:  # AP-103
+            code, reason = RejectionCode.NO_APPLICATION, f"failed to find application {ask.application_id}"
+        elif ask.node_id is not None and ask.node_id not in self._registry.nodes:  # AP-104
+            code, reason = RejectionCode.NO_NODE, f"failed to find node {ask.node_id}"
         else:
             return None
-        return AllocationRejected(now_ns, spec.allocation_key, spec.application_id, reason, code)
+        return AllocationRejected(now_ns, ask.allocation_key, ask.application_id, reason, code)
 
     def change_nodes(self, facts: list[Fact]) -> Exchange[None]:
         """Tell the nodes which allocations began and ended on them according to the leaves."""

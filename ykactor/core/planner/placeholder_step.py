@@ -66,19 +66,19 @@ class PlaceholderStep:
         assert application.gang is not None
         gang, tried, moving, is_known = application.gang, set(), None, True
         for ask in gang.held:
-            kind = ask.spec.task_group_name, shape_of(ask.spec)
+            kind = ask.task_group_name, shape_of(ask)
             if kind in tried:  # an equal ask would give the same result
                 continue
             tried.add(kind)
             unknown, refused = [], False
             for placed in gang.placeholders_for(ask):
                 placeholder, node_id = placed
-                if node_id in left_out(ask.spec):
+                if node_id in left_out(ask):
                     continue
-                if not fits(placeholder.spec.resource, ask.spec.resource):
+                if not fits(placeholder.resource, ask.resource):
                     message = _too_small(placeholder, ask)
-                    plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.spec.resource))
-                    plan.decide(CancellationOrder(Cancellation(ask, placeholder.spec.allocation_key), leaf, application))
+                    plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.resource))
+                    plan.decide(CancellationOrder(Cancellation(ask, placeholder.allocation_key), leaf, application))
                     continue
                 may_run = self._predicate_client.may_run(ask, node_id, allocate=False)
                 if may_run is None:
@@ -96,7 +96,7 @@ class PlaceholderStep:
     def _replace_elsewhere(
         self, plan: Plan, leaf: QueueNode, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder
     ) -> bool:
-        shape = shape_of(ask.spec)
+        shape = shape_of(ask)
         node = self._find(shape)
         if node is None:
             self._predicate_client.report_refusals(plan.now_ns, ask, leaf.path, shape)
@@ -122,15 +122,14 @@ def _replacement(
     leaf: QueueNode, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder, node: IndexedNode | None = None
 ) -> ReplacementOrder:
     """The order to replace a placeholder by an ask, on its node or on another one."""
-    replacement = Replacement(ask, placed[0].spec.allocation_key, placed[1] if node is None else node.node_id)
+    replacement = Replacement(ask, placed[0].allocation_key, placed[1] if node is None else node.node_id)
     return ReplacementOrder(replacement, leaf, application, node)
 
 
 def _too_small(placed: Ask, ask: Ask) -> str:
     """The message about a cancelled placeholder (EV-71)."""
-    spec = ask.spec
     return (
-        f"Task group '{spec.task_group_name}' in application '{spec.application_id}': allocation resources "
-        f"'{text(spec.resource)}' are not matching placeholder '{text(placed.spec.resource)}' allocation with ID "
-        f"'{placed.spec.allocation_key}'"
+        f"Task group '{ask.task_group_name}' in application '{ask.application_id}': allocation resources "
+        f"'{text(ask.resource)}' are not matching placeholder '{text(placed.resource)}' allocation with ID "
+        f"'{placed.allocation_key}'"
     )

@@ -38,15 +38,15 @@ class Placement:
         Most are of one of several equal asks of a running application: then little else changes, which is done directly.
         """
         application, ask = self.application, self.planned.ask
-        queue = application.asks[ask.spec.allocation_key][1]
+        queue = application.asks[ask.allocation_key][1]
         has_more = state.preemptions.last_attempts or state.nodes.predicates.counted
         if queue is None or has_more or queue.first() is not ask or not application.is_steady(queue):
             self.apply_generally(state)
             return
         state.quota_reports.usage_grew()
         application.begin_first(ask, queue)
-        state.nodes.charge(self.node, ask.spec.resource)
-        state.ledger.charge(self.leaf, ask.spec.resource)
+        state.nodes.charge(self.node, ask.resource)
+        state.ledger.charge(self.leaf, ask.resource)
         self.leaf.applications.advance(application)
         state.tree.update_places(self.leaf.path_up)
 
@@ -58,11 +58,11 @@ class Placement:
         if state.preemptions.last_attempts:
             state.preemptions.forget(ask)
         application.begin(ask)
-        state.nodes.charge(self.node, ask.spec.resource)
+        state.nodes.charge(self.node, ask.resource)
         if state.nodes.predicates.counted:
             _use_answers(state, ask, self.node.node_id)
-        state.ledger.charge(leaf, ask.spec.resource)
-        if ask.spec.placeholder:
+        state.ledger.charge(leaf, ask.resource)
+        if ask.placeholder:
             state.place_placeholder(application, ask, self.node.node_id)
         if application.state is not ApplicationState.RUNNING:
             self._predict_state(state)
@@ -71,7 +71,7 @@ class Placement:
     def _predict_state(self, state: SchedulerState) -> None:
         """Enter the state that the leaf will enter when it settles; later orders of this plan depend on it."""
         application = self.application
-        if self.planned.ask.spec.placeholder and not application.completes_gang():
+        if self.planned.ask.placeholder and not application.completes_gang():
             return
         entered = after_allocation(application.state, stateaware=application.stateaware)
         if entered:
@@ -83,7 +83,7 @@ class Placement:
 
 def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
     """Use up predicate answers: a placement counts as soon as it is decided (SC-160)."""
-    state.nodes.predicates.place(ask.spec.tags.get(PREDICATE_TAG, ""), node_id)
+    state.nodes.predicates.place(ask.tags.get(PREDICATE_TAG, ""), node_id)
 
 
 @final
@@ -110,13 +110,13 @@ class ReplacementOrder:
         application, ask = self.application, self.planned.ask
         assert application.gang is not None
         if self.node is not None:
-            state.nodes.charge(self.node, ask.spec.resource)
+            state.nodes.charge(self.node, ask.resource)
         if state.nodes.predicates.counted:
             _use_answers(state, ask, self.planned.node_id)
         application.gang.withdraw(self.planned.placeholder)
         application.discard(ask)
         state.preemptions.forget(ask)
-        state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.spec.resource.items()})
+        state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.resource.items()})
 
 
 @final

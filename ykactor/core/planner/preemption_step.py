@@ -81,12 +81,12 @@ class Preemptor:
         Raises:
             OutOfWork: the search continues in the next plan.
         """
-        state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask.spec)
+        state, leaf, shape = self._state, self._state.leaf_of(application), shape_of(ask)
         if not self._searched.is_current() or len(self._hopeless) >= HOPELESS_MAX:
             self._hopeless.clear()
             self._searched.renew()
         reservation = state.reservations.find(ask)
-        known = leaf, shape, ask.spec.priority, reservation.node if reservation else None
+        known = leaf, shape, ask.priority, reservation.node if reservation else None
         if known in self._hopeless:
             return self._hopeless[known]
         needs = tuple((name, wanted) for name, wanted in shape[0] if wanted > 0)
@@ -181,7 +181,7 @@ class Preemptor:
         if reservation.ask is ask:
             return True
         is_old = reservation.made_ns <= now_ns - RESERVATION_MAX_NS
-        is_lower = reservation.ask.spec.priority < ask.spec.priority
+        is_lower = reservation.ask.priority < ask.priority
         is_normal = not reservation.is_pinned() and ask_id(reservation.ask) not in self._state.preemptions.by_ask
         return is_old and is_lower and is_normal
 
@@ -221,9 +221,9 @@ class Preemptor:
         lost: Resource = {}
         for victim in decided.victims:
             for queue in victim.leaf.path_up:
-                add_to(freed.setdefault(queue, {}), victim.task.spec.resource)
+                add_to(freed.setdefault(queue, {}), victim.task.resource)
             seconds = (now_ns - self._state.tasks.began_ns(victim.task)) // S_NS
-            add_to(lost, {name: amount * seconds for name, amount in victim.task.spec.resource.items()})
+            add_to(lost, {name: amount * seconds for name, amount in victim.task.resource.items()})
         queues = dict.fromkeys([*leaf.path_up, *freed])
         entry = Preempted(
             now_ns,
@@ -242,11 +242,11 @@ class Preemptor:
 
 
 def _key(ask: Ask) -> AllocationKey:
-    return ask.spec.allocation_key
+    return ask.allocation_key
 
 
 def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], message: str) -> None:
-    who = f"Preempted by {_key(ask)} from application {ask.spec.application_id} in {leaf.path}"
+    who = f"Preempted by {_key(ask)} from application {ask.application_id} in {leaf.path}"
     plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, ask))
@@ -254,9 +254,9 @@ def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], messag
 
 def _outranks(ask: Ask, task: Ask) -> bool:
     """True if an ask that requires its node may preempt ``task`` (PE-60); never one of its own application (law 3)."""
-    return task.spec.priority <= ask.spec.priority and task.spec.application_id != ask.spec.application_id
+    return task.priority <= ask.priority and task.application_id != ask.application_id
 
 
 def _used(task: Ask, names: list[str]) -> list[str]:
     """The ones of these resource types that a task uses."""
-    return [name for name in names if task.spec.resource.get(name, 0) > 0]
+    return [name for name in names if task.resource.get(name, 0) > 0]

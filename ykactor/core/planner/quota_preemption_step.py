@@ -79,7 +79,7 @@ def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource
     claimed: Resource = {}
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))
-        add_to(claimed, victim.task.spec.resource)
+        add_to(claimed, victim.task.resource)
         if pace.is_due():
             yield []
     maximum = queue.config.max or {}

@@ -187,7 +187,7 @@ class UnschedulableStep:
         self.attempts[leaf] = self.attempts.get(leaf, 0) + 1  # PE-16
         if refusal is None:
             raise PlanEnds  # later decisions depend on the confirmation
-        if refusal == reasons.NO_VICTIMS and (shape := shape_of(ask.spec))[3]:
+        if refusal == reasons.NO_VICTIMS and (shape := shape_of(ask))[3]:
             plan.search(len(self._state.nodes.nodes))
             self._predicate_client.about_unknown(plan.now_ns, ask, shape)
             plan.report(*self._predicate_client.take())

@@ -119,10 +119,10 @@ class PreemptionAttempts:
         """Add a victim of ``preemptor``; None: a queue is above its quota, or the task was ending already."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
-        self.victims[ask_id(task)] = task.spec.resource, identity
+        self.victims[ask_id(task)] = task.resource, identity
         self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
-            add_to(queue.preempting, task.spec.resource)
+            add_to(queue.preempting, task.resource)
         if identity is not None:
             attempt = self.by_ask[identity]
             attempt.waits_for[ask_id(task)] = None
@@ -132,11 +132,11 @@ class PreemptionAttempts:
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
         """Count a resized victim."""
         size, identity = self.victims[ask_id(task)]
-        self.victims[ask_id(task)] = task.spec.resource, identity
+        self.victims[ask_id(task)] = task.resource, identity
         self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
-            add_to(queue.preempting, task.spec.resource)
+            add_to(queue.preempting, task.resource)
 
     def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> None:
         """Note the end of a task: of a victim, or one that is an external change (see ``cycles``)."""

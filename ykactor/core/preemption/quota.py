@@ -72,21 +72,20 @@ def candidates(tasks: Iterable[Ask], part: Resource, limit: Resource) -> list[Ca
         limit: the max of the queue above its quota; lists all types of ``part``.
     """
     wanted = positive(part).keys()
-    return sorted((_order(task, limit, part), task) for task in tasks if wanted & positive(task.spec.resource).keys())
+    return sorted((_order(task, limit, part), task) for task in tasks if wanted & positive(task.resource).keys())
 
 
 def _order(task: Ask, limit: Resource, part: Resource) -> tuple[object, ...]:
     """Tasks that allow to be preempted first and originators last; then by share of matching types, lower priority, later
     hour of creation, and smaller size.
     """
-    spec = task.spec
-    used = positive(spec.resource)
+    used = positive(task.resource)
     wanted = {name: used.get(name, 0) for name in part if part[name]}
     match = 100 * sum(amount > 0 for amount in wanted.values()) // len(used)
     newness = -(task.created_ns // _HOUR_NS)
     size = usage_key(wanted, limit)
-    last_resort = not spec.allow_preempt_self, spec.originator
-    return *last_resort, -match, spec.priority, newness, size, spec.allocation_key, spec.application_id
+    last_resort = not task.allow_preempt_self, task.originator
+    return *last_resort, -match, task.priority, newness, size, task.allocation_key, task.application_id
 
 
 def choose(leaf: QueueNode, tasks: Iterable[Candidate], rest: Resource, spared: VictimSet) -> list[Victim]:
@@ -98,7 +97,7 @@ def choose(leaf: QueueNode, tasks: Iterable[Candidate], rest: Resource, spared: 
     """
     chosen = []
     for _, task in tasks:
-        resource = task.spec.resource
+        resource = task.resource
         if all(resource.get(name, 0) <= amount for name, amount in rest.items()) and spared.take(leaf, resource):
             chosen.append(Victim(task, leaf))
             for name in rest:

@@ -52,11 +52,11 @@ class Solution(Struct, frozen=True):
 
     def rank(self) -> tuple[bool, bool, int, int, NodeID]:
         """Sort key: the lowest is the best solution (PE-44)."""
-        specs = [victim.task.spec for victim in self.victims]
-        is_last_resort = not all(spec.allow_preempt_self for spec in specs)
-        oldest_ns = min(victim.task.created_ns for victim in self.victims)
+        tasks = [victim.task for victim in self.victims]
+        is_last_resort = not all(task.allow_preempt_self for task in tasks)
+        oldest_ns = min(task.created_ns for task in tasks)
         age = _age_rank(oldest_ns, has_room=self.has_room)
-        return is_last_resort, any(spec.originator for spec in specs), len(specs), age, self.node.node_id
+        return is_last_resort, any(task.originator for task in tasks), len(tasks), age, self.node.node_id
 
 
 def _age_rank(created_ns: int, *, has_room: bool) -> int:
@@ -105,23 +105,21 @@ class NodeTasks:
         """The largest amount of each type that one task uses."""
         largest: Resource = {}
         for task in self.tasks:
-            for name, amount in task.spec.resource.items():
+            for name, amount in task.resource.items():
                 if amount > largest.get(name, 0):
                     largest[name] = amount
         return largest
 
 
 def _order(task: Ask) -> tuple[bool, bool, int, str, str]:
-    spec = task.spec
-    return not spec.allow_preempt_self, spec.originator, -task.created_ns, spec.allocation_key, spec.application_id
+    return not task.allow_preempt_self, task.originator, -task.created_ns, task.allocation_key, task.application_id
 
 
 def pinned_order(task: Ask, needs: Needs) -> tuple[bool, bool, int, int, tuple[int, ...], str, str]:
     """Sort key of tasks that are preempted for an ask that requires their node (PE-61)."""
-    spec = task.spec
-    amounts = tuple(spec.resource.get(name, 0) for name, _ in needs)  # needs are sorted by type name
-    last_resort = not spec.allow_preempt_self, spec.originator
-    return *last_resort, spec.priority, -task.created_ns, amounts, spec.allocation_key, spec.application_id
+    amounts = tuple(task.resource.get(name, 0) for name, _ in needs)  # needs are sorted by type name
+    last_resort = not task.allow_preempt_self, task.originator
+    return *last_resort, task.priority, -task.created_ns, amounts, task.allocation_key, task.application_id
 
 
 class Tasks:
@@ -144,8 +142,7 @@ class Tasks:
         return found
 
     def _kind_of(self, task: Ask) -> TaskKind:
-        spec = task.spec
-        key = spec.application_id, spec.priority, tuple(spec.resource.items())
+        key = task.application_id, task.priority, tuple(task.resource.items())
         found = self.kinds.get(key)
         if found is None:
             found = self.kinds[key] = TaskKind(task)
@@ -166,7 +163,7 @@ def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool
     """Tasks that together cover ``needs``, chosen in order, without superfluous ones (PE-40, PE-42); [] if they cannot."""
     left, chosen = dict(needs), []
     for task in tasks:
-        resource = task.spec.resource
+        resource = task.resource
         if any(resource.get(name, 0) > 0 for name in left) and may_take(task):
             chosen.append(task)
             left = {name: amount - resource.get(name, 0) for name, amount in left.items() if amount > resource.get(name, 0)}
@@ -176,10 +173,10 @@ def choose(tasks: Iterable[Ask], needs: Resource, may_take: Callable[[Ask], bool
 
 
 def _pruned(chosen: list[Ask], needs: Resource) -> list[Ask]:
-    surplus = {name: sum(task.spec.resource.get(name, 0) for task in chosen) - wanted for name, wanted in needs.items()}
+    surplus = {name: sum(task.resource.get(name, 0) for task in chosen) - wanted for name, wanted in needs.items()}
     kept = []
     for task in reversed(chosen):
-        resource = task.spec.resource
+        resource = task.resource
         if all(spare >= resource.get(name, 0) for name, spare in surplus.items()):
             surplus = {name: spare - resource.get(name, 0) for name, spare in surplus.items()}
         else:
@@ -304,10 +301,10 @@ class Search:
         for kind in kinds:
             found = could_be_victim.get(kind)
             if found is None:
-                spec = kind.example.spec
-                leaf = self._running.queue_of(kind.example)
+                example = kind.example
+                leaf = self._running.queue_of(example)
                 exchange = VictimSet(self._leaf, self._needs, is_own=self._is_own)
-                found = self._may_come_from(leaf, spec.priority) and exchange.can_take(leaf, spec.resource)
+                found = self._may_come_from(leaf, example.priority) and exchange.can_take(leaf, example.resource)
                 could_be_victim[kind] = found
             if found:
                 return True
@@ -323,10 +320,10 @@ class Search:
 
         def may_take(task: Ask) -> bool:
             leaf = self._running.queue_of_victim(task)
-            if leaf is None or not self._may_come_from(leaf, task.spec.priority):
+            if leaf is None or not self._may_come_from(leaf, task.priority):
                 return False
             leaves[id(task)] = leaf
-            return exchange.take(leaf, task.spec.resource)
+            return exchange.take(leaf, task.resource)
 
         chosen = choose(tasks.tasks, needs, may_take)
         return Solution(node, [Victim(task, leaves[id(task)]) for task in chosen], has_room) if chosen else None
@@ -344,7 +341,7 @@ class Search:
 
     def _is_lower(self, leaf: QueueUsage, priority: int) -> bool:
         common = next(queue for queue in leaf.path_up if queue in self._ancestors)
-        own = effective_priority(self._ask.spec.priority, self._leaf, common)
+        own = effective_priority(self._ask.priority, self._leaf, common)
         return effective_priority(priority, leaf, common) <= own
 
 

@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from ykactor.core.messages.asks import AllocationSpec, Ask, Shape, look_work
+from ykactor.core.messages.asks import Ask, Shape, look_work
 from ykactor.core.queueing.tried import Tried, Turns
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
@@ -113,15 +113,15 @@ class NotifiedAsks:
     __slots__ = ("asks",)
 
     def __init__(self, asks: Iterable[Ask]) -> None:
-        self.asks: tuple[dict[AllocationKey, Ask], ...] = ({ask.spec.allocation_key: ask for ask in asks}, {}, {}, {})
+        self.asks: tuple[dict[AllocationKey, Ask], ...] = ({ask.allocation_key: ask for ask in asks}, {}, {}, {})
 
     def add(self, ask: Ask) -> None:
         """Add an ask of which nothing was reported."""
-        self.asks[0][ask.spec.allocation_key] = ask
+        self.asks[0][ask.allocation_key] = ask
 
     def drop(self, ask: Ask) -> int:
         """Remove an ask. Returns what was last reported of it."""
-        key = ask.spec.allocation_key
+        key = ask.allocation_key
         before = next(bits for bits, asks in enumerate(self.asks) if key in asks)
         del self.asks[before][key]
         return before
@@ -153,7 +153,7 @@ class AskQueue(SortedList[Ask]):
         "tried",
     )
 
-    def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue], example: AllocationSpec) -> None:
+    def __init__(self, key: QueueKey, number: int, order: SchedulingQueue[AskQueue], example: Ask) -> None:
         super().__init__()
         self.key = key
         #: The first of these asks.
@@ -175,14 +175,14 @@ class AskQueue(SortedList[Ask]):
         self.is_by_age = True
         self.tried = Tried()
 
-    def takes(self, spec: AllocationSpec) -> bool:
+    def takes(self, ask: Ask) -> bool:
         """True if an ask without a node certainly has the key of this queue; a cheap check."""
         example = self._example
         return (
-            spec.resource is example.resource
-            and spec.tags == example.tags
-            and spec.allow_preempt_other is example.allow_preempt_other
-            and spec.failures == example.failures
+            ask.resource is example.resource
+            and ask.tags == example.tags
+            and ask.allow_preempt_other is example.allow_preempt_other
+            and ask.failures == example.failures
         )
 
     def add(self, key: SortKey, item: Ask) -> None:

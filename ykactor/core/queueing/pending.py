@@ -143,7 +143,7 @@ class PendingApplication:
 
     def add(self, ask: Ask) -> None:
         """Add a pending ask. O(log asks) plus a memory move."""
-        self.priorities.add(ask.spec.priority)
+        self.priorities.add(ask.priority)
         if ask.created_ns < self.submission_ns:
             self.submission_ns = ask.created_ns
             self.changed = True
@@ -153,7 +153,7 @@ class PendingApplication:
             self._wait(ask)
 
     def _wait(self, ask: Ask) -> None:
-        if self.gang is not None and ask.spec.task_group_name in self.gang.open_groups and not ask.spec.placeholder:
+        if self.gang is not None and ask.task_group_name in self.gang.open_groups and not ask.placeholder:
             self._keep_back(ask)
         else:
             self._enqueue(ask)
@@ -161,19 +161,19 @@ class PendingApplication:
     def _keep_back(self, ask: Ask) -> None:
         assert self.gang is not None
         self.gang.keep_back(order_of(ask), ask)
-        self.asks[ask.spec.allocation_key] = ask, None
+        self.asks[ask.allocation_key] = ask, None
 
     def _enqueue(self, ask: Ask, *, has_node: bool = False) -> None:
-        spec, order = ask.spec, (-ask.spec.priority, ask.created_ns, ask.arrival)
+        order = -ask.priority, ask.created_ns, ask.arrival
         queue = self._last_queue  # neighbours often are alike
-        if queue is None or has_node or not queue.takes(spec):
-            shape = shape_of(spec)
-            may_preempt = spec.allow_preempt_other and shape[1] is None  # PE-11, PE-13
+        if queue is None or has_node or not queue.takes(ask):
+            shape = shape_of(ask)
+            may_preempt = ask.allow_preempt_other and shape[1] is None  # PE-11, PE-13
             key = shape, HAS_NODE if has_node else PREEMPTS if may_preempt else RESERVES
             queue = self.queues.get(key)
             if queue is None:
                 self._queues_made += 1
-                queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues, spec)
+                queue = self.queues[key] = AskQueue(key, self._queues_made, self.ask_queues, ask)
                 self.opened.append(queue)
                 self.ask_queues.put(queue, order)
                 self.ask_queues.park(queue)
@@ -190,7 +190,7 @@ class PendingApplication:
                 ask_class.tried.add(ask)
             if ask_class.waits_at is not None and queue.first() is ask:
                 self.opened.append(queue)
-        self.asks[spec.allocation_key] = ask, queue
+        self.asks[ask.allocation_key] = ask, queue
         first_key = queue.first_key()
         if queue.sort_key != first_key:
             self.ask_queues.put(queue, first_key)
@@ -198,11 +198,11 @@ class PendingApplication:
     def reserve(self, ask: Ask, *, contends: bool) -> None:
         """Take an ask with a reservation out of its queue; it joins another one only if it still tries to preempt."""
         self._dequeue(ask)
-        self.reserving[ask.spec.allocation_key] = ask
+        self.reserving[ask.allocation_key] = ask
         if contends:
             self._enqueue(ask, has_node=True)
         else:
-            self.asks[ask.spec.allocation_key] = ask, None
+            self.asks[ask.allocation_key] = ask, None
 
     def unreserve(self, ask: Ask) -> None:
         """Queue an ask again whose reservation ends."""
@@ -212,11 +212,11 @@ class PendingApplication:
     def discard(self, ask: Ask) -> None:
         """Remove a pending ask: it is cancelled, or about to be placed."""
         self._dequeue(ask)
-        self.priorities.remove(ask.spec.priority)
+        self.priorities.remove(ask.priority)
 
     def _dequeue(self, ask: Ask) -> None:
-        _, queue = self.asks.pop(ask.spec.allocation_key)
-        has_node = bool(self.reserving) and self.reserving.pop(ask.spec.allocation_key, None) is not None
+        _, queue = self.asks.pop(ask.allocation_key)
+        has_node = bool(self.reserving) and self.reserving.pop(ask.allocation_key, None) is not None
         if queue is not None:
             queue.remove(order_of(ask))
             if queue.notified is not None and queue.notified.drop(ask):
@@ -241,7 +241,7 @@ class PendingApplication:
             self.gang.open_groups.add(name)
         else:
             self.gang.open_groups.discard(name)
-        for ask in [ask for ask, _ in self.asks.values() if ask.spec.task_group_name == name and not ask.spec.placeholder]:
+        for ask in [ask for ask, _ in self.asks.values() if ask.task_group_name == name and not ask.placeholder]:
             self._dequeue(ask)
             self._wait(ask)
 
@@ -259,23 +259,22 @@ class PendingApplication:
 
     def begin_first(self, ask: Ask, queue: AskQueue) -> None:
         """Discard and begin the first ask of a queue, while the application is steady."""
-        spec = ask.spec
-        del self.asks[spec.allocation_key]
-        self.priorities.remove(spec.priority)
+        del self.asks[ask.allocation_key]
+        self.priorities.remove(ask.priority)
         queue.pop()
         self.ask_queues.put(queue, queue.first_key())
         allocated = self.allocated
-        for name, quantity in spec.resource.items():
+        for name, quantity in ask.resource.items():
             allocated[name] = allocated.get(name, 0) + quantity
         self.used = True
         if self.trackers:
-            charge(self.trackers, spec.resource)
+            charge(self.trackers, ask.resource)
 
     def begin(self, ask: Ask) -> None:
         """Count an allocation that begins, and charge its user and group."""
-        resource = ask.spec.resource
+        resource = ask.resource
         add_to(self.allocated, resource)
-        if ask.spec.placeholder:
+        if ask.placeholder:
             add_to(self.reserved, resource)
         self.used = True
         if self.trackers:
@@ -285,9 +284,9 @@ class PendingApplication:
 
     def end(self, ask: Ask) -> None:
         """Uncount an allocation that ends."""
-        resource = ask.spec.resource
+        resource = ask.resource
         subtract_from(self.allocated, resource)
-        if ask.spec.placeholder:
+        if ask.placeholder:
             subtract_from(self.reserved, resource)
         self.used = True
         if self.trackers:

@@ -40,29 +40,29 @@ class PendingGang:
     def keep_back(self, key: SortKey, ask: Ask) -> None:
         """Keep back a real ask, which waits for placeholders."""
         self.held.add(key, ask)
-        self._held_counts[ask.spec.task_group_name] += 1
+        self._held_counts[ask.task_group_name] += 1
 
     def drop(self, key: SortKey, ask: Ask) -> None:
         """Drop a real ask, which no longer waits for placeholders."""
         self.held.remove(key)
-        self._held_counts[ask.spec.task_group_name] -= 1
+        self._held_counts[ask.task_group_name] -= 1
 
     def place(self, ask: Ask, node_id: NodeID) -> None:
         """Count an allocated placeholder, and offer it."""
-        add_to(self.allocated_ever, ask.spec.resource)
+        add_to(self.allocated_ever, ask.resource)
         self.offer(ask, node_id)
 
     def offer(self, ask: Ask, node_id: NodeID) -> None:
         """Offer a running placeholder, which may be replaced."""
-        group, key = ask.spec.task_group_name, (ask.created_ns, ask.spec.allocation_key)
+        group, key = ask.task_group_name, (ask.created_ns, ask.allocation_key)
         self.replaceable.setdefault(group, SortedList()).add(key, (ask, node_id))
-        self._places[ask.spec.allocation_key] = group, key
+        self._places[ask.allocation_key] = group, key
 
     def resize(self, before: Ask, after: Ask) -> None:
         """Update a placeholder that has another size."""
-        subtract_from(self.allocated_ever, before.spec.resource)
-        add_to(self.allocated_ever, after.spec.resource)
-        place = self._places.get(after.spec.allocation_key)
+        subtract_from(self.allocated_ever, before.resource)
+        add_to(self.allocated_ever, after.resource)
+        place = self._places.get(after.allocation_key)
         if place is not None:
             group, key = place
             _, node_id = self.replaceable[group].remove(key)
@@ -70,7 +70,7 @@ class PendingGang:
 
     def hand_back(self, ask: Ask) -> None:
         """Uncount a placeholder that was placed and is pending again."""
-        subtract_from(self.allocated_ever, ask.spec.resource)
+        subtract_from(self.allocated_ever, ask.resource)
 
     def withdraw(self, key: AllocationKey) -> None:
         """Withdraw a placeholder that has ended or will end, and cannot be replaced. A second call changes nothing."""
@@ -95,5 +95,5 @@ class PendingGang:
 
         Lazy: usually only the first is needed. A placeholder that was yielded may be withdrawn meanwhile.
         """
-        replaceable = self.replaceable.get(ask.spec.task_group_name)
+        replaceable = self.replaceable.get(ask.task_group_name)
         return replaceable.walk() if replaceable else iter(())

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ykactor.core.accounting.account import AccountKey
 from ykactor.core.accounting.books import Books
-from ykactor.core.messages.asks import ForeignTask
+from ykactor.core.messages.asks import ask_of
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects import failures
@@ -76,7 +76,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
         if pace.is_due():
             yield ()
     for foreign in rows["foreign"].values():
-        registry.nodes[foreign.node_id].restore_foreign(ForeignTask(foreign.spec, foreign.created_ns))
+        registry.nodes[foreign.node_id].restore_foreign(structs.replace(foreign.spec, created_ns=foreign.created_ns))
         if pace.is_due():
             yield ()
 
@@ -152,9 +152,9 @@ def _restore_use(application: Application, row: UseRow) -> None:
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
-    ask, key = row.ask, row.ask.spec.allocation_key
+    ask, key = ask_of(row.ask), row.ask.spec.allocation_key
     application.changed.tasks += 1
-    application.books.types.add(ask.spec.resource)
+    application.books.types.add(ask.resource)
     if row.sized_ns is not None:
         application.sized_ns[key] = row.sized_ns
     if row.node_id is None:
@@ -163,13 +163,13 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns
-        application.count_begin(ask.spec.resource)
+        application.count_begin(ask.resource)
         if row.preempted:
             application.preempted.add(key)
         if row.replaced_ns is not None:
             application.replaced_ns[key] = row.replaced_ns
-        application.placeholder_count += ask.spec.placeholder
-        application.real_count += not ask.spec.placeholder
+        application.placeholder_count += ask.placeholder
+        application.real_count += not ask.placeholder
         if row.released:
             application.gang.released.add(key)
         nodes[row.node_id].restore_allocation(ask)

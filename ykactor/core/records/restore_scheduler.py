@@ -104,14 +104,14 @@ def _restore_gang(application: Application, pending: PendingApplication) -> None
 def _restore_tasks(state: SchedulerState, application: Application, pending: PendingApplication) -> None:
     leaf, gang, wanted = pending.leaf, pending.gang, Resource()
     for ask, node_id in application.allocations.values():
-        state.ledger.use(leaf, ask.spec.resource)
+        state.ledger.use(leaf, ask.resource)
         pending.begin(ask)
-        if ask.spec.placeholder and ask.spec.allocation_key not in application.gang.released:
+        if ask.placeholder and ask.allocation_key not in application.gang.released:
             assert gang is not None
             gang.offer(ask, node_id)
     for ask in application.asks.values():
         pending.add(ask)
-        add_to(wanted, ask.spec.resource)
+        add_to(wanted, ask.resource)
     state.ledger.change_pending(leaf, wanted)
 
 
@@ -162,10 +162,10 @@ def _restore_notified(state: SchedulerState, rows: Rows) -> Pausing[None]:
 def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:
     for row in tasks:
         if row.notified:
-            spec = row.ask.spec
-            ask, queue = state.applications[spec.application_id].asks[spec.allocation_key]
+            sent = row.ask.spec
+            ask, queue = state.applications[sent.application_id].asks[sent.allocation_key]
             assert queue is not None
             if queue.notified is None:
                 queue.notified = NotifiedAsks(queue.items())
             queue.notified.drop(ask)
-            queue.notified.asks[row.notified][spec.allocation_key] = ask
+            queue.notified.asks[row.notified][ask.allocation_key] = ask

@@ -26,7 +26,7 @@ from msgspec import Struct
 from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
-from ykactor.core.messages.asks import AllocationSpec, Ask, AskID
+from ykactor.core.messages.asks import Ask, AskID, AskRow
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.core.messages.task_record import TaskRecord
@@ -85,7 +85,7 @@ class ForeignRow(Row, frozen=True):
     """An allocation that another scheduler has placed, and when it was created; 0 in a row of an older version."""
 
     node_id: NodeID
-    spec: AllocationSpec
+    spec: Ask
     created_ns: int = 0
 
 
@@ -156,7 +156,7 @@ class TaskRow(Row, frozen=True):
         replaced_ns: the creation time of the placeholder that the allocation has replaced.
     """
 
-    ask: Ask
+    ask: AskRow
     began_ns: int | None = None
     node_id: NodeID | None = None
     placeholder: AllocationKey | None = None

@@ -34,9 +34,9 @@ def as_one_fact(state: SchedulerState, fact: Allocated, before: Fact | None) -> 
     Args:
         before: the fact before it, which may begin the step (EV-30).
     """
-    spec = fact.ask.spec
-    application = state.applications[spec.application_id]
-    if not fact.recovered or spec.allocation_key in application.asks or type(before) in _BEFORE_ALLOCATION:
+    ask = fact.ask
+    application = state.applications[ask.application_id]
+    if not fact.recovered or ask.allocation_key in application.asks or type(before) in _BEFORE_ALLOCATION:
         return fact
     return Allocated(fact.at_ns, fact.ask, fact.queue, fact.node_id, True, application.charged_to)
 
@@ -47,7 +47,7 @@ def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
     leaf, application = state.owner_of(ask)
     if fact.recovered:
         work.begin(application)
-    if ask.spec.allocation_key in application.asks:  # it was pending until the resource manager placed it (AP-112)
+    if ask.allocation_key in application.asks:  # it was pending until the resource manager placed it (AP-112)
         ask_facts.discard(state, work, fact.at_ns, ask)
     if ask.created_ns < application.submission_ns:  # PR-40
         application.submission_ns = ask.created_ns
@@ -55,9 +55,9 @@ def allocated(state: SchedulerState, work: Worklist, fact: Allocated) -> None:
     if fact.charged_to is None:
         _report_use(work, fact, application, Change.ADD)
     _begin(state, leaf, application, ask)
-    if ask.spec.placeholder:
+    if ask.placeholder:
         state.place_placeholder(application, ask, fact.node_id)
-    if ask.spec.releasing:
+    if ask.releasing:
         state.count_as_going(leaf, ask)
     _touch(state, work, leaf, application, fact.node_id)
     _note_growth(state, fact.at_ns, leaf)
@@ -70,10 +70,10 @@ def allocation_resized(state: SchedulerState, work: Worklist, fact: AllocationRe
     _report_resize(work, fact, application)
     _begin(state, leaf, application, after)
     _end(state, leaf, application, before)
-    if after.spec.placeholder and application.gang is not None:
+    if after.placeholder and application.gang is not None:
         application.gang.resize(before, after)
     _touch(state, work, leaf, application, fact.node_id)
-    if not fits(before.spec.resource, after.spec.resource):
+    if not fits(before.resource, after.resource):
         _note_growth(state, fact.at_ns, leaf)
     if ask_id(after) in state.preemptions.victims:
         state.preemptions.resize_victim(leaf, after)
@@ -84,8 +84,8 @@ def preemption_policy_changed(state: SchedulerState, work: Worklist, fact: Preem
     if fact.node_id is None:
         ask_facts.renew(state, work, fact.before, fact.after)
         return
-    application = state.applications[fact.after.spec.application_id]
-    if fact.after.spec.placeholder and application.gang is not None:
+    application = state.applications[fact.after.application_id]
+    if fact.after.placeholder and application.gang is not None:
         application.gang.resize(fact.before, fact.after)
     node_facts.touch_node(state, work, fact.node_id)
 
@@ -106,13 +106,13 @@ def released(state: SchedulerState, work: Worklist, fact: Released) -> None:
     _report_use(work, fact, application, Change.REMOVE)
     _end(state, leaf, application, ask)
     if application.gang is not None:
-        application.gang.withdraw(ask.spec.allocation_key)
-        if is_handed_back and ask.spec.placeholder:
+        application.gang.withdraw(ask.allocation_key)
+        if is_handed_back and ask.placeholder:
             application.gang.hand_back(ask)
     _touch(state, work, leaf, application, fact.node_id)
     if not is_handed_back:
         ask_facts.uncount_idle(state, ask)
-    elif ask.spec.allow_preempt_other:  # else it would preempt on one node after the other as fast as it fails (PE-15)
+    elif ask.allow_preempt_other:  # else it would preempt on one node after the other as fast as it fails (PE-15)
         state.preemptions.note_attempt(fact.at_ns, ask)
 
 
@@ -120,20 +120,20 @@ def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted)
     """Withdraw a placeholder whose release has started: it cannot be replaced any more."""
     leaf, application = state.owner_of(fact.ask)
     if application.gang is not None:
-        application.gang.withdraw(fact.ask.spec.allocation_key)
+        application.gang.withdraw(fact.ask.allocation_key)
         work.touch(leaf, application)
 
 
 def _begin(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
     """Count usage that begins, whatever the quotas are (QU-41)."""
     state.quota_reports.usage_grew()
-    state.ledger.use(leaf, ask.spec.resource)
+    state.ledger.use(leaf, ask.resource)
     application.begin(ask)
 
 
 def _end(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
     """Count usage that ends."""
-    state.ledger.free(leaf, ask.spec.resource)
+    state.ledger.free(leaf, ask.resource)
     application.end(ask)
     state.capacity_grew()
 
@@ -153,13 +153,13 @@ def _report_use(work: Worklist, fact: Allocated | Released, application: Pending
     leaf, ask = application.leaf, fact.ask
     work.is_out_of_order = True
     work.consequences.append(NodeUseChanged(fact.at_ns, ask, leaf.path, fact.node_id, change))
-    work.consequences += enrolment.usage_changed(fact.at_ns, application.charged_to, leaf, change, ask.spec.resource)
+    work.consequences += enrolment.usage_changed(fact.at_ns, application.charged_to, leaf, change, ask.resource)
 
 
 def _report_resize(work: Worklist, fact: AllocationResized, application: PendingApplication) -> None:
     """Add the consequences for the user; a resize does not change which allocations the node has."""
     at_ns, leaf, charged_to = fact.at_ns, application.leaf, application.charged_to
-    before, after = fact.before.spec.resource, fact.after.spec.resource
+    before, after = fact.before.resource, fact.after.resource
     more, less = positive(subtracted(after, before)), positive(subtracted(before, after))
     work.consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.ADD, more)
     work.consequences += enrolment.usage_changed(at_ns, charged_to, leaf, Change.REMOVE, less)

@@ -57,8 +57,8 @@ def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMo
     application, leaf = state.applications[fact.application_id], state.tree.nodes[fact.to_queue]
     old = state.leaf_of(application)
     for ask, _ in application.asks.values():
-        work.change_pending(old, ask.spec.resource, -1)
-        work.change_pending(leaf, ask.spec.resource, 1)
+        work.change_pending(old, ask.resource, -1)
+        work.change_pending(leaf, ask.resource, 1)
     state.pairs.forget(old, application)
     state.tree.move(application, leaf)
     state.ledger.move(old, leaf, application.allocated)

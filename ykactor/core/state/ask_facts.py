@@ -26,8 +26,7 @@ def ask_returned(state: SchedulerState, work: Worklist, fact: AskReturned) -> No
 
 def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     """Queue a new ask."""
-    spec = ask.spec
-    application = state.applications[spec.application_id]
+    application = state.applications[ask.application_id]
     if not application.asks:
         work.begin(application)
     if application not in work.applications:
@@ -35,7 +34,7 @@ def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     application.add(ask)
     if state.next_eligible_ns is not None:
         state.note_ages(state.leaf_of(application), (ask,))
-    work.change_pending(application.leaf, spec.resource, 1)
+    work.change_pending(application.leaf, ask.resource, 1)
 
 
 def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
@@ -43,7 +42,7 @@ def add(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     leaf, application = state.owner_of(ask)
     application.add(ask)
     state.note_ages(leaf, (ask,))
-    work.change_pending(leaf, ask.spec.resource, 1)
+    work.change_pending(leaf, ask.resource, 1)
     work.touch(leaf, application)
 
 
@@ -57,11 +56,11 @@ def ask_removed(state: SchedulerState, work: Worklist, fact: AskRemoved) -> None
 def discard(state: SchedulerState, work: Worklist, at_ns: int, ask: Ask) -> None:
     """Remove a pending ask, and its reservation."""
     leaf, application = state.owner_of(ask)
-    if ask.spec.allocation_key in application.reserving:
+    if ask.allocation_key in application.reserving:
         node_facts.cancel(state, work, at_ns, [state.reservations.of(ask)])
     state.preemptions.forget(ask)
     application.discard(ask)
-    work.change_pending(leaf, ask.spec.resource, -1)
+    work.change_pending(leaf, ask.resource, -1)
     work.touch(leaf, application)
 
 
@@ -72,13 +71,13 @@ def ask_resized(state: SchedulerState, work: Worklist, fact: AskResized) -> None
     keeps_node = False
     if ask_id(before) in state.preemptions.by_ask:  # it preempted others for the old size
         state.preemptions.end(leaf, before)
-    if before.spec.allocation_key in application.reserving:
+    if before.allocation_key in application.reserving:
         reservation = state.reservations.of(before)
-        keeps_node = fits(reservation.node.capacity, after.spec.resource)
+        keeps_node = fits(reservation.node.capacity, after.resource)
         if not keeps_node:
             node_facts.cancel(state, work, fact.at_ns, [reservation])
     application.discard(before)
-    work.change_pending(leaf, before.spec.resource, -1)
+    work.change_pending(leaf, before.resource, -1)
     add(state, work, after)
     if keeps_node:
         application.reserve(after, contends=state.may_still_preempt(after))
@@ -99,7 +98,7 @@ def ask_readmitted(state: SchedulerState, work: Worklist, fact: AskReadmitted) -
 def renew(state: SchedulerState, work: Worklist, before: Ask, after: Ask) -> None:
     """Queue a pending ask of the same size where it belongs now; it keeps a reservation."""
     leaf, application = state.owner_of(after)
-    has_node = before.spec.allocation_key in application.reserving
+    has_node = before.allocation_key in application.reserving
     state.preemptions.renew(after)
     application.discard(before)
     application.add(after)
@@ -115,7 +114,7 @@ def task_group_changed(state: SchedulerState, work: Worklist, fact: TaskGroupCha
     application = state.applications[fact.application_id]
     if fact.is_open:  # asks that wait for placeholders have no reservation
         reserving = application.reserving.values()
-        asks = [ask for ask in reserving if ask.spec.task_group_name == fact.task_group_name and not ask.spec.placeholder]
+        asks = [ask for ask in reserving if ask.task_group_name == fact.task_group_name and not ask.placeholder]
         node_facts.cancel(state, work, fact.at_ns, [state.reservations.of(ask) for ask in asks])
     application.change_group(fact.task_group_name, is_open=fact.is_open)
     state.capacity_grew()  # asks that are queued now may be old enough to reserve
@@ -127,7 +126,7 @@ def uncount_idle(state: SchedulerState, ask: Ask) -> None:
 
     This is done at once, not at the end of the observation: its next ask must start a new count (QU-74).
     """
-    application = state.applications[ask.spec.application_id]
+    application = state.applications[ask.application_id]
     if application.counted_as_running and not application.asks and not application.allocated:
         application.uncount()
         state.capacity_grew()

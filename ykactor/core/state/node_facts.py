@@ -60,7 +60,7 @@ def node_capacity_changed(state: SchedulerState, work: Worklist, fact: NodeCapac
     if fact.node_id in nodes.nodes:
         nodes.set_capacity(nodes.nodes[fact.node_id], fact.capacity)
     reservations = state.reservations.on(fact.node_id)
-    cancel(state, work, fact.at_ns, [each for each in reservations if not fits(fact.capacity, each.ask.spec.resource)])  # SC-104
+    cancel(state, work, fact.at_ns, [each for each in reservations if not fits(fact.capacity, each.ask.resource)])  # SC-104
 
 
 def node_attributes_changed(state: SchedulerState, work: Worklist, fact: NodeAttributesChanged) -> None:

@@ -30,19 +30,19 @@ class RunningTasks:
 
     def began_ns(self, task: Ask) -> int:
         """The time when a task began to run, in ns."""
-        return self._owner_of(task).began_ns[task.spec.allocation_key]
+        return self._owner_of(task).began_ns[task.allocation_key]
 
     def queue_of(self, task: Ask) -> QueueUsage:
         """The queue of a task's application."""
-        return self._applications[task.spec.application_id].leaf
+        return self._applications[task.application_id].leaf
 
     def queue_of_victim(self, task: Ask) -> QueueUsage | None:
         """The queue of a task that may be preempted; None for one that may not (PE-30).
 
         A possible victim runs, requires no node, and is not being released.
         """
-        owner, key = self._owner_of(task), task.spec.allocation_key
-        is_possible = key in owner.allocations and key not in owner.gang.released and shape_of(task.spec)[1] is None
+        owner, key = self._owner_of(task), task.allocation_key
+        is_possible = key in owner.allocations and key not in owner.gang.released and shape_of(task)[1] is None
         return self.queue_of(task) if is_possible else None
 
     def of_leaf(self, leaf: QueueUsage) -> Iterator[Ask]:
@@ -51,5 +51,5 @@ class RunningTasks:
         return (task for owner in owners for task, _ in owner.allocations.values())
 
     def _owner_of(self, task: Ask) -> Application:
-        application = self._applications[task.spec.application_id]
+        application = self._applications[task.application_id]
         return self._registry.leaf(application.leaf.path).applications[application.application_id]

@@ -89,7 +89,7 @@ class SchedulerState:
 
     def owner_of(self, ask: Ask) -> tuple[QueueNode, PendingApplication]:
         """The leaf and the application of an ask."""
-        application = self.applications[ask.spec.application_id]
+        application = self.applications[ask.application_id]
         return self.tree.leaf_of(application), application
 
     # ---- waking
@@ -106,7 +106,7 @@ class SchedulerState:
         """Note the age of asks that are offered from now on; their class may have been parked when all its asks were younger."""
         if self.next_eligible_ns is not None:
             for ask in asks:
-                delay_ns = leaf.config.properties.preemption_delay_ns if ask.spec.allow_preempt_other else RESERVATION_DELAY_NS
+                delay_ns = leaf.config.properties.preemption_delay_ns if ask.allow_preempt_other else RESERVATION_DELAY_NS
                 self.note_eligible(ask.since_ns + min(delay_ns, RESERVATION_DELAY_NS))
 
     def park(self, leaf: QueueNode, ask_class: AskClass) -> None:
@@ -180,7 +180,7 @@ class SchedulerState:
 
     def may_still_preempt(self, ask: Ask) -> bool:
         """True if an ask with a reservation still tries to preempt (PE-70)."""
-        may_preempt = ask.spec.allow_preempt_other and shape_of(ask.spec)[1] is None
+        may_preempt = ask.allow_preempt_other and shape_of(ask)[1] is None
         return may_preempt and ask_id(ask) not in self.preemptions.by_ask
 
     def evict(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
@@ -195,9 +195,9 @@ class SchedulerState:
         self._withdraw(task)
 
     def _withdraw(self, task: Ask) -> None:
-        application = self.applications[task.spec.application_id]
+        application = self.applications[task.application_id]
         if application.gang is not None:
-            application.gang.withdraw(task.spec.allocation_key)
+            application.gang.withdraw(task.allocation_key)
             self.pairs.note(self.tree.leaf_of(application), application)
 
     # ---- placeholders
@@ -207,7 +207,7 @@ class SchedulerState:
         assert application.gang is not None
         application.gang.place(ask, node_id)
         if application.state in WINDING_UP:  # it is released at once
-            application.gang.withdraw(ask.spec.allocation_key)
+            application.gang.withdraw(ask.allocation_key)
         self.hold_slot(application)
 
     def hold_slot(self, application: PendingApplication) -> None:

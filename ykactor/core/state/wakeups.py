@@ -94,7 +94,7 @@ def has_enough(application: PendingApplication, count_max: int) -> bool:
 
 def _fits_nowhere(application: PendingApplication, ask: Ask) -> bool | None:
     """True if an ask is known to fit on no node; None while it is untried. False for asks that lack quota or require a node."""
-    queue = application.asks[ask.spec.allocation_key][1]
+    queue = application.asks[ask.allocation_key][1]
     assert queue is not None
     ask_class = queue.ask_class
     if ask_class is None:

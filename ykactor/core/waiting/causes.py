@@ -114,7 +114,7 @@ class PendingCauses:
 
     def of_held(self, application: PendingApplication, ask: Ask) -> PendingCause:
         """The cause of a real ask that waits for a placeholder of its task group."""
-        waits = reasons.waits_for_placeholder(ask.spec.task_group_name, ask.spec.tags.get(PREDICATE_TAG, ""))
+        waits = reasons.waits_for_placeholder(ask.task_group_name, ask.tags.get(PREDICATE_TAG, ""))
         hold = _hold(application)
         cause = PendingCause(PendingCode.PLACEHOLDER, waits) if hold is None else _joined(hold, waits)
         return _with_left_out(cause, ask)
@@ -314,7 +314,7 @@ def _hold(application: PendingApplication) -> PendingCause | None:
 
 def _with_left_out(cause: PendingCause, ask: Ask) -> PendingCause:
     """The cause with the nodes that are left out for the ask."""
-    until = {failure.node_id: failure.until_ns for failure in ask.spec.failures if failure.until_ns}
+    until = {failure.node_id: failure.until_ns for failure in ask.failures if failure.until_ns}
     return structs.replace(_joined(cause, reasons.left_out(until)), left_out=until) if until else cause
 
 

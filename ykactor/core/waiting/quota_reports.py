@@ -183,7 +183,7 @@ class QuotaReports:
         report = _Report(now_ns, leaf, application)
         if application.held:
             report.hold(0)
-        queue = application.asks[ask.spec.allocation_key][1]
+        queue = application.asks[ask.allocation_key][1]
         if queue is not None and queue.notified is not None:
             before = queue.notified.drop(ask)
             queue.notified.add(ask)
@@ -295,5 +295,5 @@ class _Report:
             endings.append(conditions.over_quota(leaf.path, wanted, free) if is_over else conditions.within_quota(leaf.path))
         for ask in asks:
             for ending in endings:
-                message = conditions.of_request(ask.spec.allocation_key, ending)
+                message = conditions.of_request(ask.allocation_key, ending)
                 self.facts.append(AskCondition(self.now_ns, ask, leaf.path, message))

@@ -260,7 +260,7 @@ class _Part:
         return SchedulingStateChanged(
             self._now_ns,
             application.application_id,
-            tuple(ask.spec.allocation_key for ask in asks),
+            tuple(ask.allocation_key for ask in asks),
             SchedulingState.FAILED if pending.has_failed else SchedulingState.SKIPPED,
             pending.cause,
             pending.queue,
@@ -321,5 +321,5 @@ def _by_shape(group: _Group, asks: list[Ask]) -> Iterator[tuple[Shape, list[Ask]
         if asks:
             yield group.queue.shape, asks
         return
-    for (_, shape), alike in groupby(asks, lambda ask: (ask.spec.task_group_name, shape_of(ask.spec))):
+    for (_, shape), alike in groupby(asks, lambda ask: (ask.task_group_name, shape_of(ask))):
         yield shape, list(alike)

@@ -14,7 +14,7 @@ def in_words(cause: Cause) -> str:
     match cause:
         case Input(submissions):
             more = f" and {len(submissions) - 1} more" if len(submissions) > 1 else ""
-            return _submission(submissions[0]) + more if submissions else "nothing"
+            return submissions[0].words + more if submissions else "nothing"
         case Request(wanted):
             return _request(wanted)
         case CycleDue():
@@ -31,10 +31,10 @@ def cause_of(event: EventRecord, cause: Cause) -> str:
     scores = [len(about & _names(submission)) for submission in cause.submissions]
     if not max(scores):
         wide = [submission for submission in cause.submissions if isinstance(submission, _WIDE)]
-        return _submission(wide[0]) if wide else in_words(cause)
+        return wide[0].words if wide else in_words(cause)
     # A key may be asked for and released in the same input.
     places = [place for place, score in enumerate(scores) if score == max(scores)]
-    return _submission(cause.submissions[places[-1 if event.event_change_type == "REMOVE" else 0]])
+    return cause.submissions[places[-1 if event.event_change_type == "REMOVE" else 0]].words
 
 
 #: Submissions with effects on objects that they do not name.
@@ -42,9 +42,6 @@ _WIDE = (of.ApplyConfig, of.Reset, of.RemovePartition)
 
 
 def _names(submission: Submission) -> set[str]:
-    if isinstance(submission, of.SubmitAllocation):
-        spec = submission.spec
-        return {spec.application_id, spec.allocation_key, spec.node_id or ""}
     fields = ("application_id", "allocation_key", "node_id", "user")
     return {name for name in (getattr(submission, field, None) for field in fields) if name}
 
@@ -59,14 +56,3 @@ def _who(wanted: Administration) -> str:
     if isinstance(wanted, TerminateApplication | MoveApplication) and wanted.who is not None:
         return f"the administrator {wanted.who.user}"
     return "the resource manager"
-
-
-def _submission(submission: Submission) -> str:
-    return _ask(submission) if isinstance(submission, of.SubmitAllocation) else submission.words
-
-
-def _ask(submission: of.SubmitAllocation) -> str:
-    spec = submission.spec
-    kind = "ask" if spec.node_id is None else "allocation"
-    owner = f" of {spec.application_id}" if spec.application_id else ""
-    return f"the request for {kind} {spec.allocation_key}{owner}" + ("" if spec.node_id is None else f" on {spec.node_id}")

@@ -71,8 +71,8 @@ def log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
 
 def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | PreemptionRefused) -> None:
     """A refused preemption is a warning: it would have closed a preemption cycle, which should not come this far."""
-    spec = fact.ask.spec
-    keys = {"partition": partition, "cycle": cycle, "alloc": spec.allocation_key, "app": spec.application_id, "queue": fact.queue}
+    ask = fact.ask
+    keys = {"partition": partition, "cycle": cycle, "alloc": ask.allocation_key, "app": ask.application_id, "queue": fact.queue}
     if isinstance(fact, PreemptionRefused):
         log_event(log, logging.WARNING, "preemption_refused", **keys, reason=fact.why)
     else:

@@ -14,11 +14,11 @@ from msgspec import structs
 from ykactor.access.model import ANYBODY, Identity
 from ykactor.access.permissions import check_application
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.asks import CREATED_TAG
+from ykactor.core.messages.asks import CREATED_TAG, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
 from ykactor.core.messages.held_limits import exceeded
 from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, SubmitAllocation
+from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission
 from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
 from ykactor.core.placement.users import resolve
 from ykactor.core.values.parts import Pausing, in_parts
@@ -86,9 +86,9 @@ def _refusal(identity: Identity, submission: Submission) -> Rejected | None:
     match submission:
         case AddApplication(application_id, tags=tags) if len(tags) > most:
             return ApplicationRejected(0, application_id, _reason(identity, len(tags)), RejectionCode.LIMIT)
-        case SubmitAllocation(spec) if len(spec.tags) > most:
-            reason = _reason(identity, len(spec.tags))
-            return AllocationRejected(0, spec.allocation_key, spec.application_id, reason, RejectionCode.LIMIT)
+        case Ask() as ask if len(ask.tags) > most:
+            reason = _reason(identity, len(ask.tags))
+            return AllocationRejected(0, ask.allocation_key, ask.application_id, reason, RejectionCode.LIMIT)
     return None
 
 
@@ -113,8 +113,8 @@ def moved(submissions: list[Submission], ahead_s: int) -> Pausing[list[Submissio
 
 def _moved(submission: Submission, ahead_s: int) -> Submission:
     match submission:
-        case SubmitAllocation(spec) if CREATED_TAG in spec.tags:
-            return SubmitAllocation(structs.replace(spec, tags=_later(spec.tags, CREATED_TAG, ahead_s)))
+        case Ask() as ask if CREATED_TAG in ask.tags:
+            return structs.replace(ask, tags=_later(ask.tags, CREATED_TAG, ahead_s))
         case AddApplication(tags=tags) if APPLICATION_CREATED_TAG in tags:
             return structs.replace(submission, tags=_later(tags, APPLICATION_CREATED_TAG, ahead_s))
         case _:

@@ -84,17 +84,17 @@ _AskFact = facts.AskAdded | facts.AskRemoved | facts.Allocated | facts.Released
 
 def _of_application(fact: _AskFact, partition: str, sequence: int, change: str, detail: str) -> si.EventRecord:
     """About one ask or allocation of an application."""
-    spec, key = fact.ask.spec, fact.ask.spec.allocation_key
+    ask, key = fact.ask, fact.ask.allocation_key
     return si.EventRecord(
-        sequence, "APP", spec.application_id, change, detail, fact.at_ns, key, "", partition, fact.queue, spec.resource
+        sequence, "APP", ask.application_id, change, detail, fact.at_ns, key, "", partition, fact.queue, ask.resource
     )
 
 
 def _of_node(fact: facts.Allocated | facts.NodeUseChanged, partition: str, sequence: int, change: str) -> si.EventRecord:
     """An allocation was put on its node or taken off."""
-    spec, key = fact.ask.spec, fact.ask.spec.allocation_key
+    ask, key = fact.ask, fact.ask.allocation_key
     return si.EventRecord(
-        sequence, "NODE", fact.node_id, change, "NODE_ALLOC", fact.at_ns, key, "", partition, fact.queue, spec.resource
+        sequence, "NODE", fact.node_id, change, "NODE_ALLOC", fact.at_ns, key, "", partition, fact.queue, ask.resource
     )
 
 
@@ -131,7 +131,7 @@ def _allocated(fact: facts.Allocated, partition: str, first: int) -> list[si.Eve
     charged_to = fact.charged_to
     if charged_to is None:
         return [_of_application(fact, partition, first, "ADD", "APP_ALLOC")]
-    used = _of_charged(fact, partition, first + 1, charged_to, ("ADD", fact.ask.spec.resource))
+    used = _of_charged(fact, partition, first + 1, charged_to, ("ADD", fact.ask.resource))
     last = first + 1 + len(used)
     return [_of_node(fact, partition, first, "ADD"), *used, _of_application(fact, partition, last, "ADD", "APP_ALLOC")]
 
@@ -255,19 +255,19 @@ def _queue_held(fact: facts.QueueHeld) -> list[_Event]:
 
 
 def _ask_priority_changed(fact: facts.AskPriorityChanged) -> list[_Event]:
-    spec, message = fact.after.spec, f"priority {fact.before.spec.priority} -> {fact.after.spec.priority}"
-    return [_Event("APP", spec.application_id, "SET", "APP_PRIORITY", spec.allocation_key, message, fact.queue)]
+    ask, message = fact.after, f"priority {fact.before.priority} -> {fact.after.priority}"
+    return [_Event("APP", ask.application_id, "SET", "APP_PRIORITY", ask.allocation_key, message, fact.queue)]
 
 
 def _reservation(fact: facts.Reserved | facts.Unreserved, change: str) -> list[_Event]:
-    spec = fact.ask.spec
-    return [_Event("NODE", fact.node_id, change, "NODE_RESERVATION", spec.allocation_key, "", fact.queue, spec.resource)]
+    ask = fact.ask
+    return [_Event("NODE", fact.node_id, change, "NODE_RESERVATION", ask.allocation_key, "", fact.queue, ask.resource)]
 
 
 def _ask_condition(fact: facts.AskCondition) -> list[_Event]:
-    spec = fact.ask.spec
-    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
-    return [_Event("REQUEST", *about, fact.message, fact.queue, spec.resource if fact.resource is None else fact.resource)]
+    ask = fact.ask
+    about = ask.allocation_key, "NONE", "DETAILS_NONE", ask.application_id
+    return [_Event("REQUEST", *about, fact.message, fact.queue, ask.resource if fact.resource is None else fact.resource)]
 
 
 def _group_link_changed(fact: facts.GroupLinkChanged) -> list[_Event]:
@@ -286,15 +286,15 @@ def _runnable_changed(fact: facts.RunnableChanged) -> list[_Event]:
 
 def _preempted(fact: facts.Preempted) -> list[_Event]:
     """An entry of the preemption ledger: complete as data, and the most important parts as a sentence."""
-    spec = fact.ask.spec
-    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
-    return [_Event("REQUEST", *about, preemption_text(fact), fact.queue, spec.resource, preemption_entry(fact))]
+    ask = fact.ask
+    about = ask.allocation_key, "NONE", "DETAILS_NONE", ask.application_id
+    return [_Event("REQUEST", *about, preemption_text(fact), fact.queue, ask.resource, preemption_entry(fact))]
 
 
 def _preemption_refused(fact: facts.PreemptionRefused) -> list[_Event]:
-    spec = fact.ask.spec
-    about = spec.allocation_key, "NONE", "DETAILS_NONE", spec.application_id
-    return [_Event("REQUEST", *about, f"Request '{spec.allocation_key}' may not preempt: {fact.why}", fact.queue, spec.resource)]
+    ask = fact.ask
+    about = ask.allocation_key, "NONE", "DETAILS_NONE", ask.application_id
+    return [_Event("REQUEST", *about, f"Request '{ask.allocation_key}' may not preempt: {fact.why}", fact.queue, ask.resource)]
 
 
 def _queue_limit_changed(fact: facts.QueueLimitChanged) -> list[_Event]:
@@ -418,7 +418,7 @@ def preemption_text(fact: Preempted) -> str:
     who = f"{named} and {more} more" if more > 0 else named
     shares = ", ".join(f"{path} {share:.2f} to {fact.shares_after[path]:.2f}" for path, share in fact.shares_before.items())
     parts = [
-        f"Request '{fact.ask.spec.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",
+        f"Request '{fact.ask.allocation_key}' preempts {who} on node {fact.node_id}: {fact.why}",
         f"work lost (resources times seconds) {amounts(fact.work_lost)}",
         f"used parts of guarantees {shares}" if shares else "",
         *(f"not {node_id}: {reason}" for node_id, reason in fact.rejected),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, AllocationSpec
+from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
 from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.messages.kinds import NodeAction, TerminationType
@@ -32,7 +32,6 @@ from ykactor.core.messages.submissions import (
     ReleaseAllocations,
     RemoveApplication,
     Submission,
-    SubmitAllocation,
     UpdateNode,
 )
 from ykactor.core.messages.task_record import SIGNAL_MAX, TaskOutcome, TaskRecord
@@ -144,8 +143,7 @@ def unknown_partition(submission: Submission, partition: PartitionName, at_ns: i
     match submission:
         case RefuseEntry(rejected):
             return structs.replace(rejected, at_ns=at_ns)
-        case SubmitAllocation(spec):
-            key, application_id = spec.allocation_key, spec.application_id
+        case Ask(key, application_id):
             reason = f"Failed to find partition {partition}, for application {application_id} and allocation {key}"
             return AllocationRejected(at_ns, key, application_id, reason, RejectionCode.NO_PARTITION)
         case AddApplication(application_id):
@@ -266,7 +264,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
         require(wire.allocation_key, "allocationKey")
     policy = wire.preemption_policy or _NO_POLICY
     resource = _RESOURCES.get(tuple(wire.resource_per_alloc.items()))
-    spec = AllocationSpec(
+    ask = Ask(
         allocation_key=AllocationKey(wire.allocation_key),
         # asks are many: equal parts of them are kept once
         application_id=ApplicationID(intern(wire.application_id)),
@@ -282,7 +280,7 @@ def _allocation(wire: si.Allocation) -> _Routed:
         allow_preempt_other=policy.allow_preempt_other is True,
         releasing=wire.releasing and bool(wire.node_id),
     )
-    return partition_named(wire.partition_name) if wire.partition_name else _DEFAULT, SubmitAllocation(spec)
+    return partition_named(wire.partition_name) if wire.partition_name else _DEFAULT, ask
 
 
 def _release(wire: si.AllocationRelease) -> _Routed:

@@ -112,14 +112,14 @@ class _Collected:
 
 
 def _predicate_checks(fact: PredicatesAsked, partition: str) -> dict[str, Any]:
-    spec = fact.ask.spec
+    ask = fact.ask
     checks = [
         si.PredicateCheck(
             predicate=fact.predicate,
             node_id=node_id,
             allocate=fact.allocate,
-            allocation_key=spec.allocation_key,
-            application_id=spec.application_id,
+            allocation_key=ask.allocation_key,
+            application_id=ask.application_id,
         )
         for node_id in fact.nodes
     ]
@@ -154,20 +154,20 @@ def _updated(fact: ApplicationChanged, partition: str) -> si.UpdatedApplication:
 
 
 def _new(fact: Allocated, partition: str) -> si.Allocation:
-    spec = fact.ask.spec
+    ask = fact.ask
     return si.Allocation(
-        allocation_key=spec.allocation_key,
-        application_id=spec.application_id,
+        allocation_key=ask.allocation_key,
+        application_id=ask.application_id,
         partition_name=partition,
-        resource_per_alloc=cast("si.WireResource", spec.resource),
-        priority=spec.priority,
-        allocation_tags=spec.tags,
-        task_group_name=spec.task_group_name,
-        placeholder=spec.placeholder,
-        originator=spec.originator,
-        preemption_policy=_POLICIES[spec.allow_preempt_self, spec.allow_preempt_other],
+        resource_per_alloc=cast("si.WireResource", ask.resource),
+        priority=ask.priority,
+        allocation_tags=ask.tags,
+        task_group_name=ask.task_group_name,
+        placeholder=ask.placeholder,
+        originator=ask.originator,
+        preemption_policy=_POLICIES[ask.allow_preempt_self, ask.allow_preempt_other],
         node_id=fact.node_id,
-        releasing=spec.releasing,
+        releasing=ask.releasing,
     )
 
 
@@ -176,8 +176,8 @@ def _released(fact: Released | ReleaseStarted, partition: str) -> si.AllocationR
     if not fact.message:
         return None
     return si.AllocationRelease(
-        application_id=fact.ask.spec.application_id,
-        allocation_key=fact.ask.spec.allocation_key,
+        application_id=fact.ask.application_id,
+        allocation_key=fact.ask.allocation_key,
         partition_name=partition,
         termination_type=fact.termination_type,
         message=fact.message,

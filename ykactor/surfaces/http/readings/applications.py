@@ -101,7 +101,7 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pa
     found: list[bytes] = []
     for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in pending.asks.items())):
         ask, queue = pending.asks[key]
-        add_to(total, ask.spec.resource)
+        add_to(total, ask.resource)
         if queue not in tried:
             tried[queue] = was_tried(look, pending, queue)
         status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)

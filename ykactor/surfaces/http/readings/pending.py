@@ -33,7 +33,7 @@ def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[byte
             cause = _cause_of_one(look, pending, ask, causes)
         else:
             cause = known[queue] = known.get(queue) or causes.of(pending, queue)
-        reason = look.reason(cause, ask.spec.resource)
+        reason = look.reason(cause, ask.resource)
         found.append(encode_part(tasks.PendingAsk(allocation_key=key, code=cause.code.value, reason=reason)))
         if pace.is_due(_ENTRY_ITEMS):
             yield ()
@@ -42,7 +42,7 @@ def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[byte
 
 def _cause_of_one(look: Look, pending: PendingApplication, ask: Ask, causes: PendingCauses) -> PendingCause:
     """The cause of an ask that has a reservation, or waits for a placeholder."""
-    is_reserving = ask.spec.allocation_key in pending.reserving
+    is_reserving = ask.allocation_key in pending.reserving
     return causes.of_reserved(look.state.reservations.of(ask)) if is_reserving else causes.of_held(pending, ask)
 
 
