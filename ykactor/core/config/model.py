@@ -72,7 +72,7 @@ class NameFilter(Struct, frozen=True, forbid_unknown_fields=True):
     """The users or the groups of a placement filter (PL-13 to PL-15).
 
     Attributes:
-        listed: whether the text lists any entries, also if all of them were dropped as illegal.
+        listed: True if the text lists any entries, also if all of them were dropped as illegal.
         names: literal names.
         expression: a regular expression that is searched for in the name; "" is none.
     """

@@ -272,7 +272,7 @@ class Released(BaseFact, frozen=True, gc=False):
 
     Attributes:
         message: for the resource manager; empty if it confirmed the end itself and is not notified again.
-        with_node: whether its node left; the resource manager sees STOPPED_BY_RM (SC-112).
+        with_node: True if its node left; the resource manager sees STOPPED_BY_RM (SC-112).
     """
 
     ask: Ask

@@ -13,9 +13,9 @@ class IndexedNode:
     Attributes:
         attributes: those that were ``reported``, and the node's own name (``selector.NODE_ID``).
         available: base units; a type that is absent or negative counts as 0.
-        reserved: whether the node is reserved for asks.
+        reserved: True if the node is reserved for asks.
         place: (score, node id), the position of the node in the order.
-        offered: whether asks that require no node may run here: the node is schedulable and not reserved (SC-40, SC-41).
+        offered: True if asks that require no node may run here: the node is schedulable and not reserved (SC-40, SC-41).
         version: from one counter of the index, so that a node that was removed and added again is not mistaken for the old one.
         revision: that of the ``NodeCore`` when ``available`` was read, for ``PlaceBatch``.
     """

@@ -45,7 +45,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         due_ns: when the node counts as refused if the question, which is open, is not answered; None if it is not open.
-        has_passed: whether the service has answered that asks may run there.
+        has_passed: True if the service has answered that asks may run there.
         uses: the number of further placements it holds for; None is any number.
         refusal: the reason why they may not.
         again_ns, silences: after questions that were not answered in time: when to ask again, and how many there were.
@@ -94,7 +94,7 @@ class Predicates:
     """All answers of one partition, and its open questions.
 
     Attributes:
-        is_answered: whether a predicate service is connected, which is assumed at first. While none is, only nodes that are
+        is_answered: True if a predicate service is connected, which is assumed at first. While none is, only nodes that are
             known to pass are used.
         readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
         counted: how many answers hold for a number of placements only.

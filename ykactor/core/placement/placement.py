@@ -46,7 +46,7 @@ class Placed(Struct, frozen=True, gc=False):
 
     Attributes:
         path: the path of a leaf below root.
-        creates: whether the leaf must be created, with every missing level below its nearest existing ancestor, which is an
+        creates: True if the leaf must be created, with every missing level below its nearest existing ancestor, which is an
             active parent.
     """
 

@@ -235,7 +235,7 @@ class Search:
         self.queue_needs = self._excess()
         #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
-        #: Whether a task of a kind could be the only victim.
+        #: True if a task of a kind could be the only victim.
         self._could_be_victim: dict[TaskKind, bool] = {}
         self.rejected: list[tuple[NodeID, str]] = []
 

@@ -20,7 +20,7 @@ class Candidate(Protocol):
 
     #: The position in the order, or None while not in it; written by the ``SchedulingQueue`` only.
     sort_key: SortKey | None
-    #: Whether it is not offered until it is woken; written by the ``SchedulingQueue`` only.
+    #: True if it is not offered until it is woken; written by the ``SchedulingQueue`` only.
     parked: bool
 
 
@@ -171,7 +171,7 @@ class AskQueue(SortedList[Ask]):
         self.ask_class: EquivalenceClass[Any] | None = None
         #: What was last reported of these asks; None while nothing was.
         self.notified: NotifiedAsks | None = None
-        #: Whether no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
+        #: True if no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
         self.is_by_age = True
         self.tried = Tried()
 

@@ -22,7 +22,7 @@ class Child(Protocol):
     priority: Priority
     share: float
     pending: Resource
-    #: Whether it is not offered until the generation changes; written by the order only, as is ``place``.
+    #: True if it is not offered until the generation changes; written by the order only, as is ``place``.
     parked: bool
     place: ChildPlace[Any]
 

@@ -30,7 +30,7 @@ class SchedulerCore:
 
     Args:
         registry: the owners of the partition.
-        reserves: whether asks reserve nodes (SC-50).
+        reserves: True if asks reserve nodes (SC-50).
     """
 
     def __init__(self, registry: Registry, *, reserves: bool = True) -> None:
