@@ -22,8 +22,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.actors.recording import Recording
-from ykactor.actors.renewal import History
+from ykactor.actors.recording import History, Recording
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact

@@ -12,11 +12,11 @@ from msgspec import structs
 from recorded import DEFAULT, GPU, Life, Step, StoreInTheLoop, record
 from world import app, ask, load, node, queue, release, remove, tree
 
+from ykactor.actors import partition
 from ykactor.actors import partition as partition_module
-from ykactor.actors import renewal
 from ykactor.actors.commands import Administer, Awaited, Intake, Quiesce, RunCycles
-from ykactor.actors.partition import CYCLE_BUDGET
-from ykactor.actors.renewal import AGE_PART, BASES_APART, LATEST, History, Renewal
+from ykactor.actors.partition import AGE_PART, BASES_APART, CYCLE_BUDGET, LATEST, Renewal
+from ykactor.actors.recording import History
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.acts import MoveApplication
 from ykactor.journal.reading import Reader
@@ -107,7 +107,7 @@ def test_nobody_notices(tmp_path, monkeypatch):
     """Everything is decided at the same time and in the same order; the rest of the history can be replayed when its beginning
     is gone.
     """
-    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    monkeypatch.setattr(partition, "BASES_APART", 0)
     heard = {}
     for keep_bytes in (2**60, 3_000):
         facts = heard[keep_bytes] = []
@@ -172,7 +172,7 @@ _RENEWED = partition_module.renewed
 @asynccontextmanager
 async def renewing(directory, monkeypatch):
     """A partition with a running task and one that waits, which is being made anew."""
-    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    monkeypatch.setattr(partition, "BASES_APART", 0)
     failures = []
     monkeypatch.setattr("recorded.no_failure", lambda partition, failure: failures.append((partition, failure)))
     with closing(Store.open(directory, "off", now_ns=0)) as store:

@@ -160,9 +160,7 @@ class State:
                     self.waiting |= {ask_id(ask): Task(ask, leaf.path, "") for ask in application.asks.values()}
         self.capacity = {node_id: dict(node.capacity) for node_id, node in registry.nodes.items()}
         self.schedulable = {node_id for node_id, node in registry.nodes.items() if node.schedulable}
-        self.occupied = {
-            node_id: [task.resource for task in node.foreign.values()] for node_id, node in registry.nodes.items()
-        }
+        self.occupied = {node_id: [task.resource for task in node.foreign.values()] for node_id, node in registry.nodes.items()}
         self.preempting = set(watch.preempting)
         self.claiming = [self.waiting[identity] for identity in self.contests]
 

@@ -383,9 +383,7 @@ def waits_for_placeholders(application: Application, ask: Ask) -> bool:
 def could_run(node: NodeCore, ask: Ask) -> bool:
     """SC-41: if nothing else ran there."""
     wanted = selector.parse(ask.tags.get(selector.TAG, ""))
-    return (
-        fits(node.capacity, ask.resource) and selector.selects(wanted, node.attributes) and not is_left_out(node.node_id, ask)
-    )
+    return fits(node.capacity, ask.resource) and selector.selects(wanted, node.attributes) and not is_left_out(node.node_id, ask)
 
 
 def is_left_out(node_id: NodeID, ask: Ask) -> bool:

@@ -24,7 +24,7 @@ from seeds import scaled, seeds
 from test_administered_histories import NO_TASK, draw_request
 from world import PLENTY, app, ask, node, remove
 
-from ykactor.actors import renewal
+from ykactor.actors import partition
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.asks import Ask, ask_id
@@ -178,7 +178,7 @@ def test_without_the_beginning(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", seeds(10))
 def test_partitions_that_are_made_anew_while_they_run(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever happens around it, each base is what the replay has, and what follows is decided from it."""
-    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    monkeypatch.setattr(partition, "BASES_APART", 0)
     keep_bytes = random.Random(seed).choice((500, 2_000, 4_000))
     starts = record_history(tmp_path / "0", draw_history(seed), seed, keep_bytes=keep_bytes)
     starts += record_history(tmp_path / "1", draw_fragments(seed), seed + 1, keep_bytes=keep_bytes)
@@ -191,7 +191,7 @@ def test_partitions_that_are_made_anew_while_they_run(seed: int, tmp_path: Path,
 @pytest.mark.parametrize("seed", seeds(5))
 def test_without_the_only_start(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the history before the start is gone, the replay begins where a partition was made anew."""
-    monkeypatch.setattr(renewal, "BASES_APART", 0)
+    monkeypatch.setattr(partition, "BASES_APART", 0)
     history, budget = draw_history(seed, batches=40), BUDGETS[seed % 3]
     steps = list(steps_of(history, seed))
     config = scheduler_config(history.config)

@@ -46,9 +46,7 @@ def cycle(world: World) -> Cycle:
 
 def placed(result: Cycle) -> list[str]:
     return [
-        f"{decision.ask.allocation_key} on {decision.node_id}"
-        for decision in result.facts
-        if isinstance(decision, Allocated)
+        f"{decision.ask.allocation_key} on {decision.node_id}" for decision in result.facts if isinstance(decision, Allocated)
     ]
 
 

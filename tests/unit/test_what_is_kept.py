@@ -20,7 +20,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "PartitionCore": ("name turns", "cluster holdings registry rounds timers users", ""),
     "Rounds": ("arrivals last_arrival_ns", "_cluster _holdings _registry _timers _users", ""),
     "Books": ("accounts", "_instance_types types", "changed"),
-    "Accounts": ("days", "_count", "_changed _tidied_day"),
+    "Accounts": ("days", "_count", "_changed tidy_ns"),
     "Account": ("allocated lost waited", "", ""),
     "Past": ("failure max_used placeholders preempted records started_ns states used", "", "message outcome"),
     "Timers": ("cleaning_ns ended rejected", "_expiries _leaves _noted recheck_ns", "_changed"),
@@ -56,7 +56,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "Counts": ("evictions in_vain preemptions refused work_lost", "", ""),
     "CycleGuard": ("taken", "", "_changed"),
     "QuotaClocks": ("starts", "", "_changed"),
-    "Predicates": ("_answers is_answered", "_due _known_count _open_count counted", "_changed changes readmissions"),
+    "Predicates": ("_answers is_answered", "_known_count _open_count counted deadlines", "_changed changes readmissions"),
     "PredicateClient": ("", "_nodes _predicates", "_reported asked"),
     "SchedulerState": (
         "",

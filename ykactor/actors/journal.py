@@ -18,7 +18,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from ykactor.actors.commands import Publication
 from ykactor.actors.histogram import Histogram
-from ykactor.actors.renewal import History
+from ykactor.actors.recording import History
 from ykactor.actors.response_timer import ResponseTimer
 from ykactor.actors.writer_thread import AsyncStore
 from ykactor.core.messages.facts import Fact
@@ -237,11 +237,13 @@ class Journal:
 
     def waiting(self) -> tuple[int, int, int]:
         """What is not durable yet: the number of events, that of messages, and the bytes of all."""
-        groups = [self._gathered] if self._committing is None else [self._committing, self._gathered]
+        gathered, committing = self._gathered, self._committing
+        if committing is None:
+            return gathered.batch.events_count, gathered.batch.messages_count, gathered.bytes
         return (
-            sum(group.batch.events_count for group in groups),
-            sum(group.batch.messages_count for group in groups),
-            sum(group.bytes for group in groups),
+            gathered.batch.events_count + committing.batch.events_count,
+            gathered.batch.messages_count + committing.batch.messages_count,
+            gathered.bytes + committing.bytes,
         )
 
     async def room(self) -> None:

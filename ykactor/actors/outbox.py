@@ -8,6 +8,7 @@ protocol).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
 import trio
@@ -18,7 +19,7 @@ from ykactor.actors.connected import NOBODY
 from ykactor.actors.epochs import Epochs
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.requests import Requests
+from ykactor.actors.receipts import Accepted
 from ykactor.core.values.names import ANY, Names
 
 #: Messages kept for a session that resumes, and their bytes.
@@ -214,6 +215,49 @@ def _ignore(*_: object) -> None:
     """Nothing is kept."""
 
 
+class Requests:
+    """The requests that have no answer yet.
+
+    Args:
+        journal: keeps receipts; None: nothing is kept.
+    """
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self._numbers = count(1)
+        #: By number: the session that accepted the request.
+        self._open: dict[int, object] = {}
+        self._fewer = trio.lowlevel.ParkingLot()
+
+    def accept(self, request_id: str, session: object) -> Accepted:
+        """A session has accepted a request and will answer it."""
+        accepted = Accepted(next(self._numbers), request_id)
+        self._open[accepted.number] = session
+        return accepted
+
+    def answered(self, accepted: Accepted) -> None:
+        """The answer has just been posted; both become durable together."""
+        self._open.pop(accepted.number, None)
+        self._fewer.unpark_all()
+        self.forget(accepted.keys())
+
+    def leave(self, session: object) -> None:
+        """The session answers no more requests."""
+        self._open = {number: other for number, other in self._open.items() if other is not session}
+        self._fewer.unpark_all()
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Delete receipts."""
+        if self._journal is not None:
+            for key in keys:
+                self._journal.note(key, None)
+
+    async def all_answered(self) -> None:
+        """Wait until each accepted request is answered, or will never be."""
+        while self._open:
+            await self._fewer.park()
+
+
 class OutboxRegistry(Generic[E]):
     """The outbox of the registered resource manager, if any; there is at most one (SC-142).
 
@@ -268,7 +312,7 @@ class OutboxRegistry(Generic[E]):
         if current.partitions != partitions:
             current.partitions = partitions
             self.end_change()
-        if self.epochs.raise_to(epoch, current.rm_id, partitions):
+        if epoch and self.epochs.raise_to(epoch, current.rm_id, partitions):
             self._raising(self.epochs)
 
     def begin_change(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.driving import pause
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.memory import collect_young
 from ykactor.core.objects.commands import Close, Decommission, SubmitBatch
@@ -69,11 +69,20 @@ async def own(inbox: Mailbox[Envelope]) -> None:
     """The task of one owner: receive a command, carry it out, reply. Ends with the owner's last command."""
     while True:
         owner, command, position, replies = await inbox.get()
-        reply = await drive(owner.work(command), pause) if isinstance(owner, LeafCore) else owner.handle(command)
+        if isinstance(owner, LeafCore):
+            work = owner.work(command)
+            try:
+                while True:
+                    next(work)
+                    await pause()
+            except StopIteration as stop:
+                reply = stop.value
+        else:
+            reply = owner.handle(command)
         replies.put(position, reply)
         if type(command) in _LAST_COMMANDS:
             return
-        del owner, command, replies  # a task that waits does not keep them
+        del owner, command, replies, reply  # a task that waits does not keep them
 
 
 def _wave_end(sends: Sends[Any], start: int) -> int:

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from ykactor.actors.renewal import History
+from msgspec import Struct
+
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.times import NEVER
+
+
+class History(Struct):
+    """The history of all partitions.
+
+    Attributes:
+        keep_bytes, keep_ns: how much of it is kept, compressed, and for how long.
+        written: the bytes of turns that were recorded so far, not compressed.
+    """
+
+    keep_bytes: int = NEVER
+    keep_ns: int = NEVER
+    written: int = 0
 
 
 class Recording(NamedTuple):

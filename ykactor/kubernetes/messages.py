@@ -233,13 +233,4 @@ class Dismiss(NamedTuple):
 
 #: What objects of the API server say of themselves because of this process.
 Written = SelectNode | Nominate | SetCondition | SetGroupCondition
-Effect = (
-    Tell
-    | Bind
-    | Written
-    | DeletePod
-    | CreatePlaceholder
-    | FailPod
-    | Event
-    | Dismiss
-)
+Effect = Tell | Bind | Written | DeletePod | CreatePlaceholder | FailPod | Event | Dismiss

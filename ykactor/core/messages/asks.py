@@ -161,9 +161,7 @@ def readmitted(ask: Ask, now_ns: int) -> Ask:
     """The ask without nodes that are no longer left out at ``now_ns``; the same ask if there are none."""
     if not any(0 < failure.until_ns <= now_ns for failure in ask.failures):
         return ask
-    failures = tuple(
-        structs.replace(failure, until_ns=0) if failure.until_ns <= now_ns else failure for failure in ask.failures
-    )
+    failures = tuple(structs.replace(failure, until_ns=0) if failure.until_ns <= now_ns else failure for failure in ask.failures)
     return structs.replace(ask, failures=failures)
 
 

@@ -88,17 +88,18 @@ class Holdings:
 
     def has_room_for(self, submissions: Sequence[Submission]) -> bool:
         """True if none of the submissions could be one too many, whatever becomes of those before it."""
-        left, types_left = self.left(), self.types_left()
+        assert self.limits is not None, "asked for input that is limited"
+        left, types_max = self.left(), self.limits.resource_types
         if min(left["applications"], left["asks"], left["nodes"]) < len(submissions):
             return False
-        if types_left is None:
+        if types_max is None:
             return True
         for submission in submissions:
             if type(submission) is Ask and submission.resource.keys() <= COMMON_TYPES:
                 continue
             if self.new_types(submission):
                 return False
-        return types_left >= 0
+        return len(self._types.counts) <= types_max or self._types.found() <= types_max  # not all count against the limit
 
     def new_types(self, submission: Submission) -> frozenset[str]:
         """The resource types that a submission would add, as far as only the partition knows."""

@@ -85,7 +85,9 @@ class Planner:
     def _decide(self, plan: Plan) -> Exchange[None]:
         state = self._state
         wakeups.on_deadlines(state, plan.now_ns)
-        state.pairs.recall()
+        changes = state.nodes.opened.count, state.nodes.predicates.changes
+        if changes != state.pairs.recalled_at:
+            state.pairs.recall(changes)
         if state.enforces_quotas():
             yield from self._quotas.run(plan)
             if plan:  # a step that reads the owners needs a plan of its own

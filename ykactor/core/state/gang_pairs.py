@@ -7,7 +7,6 @@ set aside until a node or an answer changes.
 from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 
@@ -15,12 +14,11 @@ from ykactor.core.queueing.tree import QueueNode
 class GangPairs:
     """The applications that have pairs, by leaf; those that are set aside are in ``aside`` instead."""
 
-    def __init__(self, nodes: NodeIndex) -> None:
+    def __init__(self) -> None:
         self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
         self.aside: dict[PendingApplication, QueueNode] = {}
-        self._nodes = nodes
         #: The counts of opened nodes and changed answers when applications were last offered again.
-        self._recalled = -1, -1
+        self.recalled_at = -1, -1
 
     def note(self, leaf: QueueNode, application: PendingApplication) -> None:
         """Note that asks or placeholders of an application have changed."""
@@ -49,11 +47,9 @@ class GangPairs:
             self.forget(leaf, application)
             self.aside[application] = leaf
 
-    def recall(self) -> None:
+    def recall(self, changes: tuple[int, int]) -> None:
         """Offer applications that were set aside again if a node or an answer has changed."""
-        changes = self._nodes.opened.count, self._nodes.predicates.changes
-        if changes != self._recalled:
-            self._recalled = changes
-            for application, leaf in self.aside.items():
-                self.by_leaf.setdefault(leaf, {})[application] = None
-            self.aside.clear()
+        self.recalled_at = changes
+        for application, leaf in self.aside.items():
+            self.by_leaf.setdefault(leaf, {})[application] = None
+        self.aside.clear()

@@ -69,7 +69,7 @@ class SchedulerState:
         self.clocks = QuotaClocks(registry.changed)
         self.quota_reports = QuotaReports(self.tree)
         self.scheduling_states = SchedulingStates()
-        self.pairs = GangPairs(self.nodes)
+        self.pairs = GangPairs()
         self.tasks = RunningTasks(registry, self.applications)
         self.generation = 0
         self.backoffs: dict[PendingApplication, int] = {}

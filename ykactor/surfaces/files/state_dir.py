@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
 from ykactor.actors.journal import Journal
-from ykactor.actors.renewal import History
+from ykactor.actors.recording import History
 from ykactor.actors.writer_thread import AsyncStore, BlockingStore, WriterThread
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
