@@ -11,16 +11,20 @@ from msgspec import UNSET, structs
 from ykactor.core.inspection.ask_status import AsksPart, PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
+from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
-from ykactor.core.values.parts import Pace, Pausing, in_parts
-from ykactor.core.waiting.causes import PendingCauses
+from ykactor.core.values.parts import Pace, Pausing, in_parts, sorted_in_parts
+from ykactor.core.waiting.causes import PendingCauses, is_held, pending_of
 from ykactor.core.waiting.codes import PendingCause
 from ykactor.core.waiting.reasons import NAMES_MAX
+
+#: What the attempt to place an ask has found; everything else keeps it back before it is tried.
+_FOUND_BY_TRYING = frozenset((WaitingCause.QUEUE, WaitingCause.NODES, WaitingCause.PREDICATE, WaitingCause.RESERVED))
 
 
 def pending_groups(
@@ -99,6 +103,33 @@ def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
     last, properties = state.preemptions.last_attempt(ask), state.applications[ask.application_id].leaf.config.properties
     next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
     return {"last_attempt": None if last is None else last.at_ns, "next_attempt": next_ns}
+
+
+def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Pausing[list[tuple[Ask, PendingCause]]]:
+    """Each pending ask of an application with its cause, by their arrival."""
+    causes, pace = PendingCauses(state), Pace()
+    known: dict[AskQueue, PendingCause] = {}
+    found: list[tuple[Ask, PendingCause]] = []
+    for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in waiting.asks.items())):
+        ask, queue = waiting.asks[key]
+        if key in waiting.reserving:
+            cause = causes.of_reserved(state.reservations.of(ask))
+        elif queue is None:
+            cause = causes.of_held(waiting, ask)
+        else:
+            cause = known[queue] = known.get(queue) or causes.of(waiting, queue)
+        found.append((ask, cause))
+        if pace.is_due():
+            yield ()
+    return found
+
+
+def was_tried(state: SchedulerState, waiting: PendingApplication, queue: AskQueue | None) -> bool:
+    """True if the scheduler has tried to place the asks of a queue of the application; None: those that wait for placeholders."""
+    if queue is None or queue.ask_class is None or is_held(state, waiting):
+        return False
+    cause = pending_of(state, waiting, queue).cause
+    return cause in _FOUND_BY_TRYING or (cause is WaitingCause.UNTRIED and not queue.ask_class.is_new())
 
 
 def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, str]]:

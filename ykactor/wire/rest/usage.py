@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ykactor.core.inspection.queue_status import parent_path
+from ykactor.core.inspection.user_status import GroupStatus, UserStatus, UseStatus
 from ykactor.core.values.resources import Resource
 from ykactor.wire.rest.types import Payload
 
@@ -64,3 +68,33 @@ class ContainerSample(Payload, frozen=True, kw_only=True):
 
     timestamp: int
     total_containers: str
+
+
+def user(status: UserStatus) -> UserUse:
+    """A user."""
+    return UserUse(user_name=status.name, groups=status.groups, queues=_tree(status.queues))
+
+
+def group(status: GroupStatus) -> GroupUse:
+    """A group."""
+    return GroupUse(group_name=status.name, applications=status.applications, queues=_tree(status.queues))
+
+
+def _tree(queues: Mapping[str, UseStatus]) -> QueueUse:
+    """The queues as a tree, of which each has all queues above it."""
+    children: dict[str, list[str]] = {}
+    for path in sorted(queues):
+        children.setdefault(parent_path(path), []).append(path)
+    return _queue("root", queues, children)
+
+
+def _queue(path: str, queues: Mapping[str, UseStatus], children: Mapping[str, list[str]]) -> QueueUse:
+    use = queues[path]
+    return QueueUse(
+        queue_path=path,
+        resource_usage=use.allocated,
+        running_applications=use.applications,
+        max_resources=use.max,
+        max_applications=use.max_applications,
+        children=[_queue(below, queues, children) for below in children.get(path, ())],
+    )

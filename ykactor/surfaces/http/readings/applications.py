@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.inspection.application_status import TIMES, end_of, ended_details, live_details, status_of
+from ykactor.core.inspection.pending_asks import was_tried
 from ykactor.core.inspection.task_status import ALLOCATION_TIMES, ASK_TIMES, allocation_status, ask_status
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
@@ -15,7 +16,6 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
 from ykactor.core.values.resources import add_to
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.readings.pending import was_tried
 from ykactor.wire.rest import applications as rest
 from ykactor.wire.rest.amounts import used
 from ykactor.wire.rest.codec import Item, encode_part, encode_with
@@ -103,7 +103,7 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pa
         ask, queue = pending.asks[key]
         add_to(total, ask.resource)
         if queue not in tried:
-            tried[queue] = was_tried(look, pending, queue)
+            tried[queue] = was_tried(look.state, pending, queue)
         status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)
         found.append(encode_part(request(look.times(status, ASK_TIMES))))
         if pace.is_due(_ENTRY_ITEMS):
