@@ -16,7 +16,7 @@ import sys
 import time
 
 from ykactor.__main__ import main
-from ykactor.surfaces.cli.main import COMMANDS
+from ykactor.surfaces.cli.main import COMMANDS, VERBS
 
 #: More than Linux lets one message have.
 _REQUEST_MAX_BYTES = 1_000_000
@@ -24,7 +24,7 @@ REPORT = struct.Struct("i")
 
 
 def _import_all() -> None:
-    for path in COMMANDS.values():
+    for path in (*COMMANDS.values(), VERBS):
         importlib.import_module(f"ykactor.surfaces.cli.{path}")
     importlib.import_module("ykactor.surfaces.daemon.daemon")
     gc.collect()

@@ -83,19 +83,31 @@ def apply(kinds: Sequence[str], into: Path) -> dict[str, str]:
     """Write the changed files below ``into``, with all examples. Returns why one cannot be applied, by its kind."""
     failures = {}
     for kind in kinds:
-        for name, edits in edits_of(kind).items():
-            there = into / "ykactor" / name
-            source = there if there.exists() else PACKAGE / name
-            text = source.read_text() if source.exists() else ""
-            try:
-                for edit in edits:
-                    text = edit(text)
-            except LookupError as error:
-                failures[kind] = f"the example {kind} cannot be applied to {name}: {error}"
-                continue
-            there.parent.mkdir(parents=True, exist_ok=True)
-            there.write_text(text)
+        try:
+            changed = _changed(edits_of(kind), into)
+        except LookupError as error:
+            failures[kind] = f"the example {kind} cannot be applied to {error}"
+            continue
+        for file, text in changed.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
     return failures
+
+
+def _changed(edits: Edits, into: Path) -> dict[Path, str]:
+    """The files that an example writes, over what is there of other examples, else over the product."""
+    changed = {}
+    for name, of_file in edits.items():
+        file = into / "ykactor" / name
+        source = next((source for source in (file, PACKAGE / name) if source.exists()), None)
+        text = "" if source is None else source.read_text()
+        for edit in of_file:
+            try:
+                text = edit(text)
+            except LookupError as error:
+                raise LookupError(f"{name}: {error}") from None
+        changed[file] = text
+    return changed
 
 
 def outcomes(kinds: Sequence[str], into: Path) -> dict[str, str]:

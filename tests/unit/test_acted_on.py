@@ -1,15 +1,26 @@
 """What operators act on, before and after (SE-72)."""
 
+from typing import get_args
+
 import pytest
 from gangs import gang, real, room, three
 from world import app, ask, cancel, hold, make_world, move, node, prioritise, queue, release, terminate, tree
 
-from ykactor.core.messages.acts import Administration, Operator
+from ykactor.core.messages.acts import Administration, ApplicationAct, Operator
+from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.commands import GiveAway
 from ykactor.core.values.parts import finished
 from ykactor.surfaces.sessions.operator_requests import is_releasing, look, tasks_named
+from ykactor.wire.si import acts
+from ykactor.wire.si import messages as si
 
 ACTS = [hold("app-1"), cancel("app-1", "t1"), prioritise("app-1", 5, "t1"), prioritise("app-1", 5), move("app-1", "root.b")]
+
+
+def test_every_act_has_its_rows() -> None:
+    """What operators send becomes an act, and what a leaf does to an application has an effect."""
+    assert acts.ACTS.keys() == {*get_args(si.OperatorAct)}
+    assert EFFECTS.keys() == {*get_args(ApplicationAct)}
 
 
 def test_what_the_audit_tells() -> None:

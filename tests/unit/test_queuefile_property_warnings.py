@@ -3,7 +3,7 @@ from queuetexts import HEAD, by_path, queues_of
 from world import app, ask, make_world, node, queue, tree
 
 from ykactor.core.config.model import QueueConfig, SchedulerConfig
-from ykactor.core.config.properties import QueueProperties
+from ykactor.core.config.properties import PROPERTIES, QueueProperties
 from ykactor.wire.queuefile.load import load
 
 
@@ -32,6 +32,11 @@ def test_inheritance(key: str, value: str, inherited: str) -> None:
     assert parent.property_map == {key: value}
     assert child.property_map == {key: inherited}
     assert grandchild.property_map == {key: "own"}
+
+
+def test_every_setting_is_read_from_one_property() -> None:
+    """CF-72: a setting without a property could not be changed."""
+    assert sorted(known.field for known in PROPERTIES.values()) == sorted(QueueProperties.__struct_fields__)
 
 
 def test_meaning_of_properties() -> None:

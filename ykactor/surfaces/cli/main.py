@@ -10,8 +10,6 @@ import click
 import ykactor
 from ykactor.surfaces.cli import exit_codes
 
-#: The module that holds the verbs of operators, by their names, as ``VERBS``.
-VERBS = ""
 #: Command name -> module of this package that holds a click command named ``command``.
 COMMANDS = {
     "serve": "serve",
@@ -42,7 +40,6 @@ COMMANDS = {
     "jobs": "jobs.jobs",
     "logs": "jobs.logs",
     "wait": "jobs.wait",
-    VERBS: "acts",
     "follow": "follow",
     "story": "story",
     "convert": "convert",
@@ -55,6 +52,8 @@ COMMANDS = {
     "samples": "samples",
     "man": "man",
 }
+#: The module of the verbs of operators, which has them by their names, and the command before which they are listed.
+VERBS, _BEHIND_VERBS = "acts", "follow"
 
 
 class LazyGroup(click.Group):
@@ -64,12 +63,14 @@ class LazyGroup(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for each in COMMANDS for name in (_verbs() if each == VERBS else [each])]
+        names = list(COMMANDS)
+        place = names.index(_BEHIND_VERBS)
+        return [*names[:place], *_verbs(), *names[place:]]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _verbs().get(cmd_name)
-        command: click.Command = _module(cmd_name).command
+        command: click.Command = _module(COMMANDS[cmd_name]).command
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
@@ -85,8 +86,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(f"ykactor.surfaces.cli.{COMMANDS[name]}")
+def _module(path: str) -> Any:
+    return importlib.import_module(f"ykactor.surfaces.cli.{path}")
 
 
 def _verbs() -> dict[str, click.Command]:
