@@ -273,7 +273,7 @@ def test_parents_first() -> None:
         root={}, root__b=over, root__b__x=over, root__a={}, root__a__y=over, root__a__x={"max": {"mem": 5}}
     )
     clocks = QuotaClocks(Changed())
-    clocks.starts = {node: 5 for name, node in nodes_by_name.items() if "__" in name}
+    clocks.starts.restore((node, 5) for name, node in nodes_by_name.items() if "__" in name)
     clocks.starts[nodes_by_name["root__a__y"]] = 6
     assert clocks.next_ns() == 5
     assert clocks.due(4) == []

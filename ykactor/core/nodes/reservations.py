@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.indexed_node import IndexedNode
 from ykactor.core.nodes.reserved_shapes import ReservedShapes
@@ -49,9 +49,8 @@ class Reservations:
 
     def __init__(self, nodes: NodeIndex, changed: Changed) -> None:
         self._nodes = nodes
-        self._changed = changed
         #: In the order in which they were made.
-        self.by_ask: dict[AskID, Reservation] = {}
+        self.by_ask: KeptRows[AskID, Reservation] = KeptRows(changed.reservation)
         #: The reservations of asks that do not require their node.
         self._by_shape: dict[Shape, dict[AskID, Reservation]] = {}
         self._shapes = ReservedShapes(nodes)
@@ -93,7 +92,6 @@ class Reservations:
                 self._shapes.add(reservation.shape)
             self._by_shape[reservation.shape][identity] = reservation
         self.changes += 1
-        self._changed.reservation(identity)
 
     def _drop_shape(self, reservation: Reservation) -> None:
         if not reservation.is_pinned():
@@ -107,7 +105,6 @@ class Reservations:
         """End a reservation; a node without others is offered again."""
         node, identity = reservation.node, ask_id(reservation.ask)
         del self.by_ask[identity]
-        self._changed.reservation(identity)
         self._drop_shape(reservation)
         others = self._by_node[node.node_id]
         del others[identity]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, Ask
+from ykactor.core.messages.changed import KeptRows
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
@@ -61,7 +62,7 @@ class Cluster:
         #: The usage of each foreign allocation.
         self._used: dict[AllocationKey, Resource] = {}
         #: The node of each foreign allocation.
-        self.foreign: dict[AllocationKey, NodeID] = {}
+        self.foreign: KeptRows[AllocationKey, NodeID] = KeptRows(self._changed.foreign)
 
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
         """The commands or facts that follow from a submission; a new node is in the set at once."""
@@ -85,7 +86,6 @@ class Cluster:
             case Ask() as ask:
                 return self._route_foreign(now_ns, ask)
             case ReleaseAllocations(_, key) if key is not None and key in self.foreign:
-                self._changed.foreign(key)
                 return [(self._nodes[self.foreign.pop(key)], ReleaseForeign(now_ns, key))]
             case AnswerPredicate(predicate, node_id, allocate, error, uses) if node_id in self._nodes:
                 return [PredicateAnswered(now_ns, predicate, node_id, allocate, error, uses)]
@@ -123,7 +123,6 @@ class Cluster:
         if before is not None and before != ask.node_id:  # SC-82: it moved
             routed.append((self._nodes[before], ReleaseForeign(now_ns, key)))
         self.foreign[key] = ask.node_id
-        self._changed.foreign(key)
         routed.append((self._nodes[ask.node_id], PlaceForeign(now_ns, ask)))
         return routed
 
@@ -140,12 +139,11 @@ class Cluster:
         for key in self._nodes.pop(node_id).foreign:
             del self.foreign[key]
             self._books.types.remove(self._used.pop(key))
-            self._changed.foreign(key)
 
     def adopt(self) -> Resource | None:
         """Count the restored nodes and their foreign allocations. Returns the max of root."""
         for node_id, node in self._nodes.items():
-            self.foreign.update(dict.fromkeys(node.foreign, node_id))
+            self.foreign.restore((key, node_id) for key in node.foreign)
             self._books.add_node(node_id, node.attributes)
             self._capacities[node_id] = node.capacity
             self._books.types.add(node.capacity)

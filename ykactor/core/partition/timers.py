@@ -11,7 +11,7 @@ import heapq
 from msgspec import Struct, field
 
 from ykactor.core.accounting.past import ENDED_RECORDS_MAX, Past
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
@@ -87,15 +87,14 @@ class Timers:
     """Deadlines of one partition, Unix nanoseconds."""
 
     def __init__(self, changed: Changed) -> None:
-        self._changed = changed
         self._leaves: list[tuple[int, QueuePath]] = []
         #: The earliest deadline noted for each leaf.
         self._noted: dict[QueuePath, int] = {}
         #: By ``<applicationID>-<unix seconds>``, a further ``-<n>`` when that is taken (AP-71).
-        self.ended: dict[str, EndedApplication] = {}
+        self.ended: KeptRows[str, EndedApplication] = KeptRows(changed.ended)
         self._expiries: list[tuple[int, str]] = []
         #: Refused applications, the oldest refusal first (AP-22).
-        self.rejected: dict[ApplicationID, EndedApplication] = {}
+        self.rejected: KeptRows[ApplicationID, EndedApplication] = KeptRows(changed.rejected)
         #: When empty queues are removed next; None while there are none to remove.
         self.cleaning_ns: int | None = None
         #: When the scheduler wants to recheck pending asks, from its last cycle; None if it does not.
@@ -122,7 +121,6 @@ class Timers:
             number += 1
             key = f"{stem}-{number}"
         self.keep_ended(key, application)
-        self._changed.ended(key)
 
     def keep_ended(self, key: str, application: EndedApplication) -> None:
         """Keep an application under a key that is not taken."""
@@ -132,27 +130,19 @@ class Timers:
     def note_rejected(self, application: EndedApplication) -> None:
         """Keep a refused application; a later refusal of the same id replaces it (AP-22). Of many, the newest are kept."""
         self.keep_rejected(application)
-        self._changed.rejected(application.application_id)
         if len(self.rejected) > REJECTED_MAX:
-            self._forget_rejected(next(iter(self.rejected)))
+            del self.rejected[next(iter(self.rejected))]
 
     def keep_rejected(self, application: EndedApplication) -> None:
         """Keep an application as the newest refusal."""
-        self.rejected.pop(application.application_id, None)
+        self.rejected.discard(application.application_id)
         self.rejected[application.application_id] = application
-
-    def _forget_rejected(self, application_id: ApplicationID) -> None:
-        del self.rejected[application_id]
-        self._changed.rejected(application_id)
 
     def forget_ended(self) -> None:
         """Forget all ended and refused applications."""
-        for key in self.ended:
-            self._changed.ended(key)
         self.ended.clear()
         self._expiries.clear()
-        for application_id in list(self.rejected):
-            self._forget_rejected(application_id)
+        self.rejected.clear()
 
     def next_ns(self) -> int | None:
         """The earliest deadline of all; None if there is none."""
@@ -184,7 +174,7 @@ class Timers:
             oldest = next(iter(self.rejected.values()))
             if oldest.finished_ns + TERMINAL_TIMEOUT_NS > now_ns:
                 break
-            self._forget_rejected(oldest.application_id)
+            del self.rejected[oldest.application_id]
         expired = []
         while self._expiries and self._expiries[0][0] <= now_ns:
             expired.append(self._expire_next())
@@ -196,5 +186,4 @@ class Timers:
 
     def _expire_next(self) -> EndedApplication:
         _, key = heapq.heappop(self._expiries)
-        self._changed.ended(key)
         return self.ended.pop(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.placement.placement import is_forced
 from ykactor.core.values.names import is_user_name
@@ -38,8 +38,7 @@ class Users:
 
     def __init__(self, changed: Changed) -> None:
         #: By user, the groups and until when they are valid, the oldest first.
-        self.known: dict[str, tuple[tuple[str, ...], int]] = {}
-        self._changed = changed
+        self.known: KeptRows[str, tuple[tuple[str, ...], int]] = KeptRows(changed.user)
 
     def resolve(self, now_ns: int, spec: AddApplication) -> UserGroups | str:
         """Resolve a user with its present groups, and remember the groups that the submission brings."""
@@ -58,9 +57,7 @@ class Users:
         return groups if now_ns < until_ns else ()
 
     def _remember(self, now_ns: int, user: str, groups: tuple[str, ...]) -> None:
-        self.known.pop(user, None)
+        self.known.discard(user)
         self.known[user] = groups, now_ns + _KNOWN_NS
-        self._changed.user(user)
         while (oldest := next(iter(self.known))) != user and self.known[oldest][1] <= now_ns:
             del self.known[oldest]
-            self._changed.user(oldest)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ykactor.core.messages.asks import Ask, AskID, ask_id
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
@@ -23,7 +24,7 @@ from ykactor.core.values.times import NEVER, S_NS
 RETRY_NS = 15 * S_NS
 
 
-class PreemptionAttempt(Struct):
+class PreemptionAttempt(Struct, frozen=True):
     """An ask that preempts. While its attempt lasts, the ask does not try again.
 
     Attributes:
@@ -81,22 +82,20 @@ class PreemptionAttempts:
     """The running attempts of a partition, their victims, and the last attempt of each pending ask."""
 
     def __init__(self, changed: Changed) -> None:
-        self._changed = changed
-        self.by_ask: dict[AskID, PreemptionAttempt] = {}
+        self.by_ask: KeptRows[AskID, PreemptionAttempt] = KeptRows(changed.attempt)
         #: Tasks that are being released: the size counted as preempting, and the ask they make room for, if any.
-        self.victims: dict[AskID, tuple[Resource, AskID | None]] = {}
+        self.victims: KeptRows[AskID, tuple[Resource, AskID | None]] = KeptRows(changed.victim)
         #: Grows by one whenever an attempt or a victim changes what queues will use.
         self.changes = 0
         self.counts = Counts()
         self.cycle_guard = CycleGuard(changed)
         #: The last attempt of each pending ask; of an ask that requires its node: the last that failed.
-        self.last_attempts: dict[AskID, LastAttempt] = {}
+        self.last_attempts: KeptRows[AskID, LastAttempt] = KeptRows(changed.last_attempt)
 
     def begin(self, leaf: QueueUsage, application: PendingApplication, ask: Ask, claim: Resource) -> None:
         """Begin an attempt: count the claim of the ask in all queues on its path."""
         self.changes += 1
         self.by_ask[ask_id(ask)] = PreemptionAttempt(ask, application, claim, {})
-        self._changed.attempt(ask_id(ask))
         for queue in leaf.path_up:
             add_to(queue.claims, claim)
 
@@ -104,7 +103,6 @@ class PreemptionAttempts:
         """End an attempt: the ask ``runs``, is removed, or has lost its node. Its claim no longer counts."""
         self.changes += 1
         attempt = self.by_ask.pop(ask_id(ask))
-        self._changed.attempt(ask_id(ask))
         self.counts.in_vain += not runs
         for queue in leaf.path_up:
             subtract_from(queue.claims, attempt.claim)
@@ -113,47 +111,41 @@ class PreemptionAttempts:
         """Update the attempt of an ask, if there is one, to the ask with another priority."""
         attempt = self.by_ask.get(ask_id(ask))
         if attempt is not None:
-            attempt.ask = ask
+            self.by_ask[ask_id(ask)] = replace(attempt, ask=ask)
 
     def add_victim(self, leaf: QueueUsage, task: Ask, preemptor: Ask | None) -> None:
         """Add a victim of ``preemptor``; None: a queue is above its quota, or the task was ending already."""
         self.changes += 1
         identity = None if preemptor is None else ask_id(preemptor)
         self.victims[ask_id(task)] = task.resource, identity
-        self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             add_to(queue.preempting, task.resource)
         if identity is not None:
             attempt = self.by_ask[identity]
             attempt.waits_for[ask_id(task)] = None
-            attempt.victims_count += 1
-            self._changed.attempt(identity)
+            self.by_ask[identity] = replace(attempt, victims_count=attempt.victims_count + 1)
 
     def resize_victim(self, leaf: QueueUsage, task: Ask) -> None:
         """Count a resized victim."""
         size, identity = self.victims[ask_id(task)]
         self.victims[ask_id(task)] = task.resource, identity
-        self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
             add_to(queue.preempting, task.resource)
 
     def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> None:
         """Note the end of a task: of a victim, or one that is an external change (see ``cycles``)."""
-        found = self.victims.pop(ask_id(task), None)
+        found = self.victims.discard(ask_id(task))
         if found is None:
             self.cycle_guard.reset()
             return
         size, identity = found
-        self._changed.victim(ask_id(task))
         for queue in leaf.path_up:
             subtract_from(queue.preempting, size)
         attempt = self.by_ask.get(identity) if identity is not None else None
         if attempt is not None and ask_id(task) in attempt.waits_for:  # else it belongs to an earlier attempt of the ask
             del attempt.waits_for[ask_id(task)]
-            self._changed.attempt(ask_id(attempt.ask))
-            if not attempt.waits_for:
-                attempt.room_made_ns = at_ns
+            self.by_ask[ask_id(attempt.ask)] = replace(attempt, room_made_ns=None if attempt.waits_for else at_ns)
 
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, application: PendingApplication) -> None:
         """Move the victims and claims of an application to another leaf."""
@@ -184,7 +176,6 @@ class PreemptionAttempts:
         """Note an attempt of an ask, and ``why`` it failed ("" if it did not); ``is_vain``: it may have found too few nodes."""
         runs = self.runs_count() if is_vain and self.by_ask else None
         self.last_attempts[ask_id(ask)] = LastAttempt(now_ns, why, runs)
-        self._changed.last_attempt(ask_id(ask))
 
     def runs_count(self) -> int:
         """The number of asks that have preempted and were placed. It only grows."""
@@ -203,5 +194,4 @@ class PreemptionAttempts:
 
     def forget(self, ask: Ask) -> None:
         """Forget the last attempt of an ask that is no longer pending."""
-        if self.last_attempts.pop(ask_id(ask), None) is not None:
-            self._changed.last_attempt(ask_id(ask))
+        self.last_attempts.discard(ask_id(ask))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationResized,
@@ -61,19 +61,15 @@ class CycleGuard:
     """The resource types that leaves have taken from each other since the last external change."""
 
     def __init__(self, changed: Changed) -> None:
-        self._changed = changed
         #: (leaf of the victim, leaf of the preemptor, type that the preemptor's leaf lacked), the oldest first.
-        self.taken: dict[tuple[QueuePath, QueuePath, str], None] = {}
+        self.taken: KeptRows[tuple[QueuePath, QueuePath, str], None] = KeptRows(lambda taken: changed.taken(*taken))
 
     def note(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> None:
         """Note that a task of leaf ``victim`` is preempted for an ask of leaf ``preemptor``, which lacks the types ``names``."""
         for name in names:
             self.taken[victim, preemptor, name] = None
-            self._changed.taken(victim, preemptor, name)
         while len(self.taken) > TAKEN_MAX:
-            oldest = next(iter(self.taken))
-            del self.taken[oldest]
-            self._changed.taken(*oldest)
+            del self.taken[next(iter(self.taken))]
 
     def objection(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> str:
         """The reason why an ask of ``preemptor`` may not preempt a task of ``victim``: it takes a type back. "" if it may."""
@@ -84,8 +80,6 @@ class CycleGuard:
 
     def reset(self) -> None:
         """Forget everything: there was an external change."""
-        for known in self.taken:
-            self._changed.taken(*known)
         self.taken.clear()
 
     def cycles(self) -> Iterator[tuple[QueuePath, QueuePath, str]]:

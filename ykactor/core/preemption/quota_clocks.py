@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.changed import Changed, KeptRows
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.times import NEVER
@@ -50,30 +50,26 @@ class QuotaClocks:
     """The start times of a partition's queues, Unix nanoseconds."""
 
     def __init__(self, changed: Changed) -> None:
-        self._changed = changed
-        self.starts: dict[QueueNode, int] = {}
+        self.starts: KeptRows[QueueNode, int] = KeptRows(lambda queue: changed.quota_clock(queue.path))
 
     def adopt(self, now_ns: int, before: Mapping[QueuePath, QueueConfig], queues: Iterable[QueueNode]) -> None:
         """Update the start times after the settings of queues have changed from ``before``."""
-        known, self.starts = self.starts, {}
+        known = dict(self.starts)
+        self.starts.clear()
         for queue in queues:
             start_ns = next_start(known.get(queue), before.get(queue.path), queue, now_ns)
             if start_ns is not None:
                 self.starts[queue] = start_ns
-        for queue in known.keys() | self.starts.keys():
-            self._changed.quota_clock(queue.path)
 
     def grow(self, now_ns: int, leaf: QueueNode) -> None:
         """Set start times after usage of ``leaf`` grew without a decision: by a recovered or a resized allocation (QU-41)."""
         for queue in leaf.path_up:
             if queue not in self.starts and gives_back(queue.config) and exceeds(queue):
                 self.starts[queue] = now_ns + queue.config.properties.quota_preemption_delay_ns
-                self._changed.quota_clock(queue.path)
 
     def forget(self, queue: QueueNode) -> None:
         """Forget a queue that was removed, or whose quota preemption has run: there is no second run (PE-82)."""
-        if self.starts.pop(queue, None) is not None:
-            self._changed.quota_clock(queue.path)
+        self.starts.discard(queue)
 
     def due(self, now_ns: int) -> list[QueueNode]:
         """Queues whose start time has come, in name order, without those below another such queue (PE-96).

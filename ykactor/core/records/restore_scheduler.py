@@ -139,8 +139,8 @@ def _restore_preemption(state: SchedulerState, rows: Rows) -> None:
         preemptions.victims[identity] = row.size, row.preemptor
         for usage in state.applications[identity[0]].leaf.path_up:
             add_to(usage.preempting, row.size)
-    preemptions.last_attempts.update(rows["last_attempt"])
-    preemptions.cycle_guard.taken.update(dict.fromkeys(rows["taken"]))
+    preemptions.last_attempts.restore(rows["last_attempt"].items())
+    preemptions.cycle_guard.taken.restore((taken, None) for taken in rows["taken"])
     for (path,), clock in rows["quota_clock"].items():
         state.clocks.starts[state.tree.nodes[path]] = clock.start_ns
 
