@@ -83,7 +83,7 @@ DERIVED = """
     Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingCauses PendingGang PlaceholderStep Preemptor
     PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep QuotaReports Reservation ReservationStep
     ReservedShapes ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker
-    Trackers UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
+    Trackers Tried UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist
     _Answers _Group _Heap _Silence
 """
 _PLAIN = (str, int, float, bytes, type, FunctionType, MethodType, BuiltinFunctionType, type(None))
