@@ -69,7 +69,7 @@ KEPT: dict[str, tuple[str, str, str]] = {
     "SchedulingStates": (
         "is_wanted",
         "",
-        "_ahead _began_ns _early_ns _kept _next_ns _told has_changed is_restored items queue_number",
+        "_ahead _began_ns _early_ns _kept _last _next_ns has_changed is_restored items queue_number",
     ),
     "Planner": (
         "",

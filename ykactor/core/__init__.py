@@ -5,7 +5,7 @@ One package for each noun, from the ground up; a package imports strictly lower 
      1 values      plain values
      2 config      the configured queue tree
      3 messages    what goes in and what comes out
-     4 accounting  what is counted and remembered of the past
+     4 accounting  accounts and records of the past
      5 objects     the owners: leaf, parent, node, application      quota       how much is used and may be
      6 placement   which queue an application enters                queueing    the scheduling queues
      7 partition   membership and the order of input                nodes       where something may run

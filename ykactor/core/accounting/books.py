@@ -17,7 +17,7 @@ class Books:
 
     Attributes:
         changed: which rows the turn changes.
-        accounts: what was counted.
+        accounts: the accounts.
         types: the resource types that are named.
     """
 

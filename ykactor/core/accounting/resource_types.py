@@ -17,7 +17,7 @@ class ResourceTypes:
     """Counts the types of tasks, of placeholders to come, of nodes, and of the quotas of dynamic queues.
 
     Attributes:
-        counts: by type, how many objects name it.
+        counts: by type, the number of objects that name it.
         configured: the types that the configuration names, which are allowed in any case.
     """
 

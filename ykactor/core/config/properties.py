@@ -33,9 +33,9 @@ class QueueProperties(Struct, frozen=True, forbid_unknown_fields=True):
     priority_offset: int = 0
     #: ``default``, ``fence`` (asks inside find victims inside only) or ``disabled`` (nothing inside is a victim).
     preemption_policy: str = "default"
-    #: How long an ask waits before it may preempt; leaves only.
+    #: The time that an ask waits before it may preempt; leaves only.
     preemption_delay_ns: int = 30_000_000_000
-    #: How long a lowered ``max`` waits before it is enforced; 0 is "never".
+    #: The time before a lowered ``max`` is enforced; 0 is "never".
     quota_preemption_delay_ns: int = 0
     #: After so many asks that fit nowhere an application is put into back-off; 0 is "never". Leaves only.
     backoff_count: int = 0
@@ -51,7 +51,7 @@ class Property(Struct, frozen=True):
     Attributes:
         field: of ``QueueProperties``, which has its default; an empty value is the default too (CF-32).
         read: the setting that a value means; None if the value is wrong.
-        expected: what a value must be, and what is used instead of a wrong one, in words.
+        expected: in words, the legal values and the default for an illegal one.
         passed_on: what managed queues inherit of a value (CF-35).
         examples: the legal values, if these are few.
     """

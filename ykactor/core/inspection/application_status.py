@@ -33,7 +33,7 @@ class ReplacementStatus(Shown, frozen=True, kw_only=True):
 
 
 class RecordStatus(Shown, frozen=True, kw_only=True):
-    """The end of a task (AP-152); what is not known is left out."""
+    """The end of a task (AP-152); unknown fields are left out."""
 
     allocation_key: str
     node_id: str | UnsetType = field(name="nodeID", default=UNSET)
@@ -105,7 +105,7 @@ class TaskGroupStatus(Shown, frozen=True, kw_only=True):
 
 
 class ApplicationDetails(Shown, frozen=True, kw_only=True):
-    """What is remembered of an application beside its status; snapshots do not have it.
+    """The kept data of an application beside its status; snapshots do not have it.
 
     Attributes:
         states: the oldest first.

@@ -98,7 +98,7 @@ def allocations(registry: Registry) -> Iterator[str]:
 
 
 def counted(registry: Registry) -> Iterator[str]:
-    """Check that what is noted for the accounts belongs to existing tasks (AP-141)."""
+    """Check that entries noted for the accounts belong to existing tasks (AP-141)."""
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             yield ""

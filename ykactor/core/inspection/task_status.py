@@ -38,14 +38,14 @@ class AskStatus(_TaskStatus, frozen=True, kw_only=True):
     Attributes:
         is_preempting: it has preempted others, and waits for their place.
         is_tried: asks like it were tried, and their queues or the nodes had no room.
-        has_told_failed: the resource manager was told last that no node can take it (AP-147).
+        has_notified_failed: the last notification of the resource manager is that no node can take it (AP-147).
     """
 
     creation_time: int
     required_node: str | UnsetType = UNSET
     is_preempting: bool
     is_tried: bool
-    has_told_failed: bool
+    has_notified_failed: bool
 
 
 class AllocationStatus(_TaskStatus, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def ask_status(state: SchedulerState, ask: Ask, *, is_tried: bool) -> AskStatus:
         required_node=(ask.tags and shape_of(ask)[1]) or UNSET,
         is_preempting=ask_id(ask) in state.preemptions.by_ask,
         is_tried=is_tried,
-        has_told_failed=state.scheduling_states.has_told_failed(ask),
+        has_notified_failed=state.scheduling_states.has_notified_failed(ask),
     )
 
 
@@ -121,7 +121,7 @@ def allocation_status(state: SchedulerState, application: Application, key: Allo
 
 
 def foreign_status(task: Ask, node_id: NodeID) -> ForeignStatus:
-    """The status of what is on a node and was not placed here."""
+    """The status of a foreign allocation on a node."""
     return ForeignStatus(
         allocation_key=task.allocation_key,
         application_id=task.application_id,

@@ -15,7 +15,7 @@ from ykactor.core.values.resources import Resource
 
 
 class NodeTotals(Shown, frozen=True, kw_only=True):
-    """All nodes of a partition together: how many they are, what they have, and what is allocated there."""
+    """All nodes of a partition together: their number, capacity and allocations."""
 
     count: int
     capacity: Resource
@@ -39,7 +39,7 @@ class PartitionTotals(Shown, frozen=True, kw_only=True):
 def partition_totals(
     partition: PartitionCore, state: SchedulerState, shows_queue: Callable[[str], bool]
 ) -> Pausing[PartitionTotals]:
-    """The totals of what is in the queues that are shown; "" stands for what is in no queue."""
+    """The totals of the shown queues; "" stands for objects in no queue."""
     registry, states = partition.registry, Counter[str]()
     allocations, pace = 0, Pace()
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):

@@ -141,7 +141,7 @@ def prioritised(ask: Ask, priority: int) -> Ask:
     return structs.replace(ask, priority=priority)
 
 
-#: How long a node is left out after the first failure, doubled with each further one up to the most (AP-144).
+#: The time that a node is left out after the first failure, doubled with each further one up to the most (AP-144).
 BACKOFF_NS, BACKOFF_MAX_NS = 30 * S_NS, 600 * S_NS
 #: Failures that are remembered of an ask: those on the nodes that failed last.
 FAILURES_MAX = 16
@@ -170,8 +170,8 @@ def left_out(ask: Ask) -> tuple[NodeID, ...]:
     return tuple(sorted(failure.node_id for failure in ask.failures if failure.until_ns))
 
 
-#: What decides whether an ask fits a node: its resources, its required node, its selector of node attributes with the nodes that
-#: are left out, and its predicate class, which the resource manager checks ("" is none).
+#: The properties of an ask that decide if it fits a node: resources, required node, selector of node attributes with the nodes
+#: that are left out, and predicate class, which the resource manager checks ("" is none).
 Shape = tuple[tuple[tuple[str, int], ...], NodeID | None, Selector, str]
 
 

@@ -26,7 +26,7 @@ class Changed:
     def __init__(self) -> None:
         #: Tasks come with their identity, because an arrival number finds no task; other rows with None.
         self.keys: dict[Key, AskID | None] = {}
-        #: How many tasks there are; each is counted from when it is new until ``AskRemoved`` tells its end.
+        #: The number of tasks; each is counted from its begin until its ``AskRemoved``.
         self.tasks = 0
 
     def clear(self) -> None:

@@ -302,7 +302,7 @@ class UsageChanged(BaseFact, frozen=True, gc=False):
 
 
 class GroupLinkChanged(BaseFact, frozen=True, gc=False):
-    """An application counts against a group from now on (SET) or not any more (REMOVE)."""
+    """An application counts against a group from now on (SET), or no longer (REMOVE)."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -311,7 +311,7 @@ class GroupLinkChanged(BaseFact, frozen=True, gc=False):
 
 
 class LimitChanged(BaseFact, frozen=True, gc=False):
-    """A limit of a user or group holds in ``queue`` from now on (SET) or not any more (REMOVE)."""
+    """A limit of a user or group holds in ``queue`` from now on (SET), or no longer (REMOVE)."""
 
     queue: QueuePath
     principal: Principal
@@ -353,7 +353,7 @@ class AskCondition(BaseFact, frozen=True, gc=False):
 
 
 class PredicatesAsked(BaseFact, frozen=True, gc=False):
-    """The resource manager is asked on which of ``nodes`` asks of a class may run; ``ask`` is an example (SC-120)."""
+    """A question to the resource manager: may asks of a class run on these nodes? ``ask`` is an example (SC-120)."""
 
     predicate: str
     ask: Ask
@@ -362,9 +362,9 @@ class PredicatesAsked(BaseFact, frozen=True, gc=False):
 
 
 class PredicateAnswered(BaseFact, frozen=True, gc=False):
-    """The resource manager answered, asked or not, whether asks of a class may run on a node (``error`` is empty).
+    """An answer of the resource manager, asked or not: asks of a class may run on a node (``error`` is empty), or may not.
 
-    ``uses``: for how many placements; None is any number.
+    ``uses``: the number of placements that it holds for; None is any number.
     """
 
     predicate: str
@@ -400,7 +400,7 @@ class SchedulingStateChanged(BaseFact, frozen=True, gc=False):
         queue: the queue with the maximum or limit that has too little left; else that of the asks.
         requested: what each of them wants.
         available: what they could have of it; None if that is not what they wait for (AP-147).
-        nodes: how many nodes cannot take them, by reason.
+        nodes: the number of nodes that cannot take them, by reason.
     """
 
     application_id: ApplicationID
@@ -478,7 +478,7 @@ class QuotaPreempted(BaseFact, frozen=True, gc=False):
     Attributes:
         amount: what the queue has to give back.
         claimed: what the victims use.
-        candidates, victims: how many tasks could be preempted, and how many are.
+        candidates, victims: the numbers of tasks that could be preempted, and that are.
     """
 
     queue: QueuePath
@@ -553,7 +553,7 @@ class QueueLimitChanged(BaseFact, frozen=True, gc=False):
 class ConfigurationChanged(BaseFact, frozen=True, gc=False):
     """A configuration was accepted or rejected; ``reason`` holds every mistake, one per line.
 
-    ``changes`` holds what is different from now on, one sentence for each queue or setting.
+    ``changes`` has a sentence for each queue or setting that is different from now on.
     """
 
     is_accepted: bool
@@ -569,16 +569,16 @@ class PartitionFailed(BaseFact, frozen=True, gc=False):
 
 
 class Audited(BaseFact, frozen=True, gc=False):
-    """Somebody has administered the daemon, or was refused to (SE-72). It is of no turn.
+    """An act on the daemon, or its refusal (SE-72). It is of no turn.
 
     Attributes:
         who: the name of an identity; empty if it is not known.
         origin: the address or the user of who asked, or the file that was changed.
         role: of the door; empty for a file.
-        target: what it is about, by its name.
+        target: the name of its object.
         before, after: what the act has changed; empty if there was or is nothing.
         refusal: why nothing was done; empty if it was.
-        times: how many refusals this one stands for.
+        times: the number of refusals that this one stands for.
     """
 
     who: str

@@ -116,11 +116,11 @@ QUEUE_MOVES: dict[tuple[QueueState, QueueEvent], QueueState] = {
 STARTING_TIMEOUT_NS = 300 * S_NS
 #: Completing ends after this long without further work (AP-51).
 COMPLETING_TIMEOUT_NS = 30 * S_NS
-#: How long a gang waits for its placeholders to be allocated or replaced, if it names no timeout (AP-61).
+#: The time that a gang waits for its placeholders to be allocated or replaced, if it names no timeout (AP-61).
 PLACEHOLDER_TIMEOUT_NS = 900 * S_NS
 #: Ended applications stay visible this long (AP-73).
 TERMINAL_TIMEOUT_NS = 72 * 3600 * S_NS
-#: How long after a dynamic or draining queue became empty it is removed (QU-96).
+#: The time after which an empty dynamic or draining queue is removed (QU-96).
 QUEUE_CLEANER_NS = 10 * S_NS
 
 

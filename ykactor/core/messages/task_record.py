@@ -30,7 +30,7 @@ class TaskRecord(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unkno
     Attributes:
         exit_code: None if there is none.
         signal: the name of the signal that has ended it; "" if none has.
-        started_ns, finished_ns: when it began and ended, Unix nanoseconds; 0 if it did not, or nobody knows.
+        started_ns, finished_ns: its begin and end, Unix nanoseconds; 0 if it did not begin or end, or the time is unknown.
         peak_memory: the most that it has used at a time, in bytes; None if nothing has measured it.
         node_id: where it ran; "" if it ran nowhere. The resource manager does not say it.
     """

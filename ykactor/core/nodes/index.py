@@ -35,7 +35,7 @@ class ChangedNodes:
     """The nodes that changed last. Each reader remembers the value of ``count`` up to which it has read.
 
     Attributes:
-        count: how many entries the log has had.
+        count: the number of entries the log has had.
     """
 
     def __init__(self) -> None:

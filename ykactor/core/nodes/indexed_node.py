@@ -49,7 +49,7 @@ class IndexedNode:
         self.revision = 0
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """True if the ask fits in what is available (SC-42), and its selector matches the node."""
+        """True if the ask fits in the available amounts (SC-42), and its selector matches the node."""
         available = self.available
         for name, quantity in items:
             if quantity > 0 and quantity > available.get(name, 0):

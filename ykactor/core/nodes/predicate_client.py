@@ -61,7 +61,7 @@ class PredicateClient:
         self._ask(now_ns, question, ask, [*nodes, *self._predicates.to_ask_again(now_ns, question)])
 
     def about_unknown(self, now_ns: int, ask: Ask, shape: Shape) -> None:
-        """Ask about nodes on which the ask could run if something there made room, and of which nothing is known (PE-45)."""
+        """Ask about nodes without an answer on which the ask could run if victims made room (PE-45)."""
         needs, _, selector, predicate = shape
         question = predicate, True
         unknown = (

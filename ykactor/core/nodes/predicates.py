@@ -21,7 +21,7 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import S_NS
 
-#: A predicate class, and whether its asks shall run on the node as it is now (the SI's ``allocate``).
+#: A predicate class, and the SI's ``allocate``: True if its asks would run on the node as it is now.
 Question = tuple[str, bool]
 #: The most nodes that are open at a time for one question.
 NODES_MAX = 16
@@ -33,7 +33,7 @@ KNOWN_MAX = 200_000
 LOOKS_MAX = 16
 #: Longer reasons are cut.
 REASON_MAX = 200
-#: How long an answer may take. After the same time the question may be asked again, then after twice as long, and so on;
+#: The time that an answer may take. After the same time the question may be asked again, then after twice as long, and so on;
 #: the number of doublings:
 PATIENCE_NS = 10 * S_NS
 DOUBLINGS_MAX = 6
@@ -48,7 +48,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
         has_passed: True if the service has answered that asks may run there.
         uses: the number of further placements it holds for; None is any number.
         refusal: the reason why they may not.
-        again_ns, silences: after questions that were not answered in time: when to ask again, and how many there were.
+        again_ns, silences: the time to ask again after questions without an answer in time, and their number.
     """
 
     due_ns: int | None = None
@@ -60,7 +60,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Silence:
-    """A node without an answer in time: how often, and when it may be asked about again."""
+    """The silence about a node: the number of questions without an answer in time, and when to ask again."""
 
     __slots__ = ("again_ns", "times")
 
@@ -79,7 +79,7 @@ class _Answers:
         self.asked: dict[NodeID, int] = {}
         #: A dict, because its order is that of the answers.
         self.passed: dict[NodeID, None] = {}
-        #: Of the nodes that passed for a number of placements only: how many are left.
+        #: The remaining uses of nodes that passed for a number of placements only.
         self.uses: dict[NodeID, int] = {}
         #: With the reason.
         self.refused: dict[NodeID, str] = {}
@@ -97,7 +97,7 @@ class Predicates:
         is_answered: True if a predicate service is connected, which is assumed at first. While none is, only nodes that are
             known to pass are used.
         readmissions: increased whenever a refused node may pass after all; lists of the nodes that pass are then stale.
-        counted: how many answers hold for a number of placements only.
+        counted: the number of answers that hold for a number of placements only.
         deadlines: (when, question, node) of answers that are due and of questions to ask again, as a heap; some are stale.
     """
 
@@ -113,7 +113,7 @@ class Predicates:
         self._open_count = self._known_count = 0
         self.deadlines: list[tuple[int, Question, NodeID]] = []
 
-    # ---- what is known
+    # ---- known answers
 
     def verdict(self, question: Question, node_id: NodeID) -> bool | None:
         """True if asks of the class may run on the node; None is not known yet. Asks without a class may run anywhere."""

@@ -19,9 +19,9 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.times import NEVER, S_NS
 
-#: How long an ask waits before it may reserve a node (SC-50).
+#: The time that an ask waits before it may reserve a node (SC-50).
 RESERVATION_DELAY_NS = 2 * S_NS
-#: How long a node stays reserved for an ask that lacks quota (SC-60).
+#: The time that a node stays reserved for an ask that lacks quota (SC-60).
 RESERVATION_MAX_NS = 3600 * S_NS
 
 

@@ -11,7 +11,7 @@ from ykactor.core.values.times import S_NS
 
 #: The user of a forced application that names none (QU-91).
 NOBODY = UserGroups("nobody", ("nogroup",))
-#: How long the groups submitted with a user are used for applications that name none (QU-94).
+#: The time that the groups submitted with a user are used for applications that name none (QU-94).
 _KNOWN_NS = 300 * S_NS
 
 

@@ -233,7 +233,7 @@ class Search:
         self._tasks_on = tasks_on
         self._ancestors = set(self._leaf.path_up)
         self.queue_needs = self._excess()
-        #: (queue, priority) -> whether tasks of this priority in the queue may be victims.
+        #: (queue, priority) -> True if tasks of this priority in the queue may be victims.
         self._allowed: dict[tuple[QueueUsage, int], bool] = {}
         #: True if a task of a kind could be the only victim.
         self._could_be_victim: dict[TaskKind, bool] = {}

@@ -98,14 +98,14 @@ class SchedulingQueue(Generic[C]):
 RESERVES, PREEMPTS, HAS_NODE = range(3)
 
 
-#: What was last reported of an ask: it exceeds what the limits of its user or group leave, or what its queues leave.
+#: The bits reported of an ask: it exceeds what the limits of its user or group leave, or what its queues leave.
 OVER_LIMIT, OVER_QUOTA = 1, 2
-#: What was last reported of an application: it may not start because of ``maxapplications`` of a queue, or of a limit.
+#: The bits reported of an application: it may not start because of ``maxapplications`` of a queue, or of a limit.
 HELD_BY_QUEUE, HELD_BY_LIMIT = 4, 8
 
 
 class NotifiedAsks:
-    """The asks of one ``AskQueue`` by what was last reported of them: 0 is "fits", 1 to 3 are the bits above.
+    """The asks of one ``AskQueue`` by the bits last reported of them; 0 is "fits".
 
     Created at the first report, so that asks which always fit cost nothing.
     """
@@ -116,11 +116,11 @@ class NotifiedAsks:
         self.asks: tuple[dict[AllocationKey, Ask], ...] = ({ask.allocation_key: ask for ask in asks}, {}, {}, {})
 
     def add(self, ask: Ask) -> None:
-        """Add an ask of which nothing was reported."""
+        """Add an ask without a report."""
         self.asks[0][ask.allocation_key] = ask
 
     def drop(self, ask: Ask) -> int:
-        """Remove an ask. Returns what was last reported of it."""
+        """Remove an ask. Returns the bits last reported of it."""
         key = ask.allocation_key
         before = next(bits for bits, asks in enumerate(self.asks) if key in asks)
         del self.asks[before][key]
@@ -169,7 +169,7 @@ class AskQueue(SortedList[Ask]):
         self.parked = False
         #: The class of these asks; None while the application is kept back. Written by the leaf's order.
         self.ask_class: EquivalenceClass[Any] | None = None
-        #: What was last reported of these asks; None while nothing was.
+        #: The last reports of these asks; None while there is none.
         self.notified: NotifiedAsks | None = None
         #: True if no ask has been pending for longer than one before it, as usual: asks are mostly added at the end.
         self.is_by_age = True

@@ -111,7 +111,7 @@ class LeafOrder:
         self._starting: set[ApplicationID] = set()
         self._chosen: PendingApplication | None = None
 
-    # ---- what is next
+    # ---- the next class
 
     def first(self, generation: int, opened: OpenedNodes[Any]) -> PendingApplication | None:
         """The head of the first class that is not parked; None if all are parked.

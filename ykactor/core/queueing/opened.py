@@ -23,7 +23,7 @@ class Node(Protocol):
     offered: bool
 
     def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
-        """True if an ask fits in what is available."""
+        """True if an ask fits in the available amounts."""
 
     def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
         """True if an ask would fit if nothing else ran here."""

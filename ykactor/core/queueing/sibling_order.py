@@ -59,7 +59,7 @@ class _Bucket(Generic[Q]):
         self.point = (0, 0)
         #: Members, parked ones included.
         self.size = 0
-        #: How many queues of the group have strictly more pending (PR-36).
+        #: The number of queues of the group that have strictly more pending (PR-36).
         self.ahead_count = 0
         #: Members that are not parked: (rank of priority, path, queue).
         self.ready: list[tuple[int, str, Q]] = []

@@ -14,7 +14,7 @@ QUEUE_SLOT, USER_SLOT = 1, 2
 
 #: Types of an ask with their amounts, in the order of their names.
 Amounts = tuple[tuple[str, int], ...]
-#: Which queue or limit is short, and of which type; "" is a running slot.
+#: The queue or limit that is short, and the type; "" is a running slot.
 Shortage = tuple[QueueUsage | Tracker, str]
 
 

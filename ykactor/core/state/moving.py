@@ -33,7 +33,7 @@ def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingA
 
 
 def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
-    """The first resource type of which there is not enough; "" if there is enough."""
+    """The first resource type that is short; "" if none is."""
     for name, quantity in more.items():
         if limit is not None and quantity and name in limit and used.get(name, 0) + quantity > limit[name]:
             return name

@@ -10,6 +10,6 @@ Cores = tuple[PartitionCore, SchedulerCore]
 
 
 def without_anything(config: PartitionConfig, *, reserves: bool) -> Cores:
-    """The cores of a partition to which no configuration was applied yet; ``reserves``: whether asks reserve nodes (SC-50)."""
+    """The cores of a partition without an applied configuration; ``reserves``: asks reserve nodes (SC-50)."""
     core = PartitionCore(config)
     return core, SchedulerCore(core.registry, reserves=reserves)

@@ -45,7 +45,7 @@ def emptied(items: list[T]) -> Iterator[list[T]]:
 
 
 def sorted_in_parts(items: Iterable[S]) -> Pausing[Iterator[S]]:
-    """The items in ascending order, of which equal ones keep theirs; each that is taken costs some more comparisons."""
+    """The items in ascending order, stable; taking each item costs some more comparisons."""
     left = iter(items)
     runs = [sorted(islice(left, PART_MAX))]
     while len(runs[-1]) == PART_MAX:
@@ -68,7 +68,7 @@ class Pace:
         self._count = 0
 
     def is_due(self, items: int = 1) -> bool:
-        """Count these items; whether other tasks should run before the next ones, because a part is complete."""
+        """Count these items. Returns True if other tasks should run before the next ones, because a part is complete."""
         self._count += items
         if self._count < PART_MAX:
             return False

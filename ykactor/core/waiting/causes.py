@@ -65,7 +65,7 @@ class PendingCauses:
     Cost: O(nodes) for each selector, and for each shape that no node can take although it has enough of each type.
 
     Attributes:
-        counts: by shape how many nodes cannot take its asks, by reason; the shapes that ``count_nodes`` was called for.
+        counts: by shape, the number of nodes that cannot take its asks, by reason; filled by ``count_nodes``.
     """
 
     def __init__(self, state: SchedulerView) -> None:

@@ -1,8 +1,8 @@
-"""Scheduling states: tells the resource manager in rounds what is new of its pending asks (AP-146 to AP-148).
+"""Scheduling states: notifies the resource manager in rounds of news about its pending asks (AP-146 to AP-148).
 
 A round looks at all pending asks, in several plans if there are many. Comparing is cheap: asks that wait for the same are
-compared in one word. Sentences and counts of nodes are made only for what is told. What was told is kept only while a resource
-manager is connected that wants it: the next one is told everything.
+compared in one word. Sentences and counts of nodes are made only for notifications. These are kept only while a resource manager
+is connected that wants them: the next one is notified of everything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ APART_NS = 15 * S_NS
 #: but within these bounds. An item takes about 0.2 us, so rounds take about 2 % of the time.
 ITEM_NS = MS_NS // 100
 ROUND_MIN_NS, ROUND_MAX_NS = S_NS, 15 * S_NS
-#: The most asks that one plan tells (about 3 us each, with their entries), items that it looks at, and nodes that it counts.
+#: The most asks that one plan notifies of (3 us each, with their entries), items that it looks at, and nodes that it counts.
 ASKS_MAX = 2_000
 ITEMS_MAX = 50_000
 NODES_MAX = 20_000
@@ -44,18 +44,18 @@ REASON_MAX = 1024
 _ON_NODES = (WaitingCause.NODES, WaitingCause.PREDICATE)
 
 
-class Told(NamedTuple):
-    """The last that was told of an ask, and when."""
+class Notification(NamedTuple):
+    """The last notification about an ask, and its time."""
 
     pending: Pending
     at_ns: int
 
 
 class SchedulingStates:
-    """The rounds of one partition, and what was told of each ask.
+    """The rounds of one partition, and the last notification about each ask.
 
     Attributes:
-        is_wanted: True if a resource manager is connected that wants to be told.
+        is_wanted: True if a resource manager is connected that wants to be notified.
         is_restored: True if the partition was restored after the last round.
         has_changed: True if reasons may have changed since the newest round began.
         items: number of items that the newest round has looked at.
@@ -66,34 +66,34 @@ class SchedulingStates:
         self.want(is_wanted=False)
 
     def want(self, *, is_wanted: bool) -> None:
-        """Forget what was told: another resource manager is connected, or the same one again, or none."""
+        """Forget all notifications: another resource manager is connected, or the same one again, or none."""
         self.is_wanted = is_wanted
         self.is_restored = False
         self.has_changed = True
         self.items = self.queue_number = 0
-        #: What was told by arrival number: up to the last complete round, and kept for the next one.
-        self._told: dict[int, Told] = {}
-        self._kept: dict[int, Told] = {}
+        #: The notifications by arrival number: up to the last complete round, and kept for the next one.
+        self._last: dict[int, Notification] = {}
+        self._kept: dict[int, Notification] = {}
         #: The applications that the present round has not looked at yet, the next one last.
         self._ahead: list[ApplicationID] = []
         self._began_ns = self._next_ns = 0
-        #: The time when the first news may be told that came too early; None if there is none.
+        #: The time when a notification is possible that would have been too early; None if there is none.
         self._early_ns: int | None = None
 
     def restore(self, *, is_wanted: bool) -> None:
-        """Forget what was told: the partition was restored."""
+        """Forget all notifications: the partition was restored."""
         self.want(is_wanted=is_wanted)
         self.is_restored = True
 
     def postpone(self, now_ns: int) -> None:
-        """Tell nothing for ``APART_NS``: after ``restore`` it is not known what was told just before."""
+        """Notify of nothing for ``APART_NS``: after ``restore`` the last notifications are not known."""
         self.is_restored = False
         self._next_ns = now_ns + APART_NS
 
     # ---- rounds
 
     def due_ns(self) -> int | None:
-        """The time of the next round; None if there is nothing more to tell."""
+        """The time of the next round; None if there can be no news."""
         if not self.is_wanted or not (self.has_changed or self._early_ns is not None):
             return None
         return self._next_ns if self.has_changed else max(self._next_ns, self._early_ns or 0)
@@ -118,44 +118,44 @@ class SchedulingStates:
 
     def _end_if_complete(self) -> None:
         if not self._ahead:
-            self._told, self._kept = self._kept, {}
+            self._last, self._kept = self._kept, {}
             self._next_ns = self._began_ns + min(max(ROUND_MIN_NS, self.items * ITEM_NS), ROUND_MAX_NS)
 
     # ---- asks
 
     def is_news(self, now_ns: int, ask: Ask, pending: Pending) -> bool:
-        """True if this is to be told of an ask now. If it is new but too early, a later round tells it."""
-        told = self._keep(ask)
-        if told is None:
+        """True if this is news of an ask, and not too early. If it is too early, a later round notifies of it."""
+        last = self._keep(ask)
+        if last is None:
             return pending.cause is not WaitingCause.UNTRIED
-        if pending == told.pending or pending.cause is WaitingCause.UNTRIED:
+        if pending == last.pending or pending.cause is WaitingCause.UNTRIED:
             return False
-        may_ns = told.at_ns + APART_NS
+        may_ns = last.at_ns + APART_NS
         if may_ns > now_ns:
             self._early_ns = may_ns if self._early_ns is None else min(may_ns, self._early_ns)
         return may_ns <= now_ns
 
-    def _keep(self, ask: Ask) -> Told | None:
-        """Look up what was told of a pending ask, and keep it for the next round; None if nothing was told."""
-        told = self._kept.get(ask.arrival)
-        if told is None:
-            told = self._told.get(ask.arrival)
-            if told is not None:
-                self._kept[ask.arrival] = told
-        return told
+    def _keep(self, ask: Ask) -> Notification | None:
+        """Look up the last notification about a pending ask, and keep it for the next round; None if there was none."""
+        last = self._kept.get(ask.arrival)
+        if last is None:
+            last = self._last.get(ask.arrival)
+            if last is not None:
+                self._kept[ask.arrival] = last
+        return last
 
-    def has_told_failed(self, ask: Ask) -> bool:
-        """True if the last that was told of an ask is that no node can take it (``SchedulingState.FAILED``)."""
-        told = self._kept.get(ask.arrival) or self._told.get(ask.arrival)
-        return told is not None and told.pending.has_failed
+    def has_notified_failed(self, ask: Ask) -> bool:
+        """True if the last notification about an ask is that no node can take it (``SchedulingState.FAILED``)."""
+        last = self._kept.get(ask.arrival) or self._last.get(ask.arrival)
+        return last is not None and last.pending.has_failed
 
-    def note(self, ask: Ask, told: Told) -> None:
-        """Note what is told of an ask."""
-        self._kept[ask.arrival] = told
+    def note(self, ask: Ask, notification: Notification) -> None:
+        """Note a notification about an ask."""
+        self._kept[ask.arrival] = notification
 
     def forget(self, ask: Ask) -> None:
-        """Forget what was told of an ask: it was placed, and is pending again."""
-        self._told.pop(ask.arrival, None)
+        """Forget the notification about an ask that was placed and is pending again."""
+        self._last.pop(ask.arrival, None)
         self._kept.pop(ask.arrival, None)
 
 
@@ -184,7 +184,7 @@ class SchedulingStateStep:
     def run(self, now_ns: int) -> Pausing[list[Fact]]:
         """Begin a round if one is due, or continue one; to be called when nothing else can be decided. Pauses.
 
-        Returns: what is told; there may be more in this round while ``SchedulingStates.next_application`` is not None.
+        Returns: the notifications; there may be more in this round while ``SchedulingStates.next_application`` is not None.
         """
         states = self._states
         if states.is_restored:
@@ -201,7 +201,7 @@ class SchedulingStateStep:
             if (yield from part.look_at(name)):
                 states.pass_on()
         if states.next_application() is None:
-            self._causes = PendingCauses(self._state)  # it must not keep what is gone
+            self._causes = PendingCauses(self._state)  # it must not keep objects that are gone
         return part.facts
 
 
@@ -222,7 +222,7 @@ class _Part:
         return self._asks_count >= ASKS_MAX or self._items >= ITEMS_MAX or self._nodes_count >= NODES_MAX
 
     def look_at(self, name: ApplicationID) -> Pausing[bool]:
-        """Tell what is new of the asks of an application. Returns False if the part got full before its last ask."""
+        """Notify of news of the asks of an application. Returns False if the part got full before its last ask."""
         application, states = self._state.applications.get(name), self._states
         if application is None:
             return True
@@ -247,13 +247,13 @@ class _Part:
         self._spend(len(asks))
         news = [ask for ask in asks if states.is_news(now_ns, ask, group.pending)]
         self._asks_count += len(news)
-        told = Told(group.pending, now_ns)
+        notification = Notification(group.pending, now_ns)
         for ask in news:
-            states.note(ask, told)
+            states.note(ask, notification)
         for shape, alike in _by_shape(group, news):
-            self.facts.append((yield from self._tell(application, group, shape, alike)))
+            self.facts.append((yield from self._notification(application, group, shape, alike)))
 
-    def _tell(
+    def _notification(
         self, application: PendingApplication, group: _Group, shape: Shape, asks: list[Ask]
     ) -> Pausing[SchedulingStateChanged]:
         pending, requested = group.pending, dict(shape[0])

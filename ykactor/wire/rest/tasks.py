@@ -121,7 +121,7 @@ def request(ask: AskStatus) -> Request:
         triggered_preemption=ask.is_preempting,
         originator=ask.originator,
         scheduling_attempted=ask.is_tried,
-        triggered_scale_up=ask.has_told_failed,
+        triggered_scale_up=ask.has_notified_failed,
     )
 
 
