@@ -275,6 +275,18 @@ def test_a_field_of_a_queue_is_shown_by_four_files() -> None:
     }
 
 
+#: The files of the read model, and those that show it.
+READ_MODEL = ("core/inspection/", "access/view.py", "surfaces/cli/views/", "surfaces/http/readings/", "wire/rest/")
+
+
+def test_the_read_model_is_typed() -> None:
+    """No ``dict[str, Any]``: structs; but for the rows of printed tables, which are JSON, and have one name for it."""
+    sources = [source for source in SOURCES if source.startswith(READ_MODEL)]
+    untyped = {source: count for source in sources if (count := (PACKAGE / source).read_text().count("dict[str, Any]"))}
+    assert len(sources) > 50
+    assert untyped == {"surfaces/cli/views/listing.py": 1}
+
+
 @pytest.mark.parametrize("folder", DOCUMENTED)
 def test_a_function_has_at_most_five_parameters(folder: str) -> None:
     """More are a struct; commands have one for each option, and the functions that open a session take options by name."""

@@ -17,10 +17,11 @@ from msgspec import convert, to_builtins
 from ykactor.access.view import View
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.final_state import final_state
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.pending_asks import waiting_asks
-from ykactor.core.inspection.snapshot import final_state, partition_state
+from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.acts import (
     Administration,
@@ -413,7 +414,8 @@ class World:
 
     def final(self) -> dict[str, Any]:
         """The final state of a simulation."""
-        return finished(final_state(self.direct.core, self.direct.scheduler.state))
+        found: dict[str, Any] = to_builtins(finished(final_state(self.direct.core, self.direct.scheduler.state)))
+        return found
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue of ``state``."""

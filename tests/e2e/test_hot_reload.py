@@ -214,7 +214,7 @@ def test_a_drained_queue_disappears(tmp_path):
     ]
     assert [at for at, fact in told if isinstance(fact, Released)] == [21]
     assert [(at, fact.queue) for at, fact in told if isinstance(fact, QueueRemoved)] == [(61, "root.a")]
-    assert set(outcome.final["queues"]) == {"root", "root.b"}
+    assert set(outcome.final.queues) == {"root", "root.b"}
     assert outcome == simulate_directly(load(path))
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from msgspec import to_builtins
 
 from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.final_state import final_state
 from ykactor.core.inspection.invariants import violations
-from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.partition.partition import PartitionCore
@@ -90,7 +91,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
     for instant in instants(story):
         play(instant, direct, admit)
     (part,) = direct.partitions.values()
-    final = finished(final_state(part.core, part.scheduler.state))
+    final = to_builtins(finished(final_state(part.core, part.scheduler.state)))
     final["applications"] = turned_away | final["applications"]
     return [line for decision in facts for line in decision_lines(decision)], final
 

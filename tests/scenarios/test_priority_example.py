@@ -7,9 +7,10 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 from world import World, app, ask, load, make_world, node, priorities_of
 
-from ykactor.core.inspection.snapshot import final_state
+from ykactor.core.inspection.final_state import final_state
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
@@ -74,7 +75,7 @@ class Stepped:
         self.order = [(ask.application_id, ask.allocation_key) for ask in allocated]
 
     def _look(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
-        found = priorities_of(finished(final_state(core, scheduler.state)))
+        found = priorities_of(to_builtins(finished(final_state(core, scheduler.state))))
         self.priorities.append({path.rpartition(".")[2]: priority for path, priority in found.items()})
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import trio
-from msgspec import structs
+from msgspec import structs, to_builtins
 from partitiontexts import several
 from world import queue, spoken, tree
 
@@ -77,7 +77,7 @@ def test_partitions_share_nothing() -> None:
     same = [request for name in where for request in ((0, node("n1", name)), (0, app("x", name)), (0, ask("t1", "x", name)))]
     outcome = play(story(*same, (1, ask("t2", "x", "default")), (1, ask("t3", "x", "default")), (2, ask("t4", "x", "gpu"))))
     assert heard(outcome.facts, 1) == [(1, "x Running"), (1, "t2 on n1"), (2, "x Running"), (2, "t4 on n1")]
-    used = {name: outcome.final["partitions"][name]["queues"]["root.a"]["allocated"] for name in where}
+    used = {name: to_builtins(outcome.final)["partitions"][name]["queues"]["root.a"]["allocated"] for name in where}
     assert used == {"default": {"vcore": 2000}, "gpu": {"vcore": 2000}}
 
 
@@ -92,8 +92,8 @@ def test_a_reload_that_one_partition_refuses() -> None:
         (5, "g2 on n1"),  # under the new text root.b could use 1
         (6, "n9 rejected: failed to find partition fresh for new node n9"),
     ]
-    assert set(outcome.final["partitions"]) == {"default", "gpu"}
-    assert set(outcome.final["partitions"]["gpu"]["queues"]) == {"root", "root.a", "root.b"}
+    assert set(to_builtins(outcome.final)["partitions"]) == {"default", "gpu"}
+    assert set(to_builtins(outcome.final)["partitions"]["gpu"]["queues"]) == {"root", "root.a", "root.b"}
 
 
 def test_a_reload_that_adds_a_partition() -> None:
@@ -124,7 +124,7 @@ def test_a_reload_that_adds_a_partition() -> None:
     assert {at for at, _ in heard(outcome.facts, 4)} == {4, 5}
     accepted = [line for line in heard(outcome.facts, 4) if line[1].startswith("configuration")]
     assert accepted == [(5, "configuration accepted")] * 3
-    assert set(outcome.final["partitions"]) == {"default", "gpu", "arm"}
+    assert set(to_builtins(outcome.final)["partitions"]) == {"default", "gpu", "arm"}
 
 
 def test_why_asks_wait() -> None:
@@ -181,8 +181,8 @@ def test_a_reload_that_removes_a_partition() -> None:
             (6, "late Rejected: Failed to add application late to partition gpu, partition doesn't exist"),
         ]
     )
-    assert set(outcome.final["queues"]) == {"root", "root.a", "root.b"}  # one is left
-    assert outcome.final["applications"]["d"]["state"] == "Running"
+    assert set(to_builtins(outcome.final)["queues"]) == {"root", "root.a", "root.b"}  # one is left
+    assert to_builtins(outcome.final)["applications"]["d"]["state"] == "Running"
 
 
 @pytest.mark.parametrize("pause_s", [0, 5])
@@ -198,8 +198,8 @@ def test_a_partition_that_comes_back_is_empty(pause_s: float) -> None:
             until=400,
         )
     )
-    assert outcome.final["partitions"]["gpu"]["nodes"] == {}
-    assert outcome.final["partitions"]["gpu"]["applications"] == {"g": {"state": "New", "queueName": "root.a"}}
+    assert to_builtins(outcome.final)["partitions"]["gpu"]["nodes"] == {}
+    assert to_builtins(outcome.final)["partitions"]["gpu"]["applications"] == {"g": {"state": "New", "queueName": "root.a"}}
     assert "g1 rejected: failed to find application g" in [line for _, line in heard(outcome.facts, 5)]
     assert "g Running" not in [line for _, line in heard(outcome.facts, 0)]
 
@@ -208,7 +208,7 @@ def test_a_name_in_another_case_is_the_same_partition() -> None:
     """Its nodes and applications stay, and it is still called as it was."""
     outcome = play(story(*OPENING, (5, config(several(default=LEAVES, GPU=[*LEAVES, queue("c")]))), (6, ask("g2", "g", "gpu"))))
     assert (6, "g2 on n1") in heard(outcome.facts, 5)
-    assert "root.c" in outcome.final["partitions"]["gpu"]["queues"]
+    assert "root.c" in to_builtins(outcome.final)["partitions"]["gpu"]["queues"]
 
 
 def test_the_first_partition_goes() -> None:
@@ -219,7 +219,7 @@ def test_the_first_partition_goes() -> None:
         (7, "g Running"),
         (7, "g2 on n1"),
     ]
-    assert set(outcome.final) == {"queues", "applications", "nodes"}
+    assert set(to_builtins(outcome.final)) == {"queues", "applications", "nodes"}
 
 
 def test_administrators_in_a_scenario() -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import trio
 import trio.testing
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Awaited, Failure, FeedCommand, Intake, PartitionCommand, Publication, Quiesce
@@ -20,8 +19,8 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
+from ykactor.core.inspection.final_state import FinalApplication, FinalState, FinalStates, final_state
 from ykactor.core.inspection.pending_asks import waiting_asks
-from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
@@ -47,14 +46,14 @@ class Outcome(Struct):
 
     Attributes:
         facts: all facts, by time, then partition, then order of decision.
-        final: see ``inspection.snapshot.final_state``; with several partitions, one for each name below ``partitions``.
+        final: of one partition, or of several by name.
         waiting: (allocation key, queue, reason) of every pending ask.
         refused: the errors of messages without any effect.
         end_ns: the time of the last instant.
     """
 
     facts: list[Fact]
-    final: dict[str, Any]
+    final: FinalState | FinalStates
     waiting: list[tuple[AllocationKey, QueuePath, str]]
     refused: list[str]
     end_ns: int
@@ -68,7 +67,7 @@ class _Record:
         self.refused: list[str] = []
         #: The ends of the allocations that say how long they run.
         self.endings = Endings()
-        self.turned_away: dict[str, dict[str, str]] = {}
+        self.turned_away: dict[str, FinalApplication] = {}
         self.is_open = False
 
     def add(self, name: PartitionName, facts: list[Fact]) -> None:
@@ -100,16 +99,17 @@ class _Record:
         for fact in refused:
             self.add(known[0], [fact])
             if isinstance(fact, ApplicationRejected):
-                self.turned_away[fact.application_id] = {"state": ApplicationState.REJECTED.value, "queueName": ""}
+                rejected = FinalApplication(state=ApplicationState.REJECTED.value, queue_name="")
+                self.turned_away[fact.application_id] = rejected
         return routed
 
     def outcome(self, cores: list[tuple[PartitionCore, SchedulerState]], end_ns: int) -> Outcome:
         """The outcome after the last instant."""
         facts = list(heapq.merge(*(self.facts[name] for name in sorted(self.facts)), key=lambda fact: fact.at_ns))
-        finals = {core.name: finished(final_state(core, state)) for core, state in cores}
-        first = next(iter(finals.values()))
-        first["applications"] = dict(sorted((self.turned_away | first["applications"]).items()))
-        final = first if len(finals) == 1 else {"partitions": finals}
+        finals: dict[str, FinalState] = {core.name: finished(final_state(core, state)) for core, state in cores}
+        name, first = next(iter(finals.items()))
+        finals[name] = structs.replace(first, applications=dict(sorted((self.turned_away | first.applications).items())))
+        final = finals[name] if len(finals) == 1 else FinalStates(partitions=finals)
         waiting = [ask for _, state in cores for ask in waiting_asks(state)]
         return Outcome(facts, final, waiting, self.refused, end_ns)
 

@@ -32,10 +32,6 @@ class NodeStatus(Shown, frozen=True, kw_only=True):
     dominant_share: float = 0.0
 
 
-#: The fields that the simulator writes of the final state.
-FINAL = ("allocated", "allocations", "schedulable", "occupied")
-
-
 def node_status(node: NodeCore, reservations: Reservations) -> NodeStatus:
     """The status of a node."""
     return NodeStatus(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain, groupby
-from typing import Any
 
 from msgspec import UNSET, structs
 
@@ -19,6 +18,7 @@ from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, in_parts, sorted_in_parts
+from ykactor.core.values.resources import Resource
 from ykactor.core.waiting.causes import PendingCauses, is_held, pending_of
 from ykactor.core.waiting.codes import PendingCause
 from ykactor.core.waiting.reasons import NAMES_MAX
@@ -31,22 +31,11 @@ def pending_groups(
     state: SchedulerState, waiting: PendingApplication, causes: PendingCauses, queues: Mapping[str, QueueStatus]
 ) -> list[PendingStatus]:
     """The pending asks of an application, one entry for all that are pending for the same reason."""
-    pending = [
-        _group(
-            causes.of(waiting, queue),
-            queue.items(NAMES_MAX),
-            count=len(queue),
-            priority=queue.first().priority,
-            resource=dict(queue.needs),
-            **(_attempts(state, queue.first()) if _is_short(queue) else {}),
-        )
-        for queue in waiting.queues.values()
-        if queue.key[1] != HAS_NODE
-    ]
+    pending = [_of_queue(state, waiting, queue, causes) for queue in waiting.queues.values() if queue.key[1] != HAS_NODE]
     groups = [list(asks) for _, asks in groupby(_held_asks(waiting), _group_of)]
     held = [_same_cause(causes.of_held(waiting, asks[0]), asks) for asks in groups]
     reserved = [
-        _same_cause(causes.of_reserved(reservation), [reservation.ask], **_attempts(state, reservation.ask))
+        _with_attempts(state, reservation.ask, _same_cause(causes.of_reserved(reservation), [reservation.ask]))
         for reservation in _reservations(state, waiting)
     ]
     path = waiting.leaf.path
@@ -54,9 +43,14 @@ def pending_groups(
     return [structs.replace(group, effective_priority=effective_priority(group.priority, path, queues)) for group in found]
 
 
-def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> PendingStatus:
+def _of_queue(state: SchedulerState, waiting: PendingApplication, queue: AskQueue, causes: PendingCauses) -> PendingStatus:
+    first = queue.first()
+    group = _group(causes.of(waiting, queue), list(queue.items(NAMES_MAX)), len(queue), first.priority, dict(queue.needs))
+    return _with_attempts(state, first, group) if _is_short(queue) else group
+
+
+def _group(cause: PendingCause, named: list[Ask], count: int, priority: int, resource: Resource) -> PendingStatus:
     """The entry of a cause; it names the first of its asks."""
-    named = list(examples)
     return PendingStatus(
         reason=cause.text,
         code=cause.code.value,
@@ -64,13 +58,14 @@ def _group(cause: PendingCause, examples: Iterable[Ask], **others: Any) -> Pendi
         left_out=dict(cause.left_out) or UNSET,
         allocation_keys=[ask.allocation_key for ask in named],
         creation_times=[ask.created_ns for ask in named],
-        **others,
+        count=count,
+        priority=priority,
+        resource=dict(resource),
     )
 
 
-def _same_cause(cause: PendingCause, asks: list[Ask], **others: Any) -> PendingStatus:
-    priority = max(ask.priority for ask in asks)
-    return _group(cause, asks[:NAMES_MAX], count=len(asks), priority=priority, resource=dict(asks[0].resource), **others)
+def _same_cause(cause: PendingCause, asks: list[Ask]) -> PendingStatus:
+    return _group(cause, asks[:NAMES_MAX], len(asks), max(ask.priority for ask in asks), asks[0].resource)
 
 
 def _group_of(ask: Ask) -> tuple[str, str]:
@@ -94,15 +89,15 @@ def _is_short(queue: AskQueue) -> bool:
     return bool(name) and not isinstance(short, Tracker)
 
 
-def _attempts(state: SchedulerState, ask: Ask) -> dict[str, Any]:
-    """Unix times in nanoseconds of the last failed and the next attempt of an ask that may preempt; {} for others."""
+def _with_attempts(state: SchedulerState, ask: Ask, group: PendingStatus) -> PendingStatus:
+    """The group of an ask with the times of its last failed and its next attempt to preempt, if it may."""
     if not (state.preempts() and ask.allow_preempt_other) or shape_of(ask)[1] is not None:
-        return {}
+        return group
     if ask_id(ask) in state.preemptions.by_ask:
-        return {}
+        return group
     last, properties = state.preemptions.last_attempt(ask), state.applications[ask.application_id].leaf.config.properties
     next_ns = max(ask.since_ns + properties.preemption_delay_ns, state.preemptions.next_attempt_ns(ask))
-    return {"last_attempt": None if last is None else last.at_ns, "next_attempt": next_ns}
+    return structs.replace(group, last_attempt=None if last is None else last.at_ns, next_attempt=next_ns)
 
 
 def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Pausing[list[tuple[Ask, PendingCause]]]:

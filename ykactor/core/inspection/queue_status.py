@@ -77,8 +77,6 @@ class PriorityStep(Shown, frozen=True, kw_only=True):
     priority: int
 
 
-#: The fields that the simulator writes of the final state.
-FINAL = ("allocated", "pending", "priority", "state")
 #: The amounts that are metrics: those in use, also when they are 0, and the limits.
 IN_USE, LIMITS = ("allocated", "pending"), ("guaranteed", "max")
 #: The fields that a limited reader sees: they are of the queue alone. What also depends on the queues above is computed again.

@@ -1,4 +1,4 @@
-"""A partition's state for followers, and the final state of a simulation.
+"""A partition's state for followers.
 
 Read between two cycles only, also during the pauses. Quantities are base units; zero quantities are left out.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
 
 from msgspec import UNSET, structs
 
@@ -40,35 +39,18 @@ _ENTRY_ITEMS = 5
 _ENDED_ITEMS = 3
 
 
-def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, Any]]:
-    """``queues``, ``applications`` and ``nodes`` in the format of the simulator's ``--final``.
-
-    Ended applications are listed, removed ones are not.
-    """
-    queues, nodes = (yield from _queues(partition, state)), (yield from _nodes(partition, state))
-    applications = {ended.application_id: (ended.state.value, ended.queue) for ended in _ended(partition)}
-    live = {waiting.application_id: (waiting.state.value, waiting.leaf.path) for waiting in state.applications.values()}
-    return {
-        "queues": {path: {name: getattr(queue, name) for name in queue_status.FINAL} for path, queue in queues.items()},
-        "applications": {
-            name: {"state": shown, "queueName": queue} for name, (shown, queue) in sorted((applications | live).items())
-        },
-        "nodes": {name: {field: getattr(node, field) for field in node_status.FINAL} for name, node in nodes.items()},
-    }
-
-
 def partition_state(partition: PartitionCore, state: SchedulerState, *, every_ask: bool = False) -> Pausing[PartitionStatus]:
     """The state of a partition for followers.
 
     Args:
         every_ask: True if ``pending_asks`` names all pending asks.
     """
-    queues = yield from _queues(partition, state)
+    queues = yield from queue_statuses(partition, state)
     return PartitionStatus(
         name=partition.name,
         queues=queues,
         applications=(yield from _applications(partition, state, queues)),
-        nodes=(yield from _nodes(partition, state)),
+        nodes=(yield from node_statuses(partition, state)),
         pending_asks=(yield from pending_asks(state)) if every_ask else UNSET,
         limits=[_limit(tracker) for _, tracker in sorted(state.trackers.in_use.items())],
         predicates=_predicates(state.nodes.predicates),
@@ -76,7 +58,8 @@ def partition_state(partition: PartitionCore, state: SchedulerState, *, every_as
     )
 
 
-def _queues(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, QueueStatus]]:
+def queue_statuses(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, QueueStatus]]:
+    """The queues by path, parents before their children."""
     queues: dict[str, QueueStatus] = {}
     pending_asks = yield from _count_pending(state)
     pace = Pace()
@@ -111,7 +94,7 @@ def _applications(
     """The applications by id; if several have ended with one id, the last one."""
     found: dict[str, ApplicationStatus] = {}
     pace = Pace()
-    for ended in _ended(partition):
+    for ended in ended_applications(partition):
         found[ended.application_id] = ended_status(ended)
         if pace.is_due(_ENDED_ITEMS + len(ended.past.records)):
             yield ()
@@ -125,11 +108,13 @@ def _applications(
     return dict(sorted(found.items()))
 
 
-def _ended(partition: PartitionCore) -> Iterable[EndedApplication]:
+def ended_applications(partition: PartitionCore) -> Iterable[EndedApplication]:
+    """The applications that were refused or have ended, and are remembered."""
     return chain(partition.timers.rejected.values(), partition.timers.ended.values())
 
 
-def _nodes(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, NodeStatus]]:
+def node_statuses(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, NodeStatus]]:
+    """The nodes by their ids."""
     nodes: dict[str, NodeStatus] = {}
     pace = Pace()
     for node_id, node in sorted(partition.registry.nodes.items()):

@@ -283,7 +283,7 @@ class FeedSession:
 async def _encoded(state: PartitionStatus, encoding: Encoding, *, is_shared: bool) -> PartitionStatus:
     """A partition's state with encoded entries, a part at a time: encoding or freeing all of it at once takes long."""
     encode: Callable[[Any], bytes] = encoding.encode
-    shown, size = dict[str, Any](), 0
+    shown, size = dict[str, dict[str, Raw]](), 0
     for section, entries in structs.asdict(state).items():
         if not isinstance(entries, dict):
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -19,7 +18,7 @@ from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.view import View, command_of
 
 
-def durations(application: dict[str, Any]) -> dict[str, int]:
+def durations(application: Row) -> dict[str, int]:
     """The seconds that an application has waited for its start and has run; what is not known is left out."""
     submitted_ns, started_ns = (application.get(key) for key in ("submissionTime", "startTime"))
     # Not the time in Completing, in which another task might have come.
@@ -85,12 +84,12 @@ def seconds_since(unix_ns: int, now_ns: int) -> int:
     return max(0, (now_ns - unix_ns) // S_NS)
 
 
-def pending_count(groups: list[dict[str, Any]]) -> int:
+def pending_count(groups: list[Row]) -> int:
     """The number of pending asks of an application."""
     return sum(group["count"] for group in groups)
 
 
-def first_reason(groups: list[dict[str, Any]]) -> str:
+def first_reason(groups: list[Row]) -> str:
     """The reason of the first pending ask."""
     return str(groups[0]["reason"]) if groups else ""
 

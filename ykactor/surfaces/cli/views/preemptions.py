@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -88,7 +86,7 @@ class PreemptionRows:
         if not victims:
             row["outcome"] = "stays"
 
-    def _add(self, event: si.EventRecord, found: dict[str, Any]) -> Row:
+    def _add(self, event: si.EventRecord, found: Row) -> Row:
         where = {"partition": event.partition, "queueName": event.queue_name}
         row = {"sequence": event.sequence, "timestampNano": event.timestamp_nano, **where, **found}
         row |= {"released": 0, "outcome": "pending"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -29,11 +28,11 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
         }
 
 
-def _offsets(steps: list[dict[str, Any]]) -> str:
+def _offsets(steps: list[Row]) -> str:
     return ",".join(f"{step['queueName']}={step['offset']:+}" for step in steps if step["offset"])
 
 
-def _fences(steps: list[dict[str, Any]]) -> str:
+def _fences(steps: list[Row]) -> str:
     return ",".join(step["queueName"] for step in steps if step["isFence"])
 
 

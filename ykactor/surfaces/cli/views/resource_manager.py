@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import UNSET, to_builtins
 
 from ykactor.surfaces.cli.cells import NOT_SHOWN
@@ -21,7 +19,7 @@ def text_of(row: Row) -> str:
     """``rm-1, away since 2026-07-31T09:30:00.000Z``, from a row that may have a ``resourceManager``."""
     if "resourceManager" not in row:
         return NOT_SHOWN
-    known: dict[str, Any] | None = row["resourceManager"]
+    known: Row | None = row["resourceManager"]
     if known is None:
         return "none is registered"
     return f"{known['rmID']}, {'connected' if known['connected'] else 'away'} since {time_text(known['since'])}"
@@ -38,5 +36,5 @@ def column(header: str) -> Column:
     return Column(header, text_of, colour=lambda row: "red" if _is_away(row.get("resourceManager")) else None)
 
 
-def _is_away(known: dict[str, Any] | None) -> bool:
+def _is_away(known: Row | None) -> bool:
     return known is not None and not known["connected"]
