@@ -122,7 +122,7 @@ export interface ReplacementStatus {
     nodeID: string;
 }
 
-/** The end of a task (AP-152); what is not known is left out. */
+/** The end of a task (AP-152); unknown fields are left out. */
 export interface RecordStatus {
     allocationKey: string;
     nodeID?: string;
