@@ -123,7 +123,7 @@ async def test_who_waits_for_all_answers(autojump_clock):
             done.set()
 
         nursery.start_soon(wait)
-        requests.answered(first)
+        requests.answered([first])
         await trio.sleep(1)
         assert not done.is_set()
         requests.leave(theirs)

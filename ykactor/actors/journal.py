@@ -7,7 +7,7 @@ one gathers. What waits is bounded: whoever causes turns or messages waits for `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -207,6 +207,11 @@ class Journal:
     def note(self, key: bytes, data: bytes | None) -> None:
         """Add a record; None deletes it. Of several changes with the same key only the last one is written."""
         self._merge([(key, data)])
+        self._added.set()
+
+    def delete(self, keys: Iterable[bytes]) -> None:
+        """Delete records, which have different keys."""
+        self._merge([(key, None) for key in keys])
         self._added.set()
 
     def _merge(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -235,11 +235,14 @@ class Requests:
         self._open[accepted.number] = session
         return accepted
 
-    def answered(self, accepted: Accepted) -> None:
-        """The answer has just been posted; both become durable together."""
-        self._open.pop(accepted.number, None)
+    def answered(self, requests: Iterable[Accepted]) -> None:
+        """The answers to these requests have just been posted; all become durable together."""
+        keys: list[bytes] = []
+        for accepted in requests:
+            self._open.pop(accepted.number, None)
+            keys += accepted.keys()
         self._fewer.unpark_all()
-        self.forget(accepted.keys())
+        self.forget(keys)
 
     def leave(self, session: object) -> None:
         """The session answers no more requests."""
@@ -249,8 +252,7 @@ class Requests:
     def forget(self, keys: Iterable[bytes]) -> None:
         """Delete receipts."""
         if self._journal is not None:
-            for key in keys:
-                self._journal.note(key, None)
+            self._journal.delete(keys)
 
     async def all_answered(self) -> None:
         """Wait until each accepted request is answered, or will never be."""

@@ -28,7 +28,8 @@ class MessageQueue:
             return
         self._messages.append((message, size))
         self._bytes += size
-        self._filled.unpark_all()
+        if self._filled:
+            self._filled.unpark_all()
         if len(self._messages) >= WAITING_MAX or self._bytes > WAITING_BYTES_MAX:
             await self.drained()
 
@@ -54,7 +55,7 @@ class MessageQueue:
         message, size = self._messages.popleft()
         self._bytes -= size
         self._work += MESSAGE_WORK + size
-        if len(self._messages) <= 1:
+        if self._drained and len(self._messages) <= 1:
             self._drained.unpark_all()
         return message, size
 

@@ -129,7 +129,7 @@ class RequestHandler(Sender):
                 self._audit.not_permitted(self._caller, request, error)
             self._outbox.post(error_response(error, request_id))
             if accepted is not None:
-                self._open.answered(accepted)
+                self._open.answered([accepted])
         if is_large and isinstance(request, requests.PartitionRequest):
             await drive(requests.freeing(request), pause)
         if pending is not None:
@@ -306,8 +306,7 @@ class RequestHandler(Sender):
         for request in done:
             if request.answer is not None:
                 self._outbox.post(request.answer)
-            assert request.accepted is not None, "only such requests are sent here"
-            self._open.answered(request.accepted)
+        self._open.answered(request.accepted for request in done if request.accepted is not None)
 
 
 class _Giving:
