@@ -9,8 +9,9 @@ import pytest
 import trio
 from daemon import application, asks, next_allocated, node, real_daemon, state_of
 from daemonhere import daemon_here
+from trio_websocket import ConnectionClosed
 
-from ykactor.client import Disconnected, connect, follow
+from ykactor.client import connect, follow
 from ykactor.client.connection import open_connection
 
 INT64_MAX = 2**63 - 1
@@ -46,8 +47,8 @@ class RawPeer:
         try:
             while True:
                 await self.connection.get_message()
-        except Disconnected as closed:
-            return closed.code
+        except ConnectionClosed as closed:
+            return closed.reason.code
 
 
 @asynccontextmanager
@@ -299,7 +300,7 @@ async def test_a_message_of_30_mib(path):
 
 
 async def send_as_far_as_it_goes(peer, message):
-    with suppress(Disconnected):
+    with suppress(ConnectionClosed):
         await peer.send(message)
 
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import trio
 from doubles import running_daemon
+from trio_websocket import ConnectionClosed
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from ykactor.access.limits import Limits as AccessLimits
-from ykactor.client import Disconnected
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.connection import CONTROL_FRAMES_MAX, FRAMES_MAX
@@ -31,7 +31,7 @@ class Peer:
 
     async def send(self, *frames):
         with suppress(trio.BrokenResourceError):
-            await self.connection._stream.send(b"".join(frames))
+            await self.connection._stream.send_all(b"".join(frames))
 
     async def receive(self):
         return msgspec.json.decode(await self.connection.get_message())
@@ -41,8 +41,8 @@ class Peer:
         while True:
             try:
                 await self.connection.get_message()
-            except Disconnected as closed:
-                return closed.code, closed.reason
+            except ConnectionClosed as closed:
+                return closed.reason.code, closed.reason.reason
 
 
 @asynccontextmanager
@@ -113,7 +113,7 @@ async def test_small_parts_take_no_more_memory_than_their_bytes(opcode):
         await slow.send(slow.frame(b"", opcode), whole[:14])
         tracemalloc.start()
         for place in range(14, 5_014):
-            await slow.connection._stream.send(whole[place : place + 1])  # an error if the daemon has ended the connection
+            await slow.connection._stream.send_all(whole[place : place + 1])  # an error if the daemon has ended the connection
             await trio.lowlevel.checkpoint()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

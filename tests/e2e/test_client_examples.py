@@ -14,7 +14,7 @@ from ykactor.client import connect
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "ykactor" / "client" / "examples"
 #: How the names of programs end, by what they run on.
-FACES = {"trio": "", "plain": "_plain"}
+FACES = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
@@ -37,5 +37,5 @@ async def test_each_program_does_what_it_says(face, monkeypatch, capsys):
 
 def test_the_readme_names_each_program():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert len(programs) == 6
+    assert len(programs) == 9
     assert all(f"(ykactor/client/examples/{name})" in (ROOT / "README.md").read_text() for name in programs)

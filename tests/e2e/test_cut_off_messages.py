@@ -1,31 +1,33 @@
-"""A client that is cancelled while it sends: its message is sent whole, or not at all."""
+"""A client that is cancelled while it sends: nothing may follow half of a message."""
 
 from contextlib import suppress
 from functools import partial
 
+import pytest
 import trio
 from daemon import node
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MemorySendStream, wait_all_tasks_blocked
 from trio_websocket import ConnectionClosed, serve_websocket
 
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client import Disconnected
+from ykactor.client.connection import MessageStream, _Whole, open_connection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 LONG = si.UpdateConfigurationRequest(config="#" * 2**24)
 
 
-async def test_a_message_whose_sender_is_cancelled_is_sent_whole():
-    """The next one is not taken for the rest of it."""
-    received, reads, has_all = [], trio.Event(), trio.Event()
+async def test_a_message_that_is_cut_off_ends_the_connection():
+    """The next one would be taken for the rest of it."""
+    received, reads, ended = [], trio.Event(), trio.Event()
 
     async def serve(request):
         connection = await request.accept(subprotocol=JSON.name)
         await reads.wait()
         with suppress(ConnectionClosed):
-            while len(received) < 4:
-                received.append(JSON.decode_request(await connection.get_message()))
-        has_all.set()
+            while True:
+                received.append(await connection.get_message())
+        ended.set()
 
     async with trio.open_nursery() as nursery:
         # Without a queue the library reads nothing more while nobody has taken the first message.
@@ -36,15 +38,18 @@ async def test_a_message_whose_sender_is_cancelled_is_sent_whole():
             await stream.send(node("first"))
             async with trio.open_nursery() as sending:
                 sending.start_soon(stream.send, LONG)
-                sending.start_soon(stream.send, LONG)
                 await wait_all_tasks_blocked(0.05)  # the buffers of the sockets are full
                 sending.cancel_scope.cancel()
-            reads.set()
-            await stream.send(node("later"))
-            with trio.fail_after(60):
-                await has_all.wait()
+            assert sending.cancel_scope.cancelled_caught
+            with pytest.raises(Disconnected):
+                await stream.send(node("later"))
+            with pytest.raises(Disconnected), trio.fail_after(60):
+                await stream.receive()
+        reads.set()
+        with trio.fail_after(60):
+            await ended.wait()
         nursery.cancel_scope.cancel()
-    assert received == [node("first"), LONG, LONG, node("later")]
+    assert [JSON.decode_request(message).nodes[0].node_id for message in received] == ["first"]
 
 
 async def test_who_is_cancelled_before_sends_nothing():
@@ -67,3 +72,16 @@ async def test_who_is_cancelled_before_sends_nothing():
             with trio.fail_after(60):
                 await received.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_ctrl_c_ends_the_connection():
+    """Who goes on after it must not send behind half of a message."""
+
+    async def interrupt():
+        raise KeyboardInterrupt
+
+    whole = _Whole(MemorySendStream(send_all_hook=interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        await whole.send_all(b"first")
+    with pytest.raises(trio.ClosedResourceError):
+        await whole.send_all(b"later")

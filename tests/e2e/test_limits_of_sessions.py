@@ -14,6 +14,7 @@ import trio
 import trio.testing
 from callers import IDENTITIES, SECRETS, access, control_of
 from doubles import FakeDaemon, accept_all, running_daemon
+from trio_websocket import ConnectionClosed
 
 from ykactor.access.limits import IdentityLimits, Limits
 from ykactor.client import Disconnected
@@ -70,8 +71,8 @@ class Line:
         try:
             while True:
                 await self.receive()
-        except Disconnected as error:
-            return error.code, error.reason
+        except ConnectionClosed as error:
+            return error.reason.code, error.reason.reason
 
 
 async def register(line: Line) -> None:

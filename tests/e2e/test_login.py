@@ -159,13 +159,14 @@ def test_what_can_be_no_token(token):
 
 
 async def test_a_token_is_never_shown(caplog):
-    """SE-57: not in what is printed of a login, nor in an error, nor in a log, those of libraries included."""
+    """SE-57: not in what is printed of a login, nor in an error, nor in a log, that of the websocket library included."""
     caplog.set_level(logging.DEBUG)
     assert TOKEN not in repr(Login(TOKEN))
     async with replying(503, "busy") as (_, url):
         with pytest.raises(Disconnected) as lost:
             await try_to_connect(url, token=TOKEN)
     assert TOKEN not in f"{lost.value!r}{lost.value.__cause__!r}"
+    assert caplog.text
     assert TOKEN not in caplog.text
 
 

@@ -11,6 +11,7 @@ import trio
 from callers import SECRETS, jwt_of, keys, tokens_of
 from daemon import run_command
 from daemonhere import serving
+from trio_websocket import ConnectionClosed, HandshakeError
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
@@ -51,7 +52,7 @@ async def talk(url: str, path: str, header: tuple[bytes, bytes], *messages: dict
             with trio.move_on_after(0.3):
                 while True:
                     received.append(repr(await connection.get_message()).encode())
-    except (Disconnected, RequestRefused) as error:
+    except (ConnectionClosed, Disconnected, RequestRefused, HandshakeError) as error:
         received.append(repr((error, error.__cause__)).encode())
     return received
 

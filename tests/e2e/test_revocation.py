@@ -13,13 +13,13 @@ import trio.testing
 from accessfiles import NOW_NS
 from callers import IDENTITIES, SECRETS, access, control_of, jwt_of
 from doubles import FakeDaemon, accept_all, running_daemon
+from trio_websocket import ConnectionClosed
 
 from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.actors.commands import Intake
 from ykactor.actors.mailbox import Mailbox
-from ykactor.client import Disconnected
 from ykactor.client.connection import open_connection
 from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.surfaces.admission.access_control import PROOF_GONE, RIGHTS_SHRANK, AccessControl
@@ -77,8 +77,8 @@ class Line:
         while True:
             try:
                 messages.append(await self.receive())
-            except Disconnected as error:
-                return error.code, error.reason, messages
+            except ConnectionClosed as error:
+                return error.reason.code, error.reason.reason, messages
 
 
 @asynccontextmanager
@@ -396,7 +396,7 @@ async def test_nothing_begins_after_a_revocation(seed: int, monkeypatch: pytest.
         monkeypatch.setattr(Mailbox, "offer", offer)
         last = chance.randrange(1, 40)
         for number in range(1, last + 10):
-            with suppress(Disconnected):
+            with suppress(ConnectionClosed):
                 await rm.send(applications(number))
             for _ in range(chance.randrange(12)):
                 await trio.lowlevel.checkpoint()

@@ -16,6 +16,7 @@ import pytest
 import trio
 from click.testing import CliRunner
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
+from trio_websocket import ConnectionClosed
 
 import ykactor.client
 from ykactor.actors.clock import Clock
@@ -123,9 +124,9 @@ async def test_sigterm_says_goodbye_to_followers():
         await follower.send_message('{"type": "Subscribe"}')
         await follower.get_message()
         daemon.process.terminate()
-        with pytest.raises(Disconnected) as closed:
+        with pytest.raises(ConnectionClosed) as closed:
             await for_ever(follower.get_message)
-        assert closed.value.code == 1001
+        assert closed.value.reason.code == 1001
         assert await daemon.process.wait() == 0
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import new_token, real_daemon, run_command
+from trio_websocket import ConnectionClosed, WebSocketConnection
 
-from ykactor.client import Disconnected, RequestRefused, connect
+from ykactor.client import RequestRefused, connect
 from ykactor.client.connection import open_connection
-from ykactor.client.websocket import WebSocket
 from ykactor.surfaces.admission.access_control import PROOF_GONE
 
 TEXT = "identities: [{name: dashboard, roles: [reader]}]\n"
@@ -38,9 +38,9 @@ async def test_a_token_from_its_making_to_its_end(file: Path) -> None:
             await daemon.wait_logged("access_applied", 3)
             token_id = (await run_command("token", "list", "--access", file, "-o", "name"))[0].strip()
             await run_command("token", "revoke", token_id, "--access", file)
-            with pytest.raises(Disconnected) as ended, trio.fail_after(60):
+            with pytest.raises(ConnectionClosed) as ended, trio.fail_after(60):
                 await _read_on(connection)
-            assert (ended.value.code, ended.value.reason) == (4005, PROOF_GONE)
+            assert (ended.value.reason.code, ended.value.reason.reason) == (4005, PROOF_GONE)
         assert await daemon.stop() == 0
     assert secret not in repr(daemon.lines)
 
@@ -75,7 +75,7 @@ async def test_an_operator_deregisters(file_of_three: Path) -> None:
         assert await daemon.stop() == 0
 
 
-async def _read_on(connection: WebSocket) -> None:
+async def _read_on(connection: WebSocketConnection) -> None:
     """Until the end: the audit of the change may come before it."""
     while True:
         await connection.get_message()

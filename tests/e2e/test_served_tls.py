@@ -1,6 +1,5 @@
 """``serve --tls-cert`` as it is shipped: a process, signals, exit codes."""
 
-import asyncio
 import signal
 from contextlib import closing
 from datetime import timedelta
@@ -73,23 +72,6 @@ async def test_a_unix_socket_is_not_encrypted(authority: Authority, tmp_path: Pa
         encrypted, local = daemon.url.split(", ")
         await register(local)
         await register(encrypted, tls=authority.client())
-
-
-async def test_requests_that_asyncio_cancels(authority: Authority) -> None:
-    """Whatever of a request was encrypted is sent, so the session goes on."""
-
-    async def program(url: str) -> None:
-        async with connect(url, rm_id="rm-1", tls=authority.client()) as rm:
-            for number in range(50):
-                task = asyncio.create_task(rm.request(node(f"n{number}")))
-                for _ in range(number % 7):
-                    await asyncio.sleep(0)
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-            await rm.request(node("last"))
-
-    async with real_daemon(*pair(authority)) as daemon:
-        await trio.to_thread.run_sync(lambda: asyncio.run(program(daemon.url)), abandon_on_cancel=True)
 
 
 async def test_a_renewed_pair(authority: Authority, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from callers import SECRETS, access, control_of
 from certificates import Authority
 from daemon import node
 from doubles import FakeDaemon, running_daemon
+from trio_websocket import ConnectionClosed
 
 from ykactor.access.credentials import Credentials
 from ykactor.access.limits import Limits as AccessLimits
@@ -118,9 +119,9 @@ async def test_a_certificate_that_expires(authority: Authority, tls: TlsFiles) -
         async with open_connection(url_of(daemon), "/v1/feed", login=login) as connection:
             control.clock = clock_at(end)
             control.replace(control.access)
-            with pytest.raises(Disconnected) as ended:
+            with pytest.raises(ConnectionClosed) as ended:
                 await connection.get_message()
-        assert (ended.value.code, ended.value.reason) == (REVOKED, PROOF_GONE)
+        assert (ended.value.reason.code, ended.value.reason.reason) == (REVOKED, PROOF_GONE)
         nursery.cancel_scope.cancel()
 
 

@@ -1,13 +1,18 @@
-"""No private name of the library for websockets is used."""
+"""Which private names of the libraries for websockets are used, and that they are still what they were."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 from typing import TypeGuard
 
+import trio_websocket
+
 PACKAGE = Path(__file__).resolve().parents[2] / "ykactor"
-LIBRARIES = ("wsproto",)
+LIBRARIES = ("trio_websocket", "wsproto")
+#: What ``wrap_client_stream`` does with a new connection; it has no parameter for the protocol, which compresses.
+OPENING = ("nursery.start_soon(connection._reader_task)", "await connection._open_handshake.wait()")
 
 
 def private_names(path: Path) -> set[str]:
@@ -43,8 +48,17 @@ def _is_private(node: ast.AST) -> TypeGuard[ast.Attribute]:
 OWN = {"_decompressed"}
 
 
-def test_only_public_names_are_used() -> None:
-    """Client and daemon alike: another version of the library has the same names."""
+def test_the_client_alone_uses_private_names() -> None:
+    """Two, to open a connection; the daemon has public names only."""
     found = {path.relative_to(PACKAGE).as_posix(): private_names(path) for path in PACKAGE.rglob("*.py")}
-    assert "wsproto" in (PACKAGE / "client" / "websocket.py").read_text()
-    assert {path: names for path, names in found.items() if names} == {}
+    assert {path: names for path, names in found.items() if names} == {
+        "client/connection.py": {"_reader_task", "_open_handshake"}
+    }
+
+
+def test_the_library_opens_a_connection_as_the_client_does() -> None:
+    """The client has these two lines of the library; another version may have others."""
+    lines = [line.strip() for line in inspect.getsource(trio_websocket.wrap_client_stream).splitlines()]
+    assert [line for line in lines if "connection._" in line] == list(OPENING)
+    client = (PACKAGE / "client" / "connection.py").read_text()
+    assert [line.strip() for line in client.splitlines() if "connection._" in line] == list(OPENING)

@@ -1,6 +1,6 @@
-"""A client for the daemon, in trio and asyncio: a resource manager, an operator, or a follower of the event feed.
+"""A trio client for the daemon: a resource manager, an operator, or a follower of the event feed.
 
-`ykactor.client.sync` has the same for programs that run no event loop.
+`ykactor.client.asyncio` and `ykactor.client.sync` have the same for programs that run asyncio, or no event loop.
 
 Messages are the structs of `ykactor.wire.si.messages`.
 

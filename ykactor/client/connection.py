@@ -1,20 +1,19 @@
 """Connections to the daemon."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import cast
 
-from anyio import aclose_forcefully, create_task_group, fail_after, move_on_after
+import trio
 from msgspec import Struct
-from wsproto.events import Request
-from wsproto.utilities import RemoteProtocolError
+from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
+from wsproto import ConnectionType
 
-from ykactor.client.errors import Disconnected, RequestRefused
+from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.login import Login
 from ykactor.client.streams import host_of, listening_on, open_stream
-from ykactor.client.websocket import MESSAGE_BYTES_MAX, NoWebSocket, WebSocket, open_websocket
-from ykactor.wire.compression import Deflate
+from ykactor.wire.compression import Deflate, ExtensibleConnection
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, TERM_HEADER, Encoding
 
@@ -24,8 +23,18 @@ OnJournal = Callable[[si.JournalStatus], object]
 #: Time limits for opening a connection, and for its closing handshake.
 CONNECT_S = 10.0
 CLOSE_S = 2.0
+#: The largest message: a snapshot is a single message, and that of a large cluster is large.
+MESSAGE_BYTES_MAX = 2**28
+#: The number of unread messages after which no more are received, and TCP back pressure stops the daemon.
+WAITING_MAX = 10_000
+
+
 #: The codes of refusals that trying again does not change, by the HTTP status.
 _REFUSED = {401: "NOT_AUTHENTICATED", 403: "NOT_PERMITTED"}
+#: The library's code for a connection that ended without a close frame.
+_NO_CLOSE_FRAME = 1006
+#: The daemon's codes for a session whose place another one has taken, or is to take: an operator has ended the registration.
+_REPLACED = (4001, 4006)
 
 
 @asynccontextmanager
@@ -37,7 +46,7 @@ async def open_connection(
     subprotocols: Sequence[str] = (),
     headers: Sequence[tuple[bytes, bytes]] = (),
     compresses: bool = False,
-) -> AsyncIterator[WebSocket]:
+) -> AsyncIterator[WebSocketConnection]:
     """Open a connection to the daemon, which is closed at the end.
 
     Parameters
@@ -62,30 +71,91 @@ async def open_connection(
     ValueError
         The URL is not valid, or has no TLS although there are settings for it.
     """
+    failure: BaseException | None = None
     shown = login or Login()
-    request = Request(
-        host=host_of(url),
-        target=path,
-        subprotocols=list(subprotocols),
-        extra_headers=[*headers, *shown.headers],
-        extensions=[Deflate(MESSAGE_BYTES_MAX)] if compresses else [],
-    )
     try:
-        with fail_after(CONNECT_S):
+        # The library leaves the socket open if the other side closes first, so the stream is opened and closed here.
+        with trio.fail_after(CONNECT_S):
             stream = await open_stream(url, shown)
+        async with stream, trio.open_nursery() as nursery:
+            opening = _Opening(stream)
+            connection = WebSocketConnection(
+                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), opening)),
+                ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
+                host=host_of(url),
+                path=path,
+                client_subprotocols=subprotocols,
+                client_extra_headers=[*headers, *shown.headers],
+                message_queue_size=WAITING_MAX,
+                max_message_size=MESSAGE_BYTES_MAX,
+                receive_buffer_size=2**16,
+            )
+            with trio.fail_after(CONNECT_S):
+                # As ``trio_websocket.wrap_client_stream``, which has no parameter for the protocol.
+                nursery.start_soon(connection._reader_task)
+                await connection._open_handshake.wait()
+            opening.is_open = True
             try:
-                connection = await open_websocket(stream, request)
-            except BaseException:
-                await aclose_forcefully(stream)
-                raise
-    except (OSError, NoWebSocket, RemoteProtocolError) as error:
-        raise _failure(url, error) from error
-    async with stream, alongside(connection.run):
-        try:
-            yield connection
-        finally:
-            with move_on_after(CLOSE_S):
+                yield connection
+            except Exception as error:  # raised below, outside the exception group of the nursery
+                failure = error
+            with trio.move_on_after(CLOSE_S):
                 await connection.aclose()
+            nursery.cancel_scope.cancel()
+    except* (OSError, trio.TooSlowError, ConnectionRejected, ConnectionClosed) as errors:
+        failure = failure or _failure(url, errors)
+    if failure is not None:
+        raise failure
+
+
+class _Whole(trio.abc.SendStream):
+    """A send stream that ends when something was not sent whole, because who sent it was cancelled: nothing can follow that."""
+
+    def __init__(self, stream: trio.abc.SendStream) -> None:
+        self._stream = stream
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()  # nothing of it is sent
+        try:
+            await self._stream.send_all(data)
+        except (trio.Cancelled, KeyboardInterrupt):
+            await trio.aclose_forcefully(self._stream)
+            raise
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Opening(trio.abc.ReceiveStream):
+    """A receive stream whose end is an error during the handshake.
+
+    Otherwise the library would stop reading, but the task that waits for the handshake would wait for ever.
+    """
+
+    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
+        self.is_open = False
+        self._stream = stream
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        try:
+            received = await self._stream.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._check_open()
+            raise
+        if not received:
+            await self._check_open()
+        return bytes(received)
+
+    async def _check_open(self) -> None:
+        await trio.lowlevel.checkpoint()  # lets the library handle a response that arrived just before the end
+        if not self.is_open:
+            raise ConnectionResetError("the connection was closed during the handshake")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 def is_refused(failure: Disconnected) -> bool:
@@ -97,51 +167,58 @@ def _is_refusal(cause: BaseException) -> bool:
     if isinstance(cause, ConnectionRefusedError | FileNotFoundError):  # of a Unix socket
         return True
     attempts = cause.__cause__
-    tried = attempts.exceptions if isinstance(attempts, ExceptionGroup) else [attempts]
-    return any(isinstance(error, ConnectionRefusedError) for error in tried)
+    return isinstance(attempts, ExceptionGroup) and attempts.subgroup(ConnectionRefusedError) is not None
 
 
-def _failure(url: str, cause: Exception) -> Disconnected | RequestRefused:
-    """The reason for which there is no connection."""
+def _failure(url: str, errors: BaseExceptionGroup[Exception]) -> Disconnected | RequestRefused:
+    """The reason for which there is no connection, with the first exception of a group as its cause."""
+    cause: BaseException = errors
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
     match cause:
-        case NoWebSocket(status=status, text=text) if status in _REFUSED:
-            return RequestRefused(_REFUSED[status], f"{url}: {text.strip() or _unexplained(status)}")
-        case NoWebSocket():
-            reason = f"the server replied {cause}"
-        case TimeoutError(errno=None):
+        case ConnectionRejected(status_code=status, body=body):
+            text = (body or b"").decode(errors="replace").strip()
+            if status in _REFUSED:
+                refused = RequestRefused(_REFUSED[status], f"{url}: {text or _unexplained(status)}")
+                refused.__cause__ = cause
+                return refused
+            reason = f"the server replied {status} {text}".rstrip()
+        case trio.TooSlowError():
             reason = f"no response within {CONNECT_S:g} s"
         case _ if _is_refusal(cause):
             reason = f"nothing listens there, start a daemon with ykactor serve --ws {listening_on(url)}"
-        case OSError(strerror=str(sentence)) | OSError(__cause__=OSError(strerror=str(sentence))):
+        case OSError(strerror=str(sentence)):
             reason = sentence
         case ConnectionResetError() if url.startswith("ws:"):
             reason = f"{cause}; a daemon with TLS is at wss://"
         case _:
             reason = str(cause) or type(cause).__name__
-    return Disconnected(f"{url}: {reason}")
+    disconnected = Disconnected(f"{url}: {reason}")
+    disconnected.__cause__ = cause
+    return disconnected
 
 
 def _unexplained(status: int) -> str:
     return f"the server replied {status} without a reason: is this the address of serve --ws?"
 
 
-def term_of(connection: WebSocket) -> str:
+def term_of(connection: WebSocketConnection) -> str:
     """The term of the daemon at the other end, as the handshake tells it; "" if the daemon, or a proxy, does not tell it."""
-    return connection.headers.get(TERM_HEADER, b"").decode(errors="replace")
+    return dict(connection.handshake_headers).get(TERM_HEADER, b"").decode(errors="replace")
 
 
 @asynccontextmanager
-async def alongside(*functions: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
+async def alongside(*functions: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Runs functions beside the body, and cancels them when it ends. Its exception is raised as it is, in no exception group."""
     failure: Exception | None = None
-    async with create_task_group() as tasks:
+    async with trio.open_nursery() as nursery:
         for function in functions:
-            tasks.start_soon(function)
+            nursery.start_soon(function)
         try:
             yield
-        except Exception as error:  # raised below, outside the exception group of the tasks
+        except Exception as error:  # raised below, outside the exception group of the nursery
             failure = error
-        tasks.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
 
@@ -149,18 +226,32 @@ async def alongside(*functions: Callable[[], Coroutine[Any, Any, object]]) -> As
 class MessageStream:
     """Sends and receives messages over a connection, in one encoding."""
 
-    def __init__(self, connection: WebSocket, encoding: Encoding) -> None:
+    def __init__(self, connection: WebSocketConnection, encoding: Encoding) -> None:
         self._connection = connection
         self._encoding = encoding
 
     async def send(self, message: Struct) -> None:
-        await self.send_encoded(self._encoding.encode(message))
-
-    async def send_encoded(self, data: bytes) -> None:
-        await self._connection.send_message(data.decode() if self._encoding is JSON else data)
+        data = self._encoding.encode(message)
+        try:
+            await self._connection.send_message(data.decode() if self._encoding is JSON else data)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
 
     async def receive(self) -> str | bytes:
-        return await self._connection.get_message()
+        try:
+            return await self._connection.get_message()
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
+
+
+def _closed(closed: ConnectionClosed) -> Disconnected:
+    reason = closed.reason
+    if reason is None:
+        return Disconnected("the connection is closed")
+    if reason.code == _NO_CLOSE_FRAME:
+        return Disconnected("the connection was lost without a reason: the daemon was killed, or the network failed")
+    failure = SessionReplaced if reason.code in _REPLACED else Disconnected
+    return failure(f"the connection was closed: {reason.code} {reason.reason or reason.name}")
 
 
 def encoding_named(name: str) -> Encoding:

@@ -9,20 +9,7 @@ Rejected = si.RejectedNode | si.RejectedApplication | si.RejectedAllocation
 
 
 class Disconnected(Exception):
-    """The connection to the daemon could not be opened, or was lost or closed. The message has the reason.
-
-    Attributes
-    ----------
-    code : int
-        The close code of the websocket; 1006 if the connection was lost, 0 if there was none.
-    reason : str
-        What the daemon gave as the reason of this code; may be empty.
-    """
-
-    def __init__(self, message: str, code: int = 0, reason: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
+    """The connection to the daemon could not be opened, or was lost or closed. The message has the reason."""
 
 
 class SessionReplaced(Disconnected):

@@ -6,14 +6,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from typing import NamedTuple, Unpack
 
-from anyio import Event, current_time, sleep
+import trio
 from msgspec import structs
+from trio_websocket import WebSocketConnection
 
-from ykactor.client.channel import Channel
 from ykactor.client.connection import LASTING_S, MessageStream, alongside, encoding_named, is_refused, open_connection, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
-from ykactor.client.websocket import WebSocket
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -46,7 +45,7 @@ class Connecting(NamedTuple):
     on_connection: OnConnection
     wait_s: float
 
-    def open(self) -> AbstractAsyncContextManager[WebSocket]:
+    def open(self) -> AbstractAsyncContextManager[WebSocketConnection]:
         """A connection to the feed."""
         protocols = [self.encoding.name]
         return open_connection(self.url, "/v1/feed", login=self.login, subprotocols=protocols, compresses=True)
@@ -62,9 +61,10 @@ class Follower:
         self._subscribe = subscribe
         self._is_waiting = False
         self._is_lost = False
-        self._messages = Channel[FollowedMessage]()
+        self._messages_in, self._messages = trio.open_memory_channel[FollowedMessage](0)
         #: Set when the daemon has confirmed the subscription for the first time, or when following has failed.
-        self.begun = Event()
+        self.begun = trio.Event()
+        self._failure: Exception | None = None
 
     @property
     def term(self) -> str:
@@ -75,23 +75,27 @@ class Follower:
         return self
 
     async def __anext__(self) -> FollowedMessage:
-        return await self._messages.take()
+        try:
+            return await self._messages.receive()
+        except trio.EndOfChannel:
+            assert self._failure is not None, "only a failure ends the channel"
+            raise self._failure from None
 
     async def run(self) -> None:
         """Receive messages; after a lost connection, connect again. Returns only after a failure."""
         attempt = 0
-        patient_until = current_time() + self._connecting.wait_s
+        patient_until = trio.current_time() + self._connecting.wait_s
         try:
             while True:
                 since_s = inf
                 try:
                     async with self._connecting.open() as connection:
-                        since_s = current_time()
+                        since_s = trio.current_time()
                         await self._listen(MessageStream(connection, self._encoding))
                 except Disconnected as lost:
                     if self.begun.is_set():
                         self._on_lost(lost)
-                    elif not is_refused(lost) or current_time() >= patient_until:
+                    elif not is_refused(lost) or trio.current_time() >= patient_until:
                         raise
                     else:
                         self._on_waiting(lost)
@@ -100,15 +104,14 @@ class Follower:
                     if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
                         raise
                     self._resume_from("snapshot")
-                if current_time() - since_s >= LASTING_S:
+                if trio.current_time() - since_s >= LASTING_S:
                     attempt = 0
-                await sleep(pause_s(attempt, self._connecting.rng))
+                await trio.sleep(pause_s(attempt, self._connecting.rng))
                 attempt += self.begun.is_set()
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
-            self._messages.close(error)
-        finally:
-            self._messages.close(Disconnected("the session is closed"))
+            self._failure = error
             self.begun.set()
+            self._messages_in.close()
 
     async def _listen(self, stream: MessageStream) -> None:
         await stream.send(self._subscribe)
@@ -153,17 +156,17 @@ class Follower:
         match message:
             case si.Events(events=events):
                 for event in events:
-                    await self._messages.put(event)
+                    await self._messages_in.send(event)
                     self._resume_from(event.sequence)
             case si.Bookmark(sequence=sequence, term=term):
                 self._resume_from(sequence, term)
             case si.Snapshot(sequence=sequence, term=term):
                 self._resume_from(sequence, term)  # first: who gets the snapshot may ask for its term
-                await self._messages.put(message)
+                await self._messages_in.send(message)
             case si.JournalStatus():
-                await self._messages.put(message)
+                await self._messages_in.send(message)
             case si.Lagged(to=to):
-                await self._messages.put(message)
+                await self._messages_in.send(message)
                 self._resume_from(to)
 
     def _resume_from(self, place: int | str, term: str | None = None) -> None:

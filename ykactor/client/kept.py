@@ -1,22 +1,23 @@
 """A resource manager that stays registered: it connects again, resumes, and registers afresh when it has to."""
 
 import random
+import secrets
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from math import inf
 from typing import NamedTuple, Unpack
 
-from anyio import Event, current_time, sleep
+import trio
 from msgspec import structs
 
-from ykactor.client.channel import Channel
 from ykactor.client.connection import LASTING_S, alongside, pause_s
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
 from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
-from ykactor.client.splitting import Part, new_ids, parts_of
+from ykactor.client.splitting import parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -36,7 +37,24 @@ class _Interrupted(Exception):
     """The outcome of a request is unknown: a full resync is needed."""
 
 
-class KeptSession:
+class Sender(ABC):
+    """Sends requests without waiting."""
+
+    @abstractmethod
+    def send(self, request: si.WorkRequest) -> None: ...
+
+    def answer(
+        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
+    ) -> None:
+        """Answer predicate checks, like `ResourceManager.answer`, without waiting. Raises what `send` raises."""
+        self.send(predicate_answers(asked, refusal, uses))
+
+    def hand_back(self, allocation: si.Allocation) -> None:
+        """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
+        self.send(handed_back(allocation))
+
+
+class KeptSession(Sender):
     """A registration that outlives connections, opened by `keep_registered`. Iterate over it in one task; any task may send.
 
     Attributes
@@ -56,14 +74,16 @@ class KeptSession:
         self._sequence: int | None = None
         #: Its term.
         self._term = ""
-        self._ids = new_ids()
+        self._id_prefix = secrets.token_hex(4)
+        self._ids_count = 0
         #: Requests without an answer, by id, and the ids of those that this connection has not sent, both in order.
-        self._unanswered: dict[str, Part[si.WorkRequest]] = {}
+        self._unanswered: dict[str, si.WorkRequest] = {}
         self._unsent: dict[str, None] = {}
-        self._has_unsent = Event()
+        self._has_unsent = trio.Event()
         #: Set when iteration has yielded a fresh registration, after which everything is to be sent.
-        self._is_reported = Event()
-        self._messages = Channel[si.Response | Refusal]()
+        self._is_reported = trio.Event()
+        self._messages_in, self._messages = trio.open_memory_channel[si.Response | Refusal](0)
+        self._failure: Exception | None = None
 
     def send(self, request: si.WorkRequest) -> None:
         """Send a request, without waiting. It is sent again until the daemon has answered it, or has to be told everything.
@@ -77,21 +97,18 @@ class KeptSession:
         Disconnected, RequestRefused, ProtocolError, ValueError
             The session has ended with it, as iteration says too.
         """
-        self._messages.check()
-        for part in parts_of(request, self._ids, JSON.encode):
-            self._unanswered[part.id] = part
-            self._unsent[part.id] = None
+        self.check()
+        for part in parts_of(request, JSON.encode):
+            self._ids_count += 1
+            request_id = f"{self._id_prefix}-{self._ids_count}"
+            self._unanswered[request_id] = part
+            self._unsent[request_id] = None
         self._has_unsent.set()
 
-    def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        """Answer predicate checks, like `ResourceManager.answer`, without waiting. Raises what `send` raises."""
-        self.send(predicate_answers(asked, refusal, uses))
-
-    def hand_back(self, allocation: si.Allocation) -> None:
-        """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
-        self.send(handed_back(allocation))
+    def check(self) -> None:
+        """Raise what has ended the session, if it has ended."""
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def unanswered_count(self) -> int:
@@ -102,7 +119,11 @@ class KeptSession:
         return self
 
     async def __anext__(self) -> si.Response | Refusal:
-        message = await self._messages.take()
+        try:
+            message = await self._messages.receive()
+        except trio.EndOfChannel:
+            assert self._failure is not None, "only a failure ends the channel"
+            raise self._failure from None
         if isinstance(message, si.RegisterResourceManagerResponse):
             # What was sent before this is part of what is reported now.
             self._unanswered.clear()
@@ -118,7 +139,7 @@ class KeptSession:
                 try:
                     text = self._config() if self._sequence is None and self._refused_config is None else ""
                     async with register(config=text, resume_from=self._sequence, term=self._term) as rm:
-                        since_s = current_time()
+                        since_s = trio.current_time()
                         await self._serve(rm)
                 except SessionReplaced:
                     raise
@@ -133,15 +154,14 @@ class KeptSession:
                         raise
                     self._sequence = None
                     continue
-                if current_time() - since_s >= LASTING_S:
+                if trio.current_time() - since_s >= LASTING_S:
                     attempt = 0
-                await sleep(pause_s(attempt, self._rng))
+                await trio.sleep(pause_s(attempt, self._rng))
                 attempt += 1
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
-            self._messages.close(error)
-        finally:
+            self._failure = error
             self.is_lost = True
-            self._messages.close(Disconnected("the session is closed"))
+            self._messages_in.close()
 
     def _on_lost(self, lost: Disconnected) -> None:
         if not self.is_lost:
@@ -154,13 +174,13 @@ class KeptSession:
         self._term = rm.term
         if self._sequence is None:
             self._on_connection("registered")
-            self._is_reported = Event()
-            await self._messages.put(si.RegisterResourceManagerResponse(sequence=rm.sequence))
+            self._is_reported = trio.Event()
+            await self._messages_in.send(si.RegisterResourceManagerResponse(sequence=rm.sequence))
             await self._is_reported.wait()  # a channel hands over before the other task runs, and nothing old may be sent
             self._sequence = rm.sequence
             refused, self._refused_config = self._refused_config, None
             if refused is not None:
-                await self._messages.put(refused)
+                await self._messages_in.send(refused)
         else:
             self._on_connection(f"resumed after message {self._sequence}")
         for _ in range(rm.unread_count):
@@ -177,8 +197,8 @@ class KeptSession:
                 while self._unsent:
                     request_id = next(iter(self._unsent))
                     del self._unsent[request_id]
-                    await rm.send_encoded(self._unanswered[request_id].data)
-                self._has_unsent = Event()
+                    await rm.send(structs.replace(self._unanswered[request_id], id=request_id))
+                self._has_unsent = trio.Event()
                 await self._has_unsent.wait()
         except Disconnected:
             return
@@ -187,18 +207,18 @@ class KeptSession:
         """Deliver a message, and note its number when it is delivered."""
         match message:
             case si.Ack(id=request_id):  # also of registrations, which come again
-                part = self._unanswered.get(request_id)
-                if part is not None and (part.request.id or isinstance(part.request, si.UpdateConfigurationRequest)):
-                    await self._messages.put(structs.replace(message, id=part.request.id))
+                request = self._unanswered.get(request_id)
+                if request is not None and (request.id or isinstance(request, si.UpdateConfigurationRequest)):
+                    await self._messages_in.send(structs.replace(message, id=request.id))
                 self._forget(request_id)
             case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
                 if code == _INTERRUPTED:
                     raise _Interrupted
-                request = self._unanswered[request_id].request
-                await self._messages.put(Refusal(request, structs.replace(message, id=request.id)))
+                request = self._unanswered[request_id]
+                await self._messages_in.send(Refusal(request, structs.replace(message, id=request.id)))
                 self._forget(request_id)
             case _:
-                await self._messages.put(message)
+                await self._messages_in.send(message)
         self._sequence = message.sequence or self._sequence
 
     def _forget(self, request_id: str) -> None:

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Unpack
 
-from anyio import Lock
+import trio
 from msgspec import structs
+from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, open_connection
 from ykactor.client.errors import RequestRefused
 from ykactor.client.login import Login, LoginOptions
-from ykactor.client.websocket import WebSocket
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -19,11 +19,11 @@ from ykactor.wire.si.codec import JSON
 class Operator:
     """A session of an operator, opened by `operate`. Several tasks may use it; their requests are carried out one by one."""
 
-    def __init__(self, connection: WebSocket, on_journal: OnJournal) -> None:
+    def __init__(self, connection: WebSocketConnection, on_journal: OnJournal) -> None:
         self._stream = MessageStream(connection, JSON)
         self._on_journal = on_journal
         #: Held from a request to its answer.
-        self._turn = Lock()
+        self._turn = trio.Lock()
 
     async def request(self, request: si.OperatorRequest) -> si.Ack:
         """Send a request and wait for its `si.Ack`: then its effect survives a restart of the daemon.

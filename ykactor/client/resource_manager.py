@@ -1,21 +1,21 @@
 """The client of a resource manager."""
 
+import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 from typing import Generic, Literal, NamedTuple, TypeVar, Unpack
 
-from anyio import Lock
-from anyio.lowlevel import checkpoint
-from msgspec import UNSET
+import trio
+from msgspec import UNSET, structs
+from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection, term_of
 from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.rejections import SentRequest, attribute
-from ykactor.client.splitting import Part, new_ids, parts_of, whole
-from ykactor.client.websocket import WebSocket
+from ykactor.client.splitting import parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
@@ -49,7 +49,7 @@ class ResourceManager:
         The term of this number; pass it as ``term`` with it.
     """
 
-    def __init__(self, connection: WebSocket, encoding: Encoding, sequence: int, on_journal: OnJournal | None) -> None:
+    def __init__(self, connection: WebSocketConnection, encoding: Encoding, sequence: int, on_journal: OnJournal | None) -> None:
         self.sequence = sequence
         self.term = ""
         self._on_journal = on_journal
@@ -57,11 +57,13 @@ class ResourceManager:
         self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
         #: Held by the task that reads; it delivers messages for all waiting tasks.
-        self._reading = Lock()
+        self._reading = trio.Lock()
         self._responses: deque[si.Response] = deque()
         #: Requests without an answer by id, in order, also those for whose answer nobody waits.
         self._sent: dict[str, SentRequest] = {}
-        self._ids = new_ids()
+        #: Old acknowledgements may be repeated after a resume, so the ids of two sessions must differ.
+        self._id_prefix = secrets.token_hex(4)
+        self._ids_count = 0
 
     @property
     def unread_count(self) -> int:
@@ -76,10 +78,6 @@ class ResourceManager:
         Disconnected
         """
         await self._stream.send(request)
-
-    async def send_encoded(self, data: bytes) -> None:
-        """Send a request that is encoded, like `send`."""
-        await self._stream.send_encoded(data)
 
     async def request(self, request: si.Request) -> si.Ack:
         """Send a request and wait for its `si.Ack`. All messages with its direct results have arrived before.
@@ -99,7 +97,7 @@ class ResourceManager:
             It is not known whether the request took effect. Register again with ``resume_from``: the missing messages come
             first, with the `si.Ack` of the request if it took effect. If there is none, send it again (rule SC-157).
         """
-        outcome = await self._outcome(await self._start(whole(request, next(self._ids), self._encode)))
+        outcome = await self._outcome(await self._start(request))
         if isinstance(outcome, Refused):
             raise outcome
         return outcome
@@ -133,16 +131,18 @@ class ResourceManager:
                 if isinstance(outcome, Refused):
                     print(request, outcome)
         """
-        parts = (part for request in requests for part in parts_of(request, self._ids, self._encode))
+        parts = (part for request in requests for part in parts_of(request, self._encode))
         return Answers(parts, self._start, self._outcome)
 
-    async def _start(self, part: Part[R]) -> SentRequest:
+    async def _start(self, request: si.Request) -> SentRequest:
         """Send a request, for `_outcome`."""
-        sent = self._sent[part.id] = SentRequest(part.request)
+        self._ids_count += 1
+        request_id = f"{self._id_prefix}-{self._ids_count}"
+        sent = self._sent[request_id] = SentRequest(request)
         try:
-            await self._stream.send_encoded(part.data)
+            await self._stream.send(structs.replace(request, id=request_id))
         except BaseException:
-            del self._sent[part.id]  # no rejection can be about it
+            del self._sent[request_id]  # no rejection can be about it
             raise
         return sent
 
@@ -205,7 +205,7 @@ class ResourceManager:
         return self._responses.popleft()
 
     async def _receive_until(self, is_there: Callable[[], bool]) -> None:
-        await checkpoint()
+        await trio.lowlevel.checkpoint()
         while not is_there():
             async with self._reading:
                 if not is_there():
@@ -227,11 +227,11 @@ class Answers(Generic[R]):
 
     def __init__(
         self,
-        parts: Iterable[Part[R]],
-        start: Callable[[Part[R]], Awaitable[SentRequest]],
+        requests: Iterable[R],
+        start: Callable[[R], Awaitable[SentRequest]],
         outcome: Callable[[SentRequest], Awaitable[si.Ack | Refused]],
     ) -> None:
-        self._parts = iter(parts)
+        self._requests = iter(requests)
         self._start = start
         self._outcome = outcome
         self._in_flight: deque[tuple[R, SentRequest]] = deque()
@@ -240,11 +240,11 @@ class Answers(Generic[R]):
         return self
 
     async def __anext__(self) -> Answered[R]:
-        for part in islice(self._parts, IN_FLIGHT_MAX - len(self._in_flight)):
+        for request in islice(self._requests, IN_FLIGHT_MAX - len(self._in_flight)):
             try:
-                self._in_flight.append((part.request, await self._start(part)))
+                self._in_flight.append((request, await self._start(request)))
             except BaseException:
-                self._parts = chain([part], self._parts)
+                self._requests = chain([request], self._requests)
                 raise
         if not self._in_flight:
             raise StopAsyncIteration

@@ -3,9 +3,7 @@
 import ssl
 from urllib.parse import SplitResult, urlsplit
 
-from anyio import BrokenResourceError, EndOfStream, aclose_forcefully, connect_tcp, connect_unix
-from anyio.abc import ByteStream, SocketAttribute
-from anyio.streams.tls import TLSStream
+import trio
 
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login, tls_context
@@ -14,6 +12,8 @@ from ykactor.wire.addresses import UNIX, is_loopback, unix_path
 DEFAULT_PORTS = {"ws": 80, "wss": 443}
 #: The codes of X.509 for a certificate, or a chain, of an authority that is not trusted.
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+
+Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 def check_url(url: str) -> None:
@@ -45,7 +45,7 @@ def listening_on(url: str) -> str:
     return url if url.startswith(UNIX) else host_of(url)
 
 
-async def open_stream(url: str, login: Login) -> ByteStream:
+async def open_stream(url: str, login: Login) -> Stream:
     """Connect, and with TLS verify the daemon.
 
     Raises
@@ -60,29 +60,30 @@ async def open_stream(url: str, login: Login) -> ByteStream:
     if login.tls is not None and not url.startswith("wss:"):
         raise ValueError(f"found tls with {url}, expected wss://: without TLS it has no effect")
     if url.startswith(UNIX):
-        return await connect_unix(unix_path(url))
+        return await trio.open_unix_socket(unix_path(url))
     parts = _parts(url)
     host = parts.hostname or ""
-    tcp = await connect_tcp(host, parts.port or DEFAULT_PORTS[parts.scheme])
+    tcp = await trio.open_tcp_stream(host, parts.port or DEFAULT_PORTS[parts.scheme])
     try:
         if parts.scheme == "wss":
             return await _with_tls(tcp, url, host, login.tls or tls_context())
         # What counts is where the connection has led to: a name can lead anywhere.
-        if login.token and not login.insecure and not is_loopback(tcp.extra(SocketAttribute.remote_address)[0]):
+        if login.token and not login.insecure and not is_loopback(tcp.socket.getpeername()[0]):
             raise Disconnected(
                 f"{url}: the token is not sent without TLS to another machine: use wss://, or allow it with --insecure"
             )
         return tcp
     except BaseException:
-        await aclose_forcefully(tcp)
+        await trio.aclose_forcefully(tcp)
         raise
 
 
-async def _with_tls(tcp: ByteStream, url: str, host: str, context: ssl.SSLContext) -> TLSStream:
+async def _with_tls(tcp: trio.SocketStream, url: str, host: str, context: ssl.SSLContext) -> trio.SSLStream[trio.SocketStream]:
+    stream = trio.SSLStream(tcp, context, server_hostname=host, https_compatible=True)
     try:
-        return await TLSStream.wrap(tcp, hostname=host, ssl_context=context, standard_compatible=False)
-    except (ssl.SSLError, BrokenResourceError, EndOfStream) as error:
-        match error:
+        await stream.do_handshake()
+    except trio.BrokenResourceError as error:
+        match error.__cause__:
             case ssl.SSLCertVerificationError(verify_code=code, verify_message=message):
                 reason = f"the certificate of the daemon is refused: {message}"
                 if code in _UNKNOWN_AUTHORITY:
@@ -92,3 +93,4 @@ async def _with_tls(tcp: ByteStream, url: str, host: str, context: ssl.SSLContex
             case _:
                 reason = "the connection was closed during the handshake of TLS"
         raise Disconnected(f"{url}: {reason}") from error
+    return stream

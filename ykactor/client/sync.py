@@ -1,6 +1,6 @@
 """The client for programs that run no event loop: the same names, parameters, messages and errors as of `ykactor.client`.
 
-Each session has a thread of its own: what is given to be called (``on_journal``,
+Each session has a thread of its own, in which the trio client runs: what is given to be called (``on_journal``,
 ``on_connection``), and the iterable of `ResourceManager.send_all`, are called in it. They must not wait for anything, least of
 all for the session; an error of ``on_connection`` ends the session, and who leaves it gets the error.
 Several threads may use a session. Ctrl-C interrupts each method.
@@ -16,23 +16,19 @@ Examples
             print(message)
 """
 
-import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
-from functools import WRAPPER_ASSIGNMENTS, partial, wraps
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import anyio
-from anyio.from_thread import BlockingPortal
-
 from ykactor import client
-from ykactor.client.errors import Disconnected
-from ykactor.client.resource_manager import Answered, R, handed_back, predicate_answers
+from ykactor.client.bridge import Bridge, Numbers, Posting, documented_as, mirrors
+from ykactor.client.resource_manager import Answered, R, predicate_answers
 from ykactor.wire.si import messages as si
 
 __all__ = [
@@ -53,100 +49,23 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F")
-C = TypeVar("C", bound=type)
 _LATE = "found no message within {} s"
 
 
-class Loop:
-    """An event loop in a thread of its own, whose functions other threads call. A forked process has no such thread."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._started: Future[BlockingPortal] = Future()
-        self._thread = threading.Thread(target=self._run, name="ykactor-client", daemon=True)
-        self._thread.start()
-        self._portal = self._started.result()  # within a few ms
-
-    def _run(self) -> None:
-        try:
-            anyio.run(self._serve, backend="trio")
-        except BaseException as error:
-            if self._started.done():
-                raise
-            self._started.set_exception(error)  # it could not even begin, such as without file descriptors
-
-    async def _serve(self) -> None:
-        async with BlockingPortal() as portal:
-            self._started.set_result(portal)
-            await portal.sleep_until_stopped()
-
-    @property
-    def is_running(self) -> bool:
-        return os.getpid() == self._process and not sys.is_finalizing()
-
-    @contextmanager
-    def opened(self, opening: AbstractAsyncContextManager[S]) -> Iterator[S]:
-        """Enter a context manager in the thread, and leave it at the end without an exception."""
-        entered = self._portal.wrap_async_context_manager(opening)
-        session = entered.__enter__()
-        try:
-            yield session
-        finally:
-            if self.is_running:
-                entered.__exit__(None, None, None)
-
-    def start(self, function: Callable[..., Awaitable[T]], *args: object) -> "Future[T]":
-        """Begin to call a function in the thread."""
-        try:
-            if self.is_running:
-                return self._portal.start_task_soon(function, *args)
-        except RuntimeError:  # it was stopped
-            pass
-        raise Disconnected("the session is closed")
-
-    def call(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
-        """Call a function in the thread. Who is interrupted does not want its result any more."""
-        future = self.start(function, *args)
-        try:
-            return _result(future)
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        """End the thread; calls that have not ended are cancelled."""
-        if self.is_running:
-            self._portal.call(self._portal.stop, True)
-            self._thread.join()
-
-
 def _result(future: "Future[T]") -> T:
+    """Wait for it; who is interrupted does not want it any more."""
     try:
         return future.result()
-    except CancelledError:
-        raise Disconnected("the session is closed") from None
-
-
-def mirrors(original: type) -> Callable[[C], C]:
-    """The members of a class that have no docstring get that of the class that it stands for."""
-
-    def documented(face: C) -> C:
-        for name, member in vars(face).items():
-            if not name.startswith("_") and not member.__doc__:
-                mirrored = getattr(original, name, None)
-                member.__doc__ = (
-                    f"The attribute of `ykactor.client.{original.__name__}`." if mirrored is None else mirrored.__doc__
-                )
-        return face
-
-    return documented
+    except BaseException:
+        future.cancel()
+        raise
 
 
 class Messages(Generic[T]):
-    """Iterates over what a client yields. Several threads may; each message goes to one of them."""
+    """Iterates over what a trio client yields. Several threads may; each message goes to one of them."""
 
-    def __init__(self, loop: Loop, following: Callable[[], Awaitable[T]]) -> None:
-        self._loop = loop
+    def __init__(self, bridge: Bridge[Any], following: Callable[[], Awaitable[T]]) -> None:
+        self._bridge = bridge
         self._following = following
         self._turn = threading.Lock()
         #: The next message; kept if who waited for it is interrupted.
@@ -167,14 +86,14 @@ class Messages(Generic[T]):
             raise TimeoutError(_LATE.format(timeout))
         try:
             if self._next is None:
-                self._next = self._loop.start(self._following)
+                self._next = self._bridge.call(self._following)
             wait([self._next], None if end is None else max(0.0, end - monotonic()))
             if not self._next.done():
                 raise TimeoutError(_LATE.format(timeout))
             taken, self._next = self._next, None
         finally:
             self._turn.release()
-        return _result(taken)
+        return taken.result()
 
 
 class Received(Messages[T]):
@@ -197,33 +116,21 @@ class Received(Messages[T]):
 
 
 @mirrors(client.ResourceManager)
-class ResourceManager(Received[si.Response]):
+class ResourceManager(Received[si.Response], Numbers):
     """The face of `ykactor.client.ResourceManager`."""
 
-    def __init__(self, loop: Loop, session: client.ResourceManager) -> None:
-        super().__init__(loop, session.__anext__)
+    def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
+        super().__init__(bridge, session.__anext__)
         self._session = session
 
-    @property
-    def sequence(self) -> int:
-        return self._session.sequence
-
-    @property
-    def term(self) -> str:
-        return self._session.term
-
-    @property
-    def unread_count(self) -> int:
-        return self._session.unread_count
-
     def send(self, request: si.Request) -> None:
-        self._loop.call(self._session.send, request)
+        _result(self._bridge.call(partial(self._session.send, request)))
 
     def request(self, request: si.Request) -> si.Ack:
-        return self._loop.call(self._session.request, request)
+        return _result(self._bridge.call(partial(self._session.request, request)))
 
     def send_all(self, requests: Iterable[R]) -> Messages[Answered[R]]:
-        return Messages(self._loop, self._session.send_all(requests).__anext__)
+        return Messages(self._bridge, self._session.send_all(requests).__anext__)
 
     def answer(
         self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
@@ -231,46 +138,24 @@ class ResourceManager(Received[si.Response]):
         self.send(predicate_answers(asked, refusal, uses))
 
     def hand_back(self, allocation: si.Allocation) -> si.Ack:
-        return self.request(handed_back(allocation))
+        return _result(self._bridge.call(partial(self._session.hand_back, allocation)))
 
 
 @mirrors(client.KeptSession)
-class KeptSession(Received[si.Response | client.Refusal]):
+class KeptSession(Received[si.Response | client.Refusal], Posting):
     """The face of `ykactor.client.KeptSession`."""
 
-    def __init__(self, loop: Loop, session: client.KeptSession) -> None:
-        super().__init__(loop, session.__anext__)
-        self._session = session
-
-    @property
-    def is_lost(self) -> bool:
-        return self._session.is_lost
-
-    @property
-    def unanswered_count(self) -> int:
-        return self._session.unanswered_count
-
-    def send(self, request: si.WorkRequest) -> None:
-        self._loop.call(self._send, request)
-
-    async def _send(self, request: si.WorkRequest) -> None:
-        self._session.send(request)
-
-    def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        self.send(predicate_answers(asked, refusal, uses))
-
-    def hand_back(self, allocation: si.Allocation) -> None:
-        self.send(handed_back(allocation))
+    def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
+        super().__init__(bridge, session.__anext__)
+        Posting.__init__(self, bridge, session)
 
 
 @mirrors(client.Follower)
 class Follower(Received[client.FollowedMessage]):
     """The face of `ykactor.client.Follower`."""
 
-    def __init__(self, loop: Loop, session: client.Follower) -> None:
-        super().__init__(loop, session.__anext__)
+    def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
+        super().__init__(bridge, session.__anext__)
         self._session = session
 
     @property
@@ -282,57 +167,51 @@ class Follower(Received[client.FollowedMessage]):
 class Operator:
     """The face of `ykactor.client.Operator`."""
 
-    def __init__(self, loop: Loop, session: client.Operator) -> None:
-        self._loop = loop
+    def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
+        self._bridge = bridge
         self._session = session
 
     def request(self, request: si.OperatorRequest) -> si.Ack:
-        return self._loop.call(self._session.request, request)
+        return _result(self._bridge.call(partial(self._session.request, request)))
 
 
-def _documented_as(function: Callable[..., Any]) -> Callable[[F], F]:
-    """Name, parameters and docstring are those of this function; what it returns is another face."""
-    return wraps(function, [name for name in WRAPPER_ASSIGNMENTS if name not in ("__module__", "__annotations__")])  # type: ignore[return-value]
-
-
-@contextmanager
-def _loop() -> Iterator[Loop]:
-    loop = Loop()
-    try:
-        yield loop
-    finally:
-        loop.stop()
-
-
-def _opened(
-    opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Loop, S], F]
+def _bridged(
+    opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Bridge[S], S], F]
 ) -> Callable[P, AbstractContextManager[F]]:
-    """The function of the client, with these parameters, that yields this face of its session."""
+    """The function of the trio client, with these parameters, that yields this face of its session."""
 
-    @_documented_as(opener)
+    @documented_as(opener)
     @contextmanager
     def opened(*args: P.args, **kwargs: P.kwargs) -> Iterator[F]:
-        with _loop() as loop, loop.opened(opener(*args, **kwargs)) as session:
-            yield face(loop, session)
+        bridge = Bridge(opener(*args, **kwargs))
+        try:
+            yield face(bridge, bridge.opened.result())
+        finally:
+            if not sys.is_finalizing():  # the interpreter ends, and its thread does not run any more
+                bridge.close().result()
 
     return opened
 
 
 def _asked(question: Callable[P, Awaitable[T]]) -> Callable[P, T]:
-    """The function of the client that has one answer, with these parameters."""
+    """The function of the trio client that has one answer, with these parameters."""
 
-    @_documented_as(question)
+    @documented_as(question)
     def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _loop() as loop:
-            return loop.call(partial(question, *args, **kwargs))
+        bridge = Bridge(nullcontext())
+        try:
+            bridge.opened.result()
+            return _result(bridge.call(partial(question, *args, **kwargs)))
+        finally:
+            bridge.close().result()
 
     return asked
 
 
-connect = _opened(client.connect, ResourceManager)
-keep_registered = _opened(client.keep_registered, KeptSession)
-follow = _opened(client.follow, Follower)
-operate = _opened(client.operate, Operator)
+connect = _bridged(client.connect, ResourceManager)
+keep_registered = _bridged(client.keep_registered, KeptSession)
+follow = _bridged(client.follow, Follower)
+operate = _bridged(client.operate, Operator)
 read_configuration = _asked(client.read_configuration)
 check_health = _asked(client.check_health)
 read_usage = _asked(client.read_usage)

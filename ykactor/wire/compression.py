@@ -6,7 +6,11 @@ decompresses without a bound.
 
 import re
 import zlib
+from dataclasses import replace
 
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import Event, Pong, Request
 from wsproto.extensions import Extension
 from wsproto.frame_protocol import CloseReason, FrameDecoder, FrameProtocol, Opcode, RsvBits
 
@@ -103,3 +107,19 @@ class Deflate(Extension):
         self._left -= len(found)
         # For what is too large the library gets as much as it refuses, so that the peer is told as for any message.
         return found if self._left >= 0 else bytes(self._message_bytes_max + 1)
+
+
+class ExtensibleConnection(WSConnection):
+    """Offers ``extensions`` in the handshake, for which ``trio_websocket`` has no parameter."""
+
+    def __init__(self, connection_type: ConnectionType, *extensions: Extension) -> None:
+        super().__init__(connection_type)
+        self.extensions = list(extensions)
+
+    def send(self, event: Event) -> bytes:
+        """The bytes of the event; none for the answer to a ping that crosses the close frame, which nothing may follow."""
+        if isinstance(event, Request):
+            event = replace(event, extensions=self.extensions)
+        elif isinstance(event, Pong) and self.state is not ConnectionState.OPEN:
+            return b""
+        return super().send(event)
