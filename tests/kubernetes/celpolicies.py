@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
-from fakeadmission import merged
 from fakehttp import Body, Refused
+from mergepatch import merged
 
 _PART = re.compile(r"\bObject(?:\.\w+)*\{(?:(\w+):)?")
 _VARIABLE = re.compile(r"\bvariables\.(\w+)")

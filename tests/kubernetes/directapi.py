@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import trio
-from fakehttp import PATH, Body, Refused, Request, Wire
+from fakehttp import Body, Refused, Request, Wire
 from fakeserver import FakeServer
 
 from ykactor.kubernetes.api import JSON, Api, _error
@@ -27,13 +26,11 @@ class DirectApi(Api):
 
     async def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> bytes:
         await trio.lowlevel.checkpoint()
-        url = urlsplit(path)
         headers = {"authorization": f"Bearer {self._token}", "content-type": content_type}
         content = b"" if body is None else json.dumps(body).encode()
-        parts = PATH.fullmatch(url.path).groups("")[:6]  # type: ignore[union-attr]
         wire = _Answer()
         try:
-            await self._server._answer(wire, Request(method, dict(parse_qsl(url.query)), headers, content, *parts))
+            await self._server._answer(wire, Request(method, path, headers, content))
         except Refused as refused:
             await wire.send(refused.status, refused.answer)
         text = (wire.answer if isinstance(wire.answer, str) else json.dumps(wire.answer)).encode()

@@ -1,13 +1,23 @@
-"""The objects of the fake API server: versions, a log of changes for watches, and what binding and deleting do."""
+"""The objects of the fake API server: their versions and changes, what is refused, and what is filled in."""
 
-from __future__ import annotations
-
-import copy
+import re
+from collections import defaultdict
 from typing import NamedTuple
 
 import trio
-from fakeadmission import Objects, check, fill_in, invalid, label_as_node, merged, set_condition
 from fakehttp import Body, Refused
+from mergepatch import merged
+
+_QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
+_ZONE = "topology.kubernetes.io/zone"
+_WHY_GATED = "Scheduling is blocked due to non-empty scheduling gates"
+_GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": _WHY_GATED}
+_SCHEDULED = {"type": "PodScheduled", "status": "True", "reason": None, "message": None}
+#: A controller takes these finalizers off, when nothing needs the object any more.
+_PROTECTED = {"podgroups": "scheduling.k8s.io/podgroup-protection", "namespaces": "kubernetes"}
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_NOW = "2000-01-01T00:00:00Z"
 
 
 class Change(NamedTuple):
@@ -15,45 +25,34 @@ class Change(NamedTuple):
 
     version: int
     resource: str
+    key: tuple[str, str]
     type: str
     object: Body
     before: Body | None
 
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.object["metadata"].get("namespace", ""), self.object["metadata"]["name"]
-
 
 class Store:
-    """The objects of a server of 1.36 or 1.20, by resource (``pods``), and by namespace and name.
-
-    Attributes:
-        version: the newest.
-        log: all changes that are not compacted.
-        grown: set when there is another change.
-    """
+    """The objects of a server of 1.36 or 1.20, by resource, namespace and name; ``grown`` wakes who waits for another change."""
 
     def __init__(self, kubernetes: str = "1.36") -> None:
         self.is_old = kubernetes == "1.20"
         self.version = 1000
-        self.objects: Objects = {}
+        self.objects = defaultdict[str, dict[tuple[str, str], Body]](dict)
         self.log: list[Change] = []
-        self.grown = trio.Event()
+        self.grown = trio.lowlevel.ParkingLot()
         self._compacted = self._lists_since = 0
 
     def get(self, resource: str, namespace: str, name: str) -> Body:
-        found = self.objects.get(resource, {}).get((namespace, name))
-        if found is None:
+        if (namespace, name) not in self.objects[resource]:
             raise Refused(404, "NotFound", f'{resource} "{name}" not found')
-        return found
+        return self.objects[resource][namespace, name]
 
-    def all(self, resource: str, namespace: str, version: int | None = None) -> list[Body]:
+    def all(self, resource: str, namespace: str, version: int = 2**63) -> list[Body]:
         """All objects, now or as they were at a version. Raises 410 for one that is gone."""
-        if version is not None and version < self._lists_since:
+        if version < self._lists_since:
             raise Refused(410, "Expired", "The resourceVersion for the provided list is too old.")
-        found: dict[tuple[str, str], Body | None] = {**self.objects.get(resource, {})}
-        for change in reversed(self.since(version or self.version)):
-            found |= {change.key: change.before} if change.resource == resource else {}
+        found: dict[tuple[str, str], Body | None] = {**self.objects[resource]}
+        found |= {change.key: change.before for change in reversed(self.since(version)) if change.resource == resource}
         return [body for key, body in sorted(found.items()) if body is not None and namespace in ("", key[0])]
 
     def since(self, version: int) -> list[Change]:
@@ -69,14 +68,23 @@ class Store:
             self._compacted = self.version
             self.log.clear()
 
+    # ---- changes
+
     def create(self, resource: str, namespace: str, body: Body) -> Body:
         meta = body.setdefault("metadata", {})
-        meta |= {"name": meta.get("name") or f"{meta['generateName']}{self.version}", "creationTimestamp": _NOW}
-        meta |= {"uid": f"{self.version:08x}-0000-4000-8000-000000000000", **({"namespace": namespace} if namespace else {})}
-        check(resource, None, body, "", is_old=self.is_old)
-        if (namespace, meta["name"]) in self.objects.get(resource, {}):
+        meta.setdefault("name", f"{meta.get('generateName')}{self.version}")
+        meta |= {"namespace": namespace, "uid": f"{self.version:08x}-0000-4000-8000-000000000000", "creationTimestamp": _NOW}
+        self._check(resource, body, body)
+        if (namespace, meta["name"]) in self.objects[resource]:
             raise Refused(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
-        fill_in(resource, body, self.objects, is_old=self.is_old)
+        if resource in _PROTECTED:
+            meta["finalizers"] = [_PROTECTED[resource]]
+        if resource == "namespaces" and not self.is_old:
+            meta["labels"] = {**meta.get("labels", {}), "kubernetes.io/metadata.name": meta["name"]}
+        if resource == "pods":
+            self._complete(meta, body["spec"])
+            conditions = {"conditions": [_GATED]} if body["spec"].get("schedulingGates") else {}
+            body["status"] = {"phase": "Pending", **body.get("status", {}), **conditions}
         return self._note(resource, "ADDED", body, None)
 
     def patch(self, resource: str, found: Body, patch: Body, *, strategic: bool = True, subresource: str = "") -> Body:
@@ -87,12 +95,11 @@ class Store:
         if wanted.get("resourceVersion", meta["resourceVersion"]) != meta["resourceVersion"]:
             raise _conflict(resource, found, _MODIFIED)
         ignored = patch.keys() - {"metadata", "status"} if subresource == "status" else set()
-        after = merged(copy.deepcopy(found), {name: patch[name] for name in patch.keys() - ignored}, strategic=strategic)
-        check(resource, found, after, subresource, is_old=self.is_old)
+        after = merged(found, {name: patch[name] for name in patch.keys() - ignored}, strategic=strategic)
+        self._check(resource, found, after, subresource)
         if after == found and not (ignored and self.is_old):  # 1.20 writes who has asked for it
             return found
-        is_last = meta.get("finalizers") and not after["metadata"].get("finalizers")
-        is_gone = is_last and meta.get("deletionGracePeriodSeconds") == 0
+        is_gone = meta.get("deletionGracePeriodSeconds") == 0 and not after["metadata"].get("finalizers")
         return self.remove(resource, found) if is_gone else self._note(resource, "MODIFIED", after, found)
 
     def bind(self, namespace: str, name: str, binding: Body, *, is_subresource: bool = True) -> None:
@@ -103,7 +110,7 @@ class Store:
         if wanted["name"] != name:
             raise Refused(400, "BadRequest", "name in URL does not match name in Binding object")
         found = self.get("pods", namespace, name)
-        meta, spec = (pod := copy.deepcopy(found))["metadata"], pod["spec"]
+        meta, spec = found["metadata"], found["spec"]
         uid, wanted_uid = meta["uid"], meta["uid"] if self.is_old else wanted.get("uid", meta["uid"])
         precondition = f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {uid}"
         for is_so, kind, why in (
@@ -113,32 +120,24 @@ class Store:
             (spec.get("schedulingGates"), "pods/binding", f"pod {name} has non-empty .spec.schedulingGates"),
         ):
             if is_so:
-                raise _conflict(kind, pod, why)
-        spec["nodeName"] = node
-        set_condition(pod, type="PodScheduled", status="True")
-        for part in ("annotations",) if self.is_old else ("annotations", "labels"):
-            meta[part] = meta.get(part, {}) | wanted.get(part, {})
-        if is_subresource and not self.is_old:
-            label_as_node(pod, self.objects)
-        self._note("pods", "MODIFIED", pod, found)
+                raise _conflict(kind, found, why)
+        labels = {} if self.is_old else {**wanted.get("labels", {}), **(self._zone_of(node) if is_subresource else {})}
+        more = {"annotations": wanted.get("annotations", {}), "labels": labels}
+        self.patch("pods", found, {"metadata": more, "spec": {"nodeName": node}, "status": {"conditions": [_SCHEDULED]}})
 
     def delete(self, resource: str, found: Body, options: Body) -> Body:
         """Delete an object: a pod that runs has its grace first, a waiting one is modified before it goes, finalizers keep it."""
-        meta, spec = found["metadata"], found.get("spec", {})
-        wanted = options.get("preconditions", {}).get("uid", meta["uid"])
-        if wanted != meta["uid"]:
+        meta, spec, is_kept = found["metadata"], found.get("spec", {}), bool(found["metadata"].get("finalizers"))
+        if (wanted := options.get("preconditions", {}).get("uid", meta["uid"])) != meta["uid"]:
             text = f"the UID in the precondition ({wanted}) does not match the UID in record ({meta['uid']})"
             raise _conflict("Pod", found, f"{text}. The object might have been deleted and then recreated")
-        if resource != "pods" and not meta.get("finalizers"):
-            return self.remove(resource, found)
-        grace, before = 0, meta.get("deletionGracePeriodSeconds")  # of what does not run; and it never grows
+        grace, before = 0, meta.get("deletionGracePeriodSeconds", 2**31)  # which never grows
         if spec.get("nodeName") and found["status"].get("phase") not in ("Succeeded", "Failed"):
-            grace = int(options.get("gracePeriodSeconds", spec["terminationGracePeriodSeconds"]))
-            grace = grace if before is None else min(grace, before)
-        if grace != before:
+            grace = min(int(options.get("gracePeriodSeconds", spec["terminationGracePeriodSeconds"])), before)
+        if grace != before and (resource == "pods" or is_kept):
             times = {"deletionTimestamp": _NOW, "deletionGracePeriodSeconds": grace}
             found = self._note(resource, "MODIFIED", {**found, "metadata": {**meta, **times}}, found)
-        return found if grace or meta.get("finalizers") else self.remove(resource, found)
+        return found if grace or is_kept else self.remove(resource, found)
 
     def remove(self, resource: str, found: Body) -> Body:
         """The object is gone."""
@@ -146,19 +145,93 @@ class Store:
 
     def _note(self, resource: str, kind: str, body: Body, before: Body | None) -> Body:
         self.version += 1
-        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
-        change = Change(self.version, resource, kind, body, before)
-        self.objects.setdefault(resource, {})[change.key] = body
+        body, key = at_version(body, self.version), (body["metadata"]["namespace"], body["metadata"]["name"])
+        self.objects[resource][key] = body
         if kind == "DELETED":
-            del self.objects[resource][change.key]
-        self.log.append(change)
-        self.grown.set()
-        self.grown = trio.Event()
+            del self.objects[resource][key]
+        self.log.append(Change(self.version, resource, key, kind, body, before))
+        self.grown.unpark_all()
         return body
 
+    # ---- what is refused and filled in
 
-_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-_NOW = "2000-01-01T00:00:00Z"
+    def _check(self, resource: str, before: Body, after: Body, subresource: str = "") -> None:
+        """Refuse a wrong object or change, and drop what a server of 1.20 does not know."""
+        meta, spec = after["metadata"], after.get("spec", {})
+        if resource == "events" and after["regarding"].get("namespace", "" if self.is_old else "default") != meta["namespace"]:
+            raise invalid("Event", "involvedObject.namespace: does not match event.namespace")
+        if resource != "pods":
+            return
+        if self.is_old:
+            _drop_unknown(after)
+        (asked, gates), (was_asked, were_gates) = _asked(after), _asked(before)
+        if not all(_QUANTITY.fullmatch(each) for each in asked):
+            raise Refused(400, "BadRequest", "Pod cannot be handled as a Pod: quantities must match the regular expression")
+        for is_wrong, why in (
+            (meta["name"] != meta["name"].lower(), "metadata.name: Invalid value"),
+            (gates and spec.get("nodeName"), "spec.nodeName: Forbidden: cannot be set until all schedulingGates are cleared"),
+            (gates - were_gates, "spec.schedulingGates[0].name: Forbidden: only deletion is allowed"),
+            (asked != was_asked and subresource != "resize", "spec: Forbidden: pod updates may not change fields but image"),
+        ):
+            if is_wrong:
+                raise invalid("Pod", why)
+
+    def _complete(self, meta: Body, spec: Body) -> None:
+        """Set what the classes and the node of a pod say, and defaults."""
+        priority = self.objects["priorityclasses"].get(("", spec.get("priorityClassName", "")), {})
+        runtime = self.objects["runtimeclasses"].get(("", spec.get("runtimeClassName", "")), {"scheduling": {}})
+        defaults = {"terminationGracePeriodSeconds": 30, "schedulerName": "default-scheduler", "tolerations": []}
+        preempts = priority.get("preemptionPolicy", "PreemptLowerPriority")
+        own = {**defaults, "priority": priority.get("value", 0), "preemptionPolicy": preempts, **spec}
+        there = {each.get("key") for each in own["tolerations"]}
+        missing = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _TOLERATED if key not in there]
+        overhead = {"overhead": runtime["overhead"]["podFixed"]} if "overhead" in runtime else {}
+        spec |= {**own, **overhead, **runtime["scheduling"]}
+        spec["tolerations"] = [*own["tolerations"], *missing, *runtime["scheduling"].get("tolerations", ())]
+        for container in spec["containers"]:
+            if limits := container.get("resources", {}).get("limits"):
+                container["resources"]["requests"] = limits | container["resources"].get("requests", {})
+        if not self.is_old:
+            meta["labels"] = {**meta.get("labels", {}), **self._zone_of(spec.get("nodeName", ""))}
+            _merge_label_keys(spec, meta["labels"])
+
+    def _zone_of(self, node: str) -> dict[str, str]:
+        """The label of a node that its pods get too."""
+        labels = self.objects["nodes"].get(("", node), {"metadata": {}})["metadata"].get("labels", {})
+        return {name: labels[name] for name in (_ZONE,) if name in labels}
+
+
+def _asked(pod: Body) -> tuple[list[str], set[str]]:
+    """The quantities of a pod, and its gates."""
+    amounts = [part for each in pod["spec"]["containers"] for part in each.get("resources", {}).values()]
+    return [each for part in amounts for each in part.values()], {each["name"] for each in pod["spec"].get("schedulingGates", ())}
+
+
+def _drop_unknown(pod: Body) -> None:
+    late = [(pod["spec"], {"schedulingGates", "schedulingGroup", "resources"})]
+    late += [(each, {"restartPolicy"}) for each in pod["spec"].get("initContainers", ())]
+    late += [(each, {"allocatedResources", "resources"}) for each in pod.get("status", {}).get("containerStatuses", ())]
+    for part, names in late:
+        for name in names & part.keys():
+            del part[name]
+
+
+def _merge_label_keys(spec: Body, labels: Body) -> None:
+    """Terms about pods with the same labels as this one say so in their selectors, too."""
+    terms = list(spec.get("topologySpreadConstraints", ()))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms += spec.get("affinity", {}).get(kind, {}).get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    for term in terms:
+        same = [{"key": key, "operator": "In", "values": [labels[key]]} for key in term.get("matchLabelKeys", ())]
+        term["labelSelector"].setdefault("matchExpressions", []).extend(same)
+
+
+def at_version(body: Body, version: int) -> Body:
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
+
+
+def invalid(kind: str, why: str) -> Refused:
+    return Refused(422, "Invalid", f"{kind} is invalid: {why}")
 
 
 def _conflict(kind: str, found: Body, why: str) -> Refused:

@@ -41,7 +41,6 @@ class Kubelets:
     async def _follow(self) -> None:
         version = 0
         while True:
-            grown = self._server.store.grown
             changes = [change for change in self._server.store.log if change.version > version]
             for change in changes:
                 version = change.version
@@ -50,7 +49,7 @@ class Kubelets:
                 elif change.resource == "persistentvolumeclaims" and self.makes_volumes:
                     self._volumes.look(faulty=False)
             if not changes:
-                await grown.wait()
+                await self._server.store.grown.park()
 
     def _look(self, seen: Body) -> None:
         store, pod = self._server.store, self._found(seen)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from celpolicies import Policies, Request, User
-from fakeadmission import merged
 from fakehttp import Body, Refused
+from mergepatch import merged
 
 USER_INFO = "yunikorn.apache.org/user.info"
 APP_ID = "yunikorn.apache.org/app-id"

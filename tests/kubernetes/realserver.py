@@ -16,6 +16,7 @@ import httpx2
 import yaml
 from celpolicies import User
 from fakehttp import Body, Refused
+from kinds import prefix_of
 from kubelets import ENDS
 from realprocesses import Processes
 from storageobjects import DRIVER
@@ -24,18 +25,6 @@ from volumecontroller import SELECTED_NODE, selected, volume_for
 #: The controller that binds claims asks this driver for a volume.
 _PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 MANIFESTS = Path(__file__).parents[2] / "config" / "kubernetes"
-_PREFIXES = {
-    "podgroups": "/apis/scheduling.k8s.io/v1alpha2",
-    "leases": "/apis/coordination.k8s.io/v1",
-    "clusterroles": "/apis/rbac.authorization.k8s.io/v1",
-    "clusterrolebindings": "/apis/rbac.authorization.k8s.io/v1",
-    "roles": "/apis/rbac.authorization.k8s.io/v1",
-    "rolebindings": "/apis/rbac.authorization.k8s.io/v1",
-    "events": "/apis/events.k8s.io/v1",
-    **dict.fromkeys(("deployments", "replicasets", "statefulsets", "daemonsets"), "/apis/apps/v1"),
-    **dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1"),
-    **dict.fromkeys(("storageclasses", "csinodes", "csidrivers"), "/apis/storage.k8s.io/v1"),
-}
 
 
 class RealServer:
@@ -122,7 +111,7 @@ class RealServer:
                 self.create(resource, body["metadata"].get("namespace", ""), body)
 
     def _path(self, resource: str, namespace: str) -> str:
-        prefix = _PREFIXES.get(resource, "/api/v1")
+        prefix = prefix_of(resource)
         return f"{prefix}/namespaces/{namespace}/{resource}" if namespace else f"{prefix}/{resource}"
 
     def _patch(self, path: str, patch: Body) -> Body:

@@ -11,7 +11,8 @@ import pytest
 import trio
 from directapi import DirectApi, process
 from fakehttp import Body
-from fakeserver import FakeServer, starting
+from fakeserver import FakeServer
+from faults import starting
 from seeds import seeds
 from trio.abc import Clock
 

@@ -13,7 +13,8 @@ import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command, running_command
 from fakehttp import Refused, Request
-from fakeserver import FakeServer, starting
+from fakeserver import FakeServer
+from faults import starting
 from kubecampaign import FakeServing
 from manifests import documents, permissions
 from test_probes import get

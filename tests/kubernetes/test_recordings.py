@@ -1,6 +1,7 @@
 """The fake API server answers the same as real ones did in recorded dialogues."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,16 @@ async def replay(steps: list[Step], kubernetes: str) -> Replay:
 
 def is_served(step: Step) -> bool:
     return not any(part in step["title"] for part in NOT_SERVED)
+
+
+def test_the_fake_is_small() -> None:
+    """So small that a reader can trust it; what it imports from here besides its own files has other users too."""
+    folder = Path(__file__).parent
+    imports = {path.stem: set(re.findall(r"^from (\w+) import", path.read_text(), re.MULTILINE)) for path in folder.glob("*.py")}
+    own = {name for name in imports if name.startswith("fake")}
+    assert sum((folder / f"{name}.py").read_text().count("\n") for name in own) <= 500
+    shared = set().union(*(imports[name] for name in own)) & imports.keys() - own
+    assert all(any(name in imports[other] for other in imports.keys() - own) for name in shared)
 
 
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded dialogues are not beside this checkout")

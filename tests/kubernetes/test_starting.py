@@ -8,7 +8,8 @@ import trio
 from cluster import running_cluster
 from daemon import real_daemon
 from directapi import process
-from fakeserver import FakeServer, starting
+from fakeserver import FakeServer
+from faults import starting
 from trio.testing import MockClock
 
 from ykactor.kubernetes import model, reflector, versions

@@ -195,7 +195,7 @@ def _holds_room(book: Book, application: ApplicationRecord) -> bool:
 
 
 def _orphans(book: Book, records: list[PodRecord]) -> dict[PodRecord, None]:
-    """The placeholders whose applications have no other pods, because their gang went while no process led, or are no gangs."""
+    """The placeholders whose applications have no other pods, which went while no process led, or are no gangs any more."""
     holders = [record for record in records if translation.is_placeholder(record.pod)]
     named = {record.application: book.applications.get(record.application) for record in holders}
     left = {name for name, application in named.items() if application is not None and _needs_no_room(book, application)}
@@ -203,8 +203,10 @@ def _orphans(book: Book, records: list[PodRecord]) -> dict[PodRecord, None]:
 
 
 def _needs_no_room(book: Book, application: ApplicationRecord) -> bool:
-    """True if it is no gang, or only placeholders are there."""
-    return application.gang is None or all(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
+    """True if it is no gang any more, or only placeholders are there."""
+    if application.placeholders_made and application.gang is None:
+        return True
+    return all(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
 
 
 def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
