@@ -141,10 +141,10 @@ class FakeServer:
             self._watches.add(scope)
             try:
                 while True:
-                    await wire.put(*self._events(request, version))
+                    events, version = list(self._events(request, version)), max(version, store.version)
+                    await wire.put(*events)
                     # The time begins when all is sent that was there, however slow the machine is.
                     scope.deadline = min(scope.deadline, trio.current_time() + float(query.get("timeoutSeconds", "300")))
-                    version = max(version, store.version)
                     while version >= store.version:
                         await store.grown.park()
             except Refused as gone:
