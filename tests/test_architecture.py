@@ -306,7 +306,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.parametrize(("kind", "most"), FILES_TOUCHED.items())
 def test_an_addition_touches_few_files(kind: str, most: int, outcomes: dict[str, str]) -> None:
-    """Files of the product, docs and tests aside; the example works when these are changed, and nothing else."""
+    """Files of the product, but for docs and what is generated; the example works when these are changed, and nothing else."""
     assert outcomes[kind] == "", outcomes[kind]
     assert len(applying.edits_of(kind)) <= most
 

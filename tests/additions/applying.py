@@ -1,8 +1,9 @@
 """Examples of what is added to the product most often: one module for each kind, with ``EDITS`` and a function ``works``.
 
 ``EDITS`` says what the example writes in which file of ``ykactor/``; the number of these files is what such an addition costs,
-docs and tests aside. Places in files are named by the beginnings of lines, so that other changes do not matter. ``works`` proves
-that the example does what it says, in a process that imports the changed files instead of those of the product (``__main__``).
+but for docs, tests and what ``pagetypes`` writes. Places in files are named by the beginnings of lines, so that other changes do
+not matter. ``works`` proves that the example does what it says, in a process that imports the changed files instead of those of
+the product (``__main__``). All examples are applied together, and have to fit together.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ EDITS: Edits = {
 
 def works() -> None:
     """Managed queues inherit it, a wrong value is told, it decides, and it is shown."""
+    from pagetypes import declarations
     from world import app, ask, make_world, node, queue, tree
 
     from ykactor.surfaces.cli.views.queues import VIEW, rows
@@ -48,6 +49,7 @@ def works() -> None:
     world.send(ask("t1", "app-1", vcore=1, priority=9), ask("t2", "app-2", vcore=1, priority=7))
     assert world.priorities() == {"root": 7, "root.p": 5, "root.p.a": 5, "root.b": 7}
     assert world.queue("root.p")["priorityCeiling"] == 5
+    assert "    priorityCeiling: number;\n" in declarations()
     (column,) = [column for column in VIEW.columns if column.header == "CEILING"]
     assert [column.text(row) for row in rows(world.shown(), 0)] == ["2147483647", "5", "5", "2147483647"]
     wrong = queuefile.load(tree(queue("a", p={"priority.ceiling": "high"})))
