@@ -6,7 +6,6 @@ Run it to write the file: ``python tests/pagetypes.py``. Scripts name its types 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,8 +69,7 @@ def _parts(found: kinds.Type) -> Iterator[kinds.Type]:
 
 
 def _interface(struct: kinds.StructType) -> str:
-    summary = inspect.cleandoc(vars(struct.cls).get("__doc__") or "").partition("\n")[0]
-    lines = [*([f"/** {summary} */"] if summary else []), f"export interface {struct.cls.__name__} {{"]
+    lines = [f"export interface {struct.cls.__name__} {{"]
     if struct.tag is not None:
         lines.append(f'    {struct.tag_field}: "{struct.tag}";')
     unset = {field.name for field in fields(struct.cls) if field.default is UNSET}

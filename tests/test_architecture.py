@@ -259,19 +259,35 @@ def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
     assert [first for first in firsts if CLAUSES.match(first[1])] == []
 
 
-def test_a_field_of_a_queue_is_shown_by_four_files() -> None:
+#: By the object, a field that everybody shows, and who else names it.
+EXAMPLES = {
+    "queue": ("priority_offset|priorityOffset", ()),
+    # the page lists the newest first
+    "application": ("submission_time|submissionTime", ("surfaces/page/applications.js",)),
+    # an event tells it, which changes it on the page; an invariant; a simulation writes some fields at its end
+    "node": (
+        "occupied",
+        ("wire/si/events.py", "surfaces/page/changes.js", "core/inspection/objects.py", "core/inspection/final_state.py"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_field_is_shown_by_four_files(kind: str) -> None:
     """One struct has it, with what a limited reader sees and what is measured; then the REST API, the verbs and the page name it.
 
-    The example is the priority offset. Snapshots, the JSON of the verbs and the client take it from the struct.
+    Snapshots, the JSON of the verbs, the verb about one object and the client take it from the struct.
     """
+    names, others = EXAMPLES[kind]
     shows = ("access/", "client/", "core/inspection/", "wire/rest/", "wire/si/", "surfaces/")
     files = [path for ending in ("py", "js") for path in PACKAGE.rglob(f"*.{ending}")]
-    named = [path for path in files if re.search(r"\b(priority_offset|priorityOffset)\b", path.read_text())]
+    named = [path for path in files if re.search(rf"\b({names})\b", path.read_text())]
     assert {name for path in named if (name := path.relative_to(PACKAGE).as_posix()).startswith(shows)} == {
-        "core/inspection/queue_status.py",
-        "surfaces/cli/views/queues.py",
+        f"core/inspection/{kind}_status.py",
+        f"surfaces/cli/views/{kind.replace('application', 'app')}s.py",
         "surfaces/page/facts.js",
-        "wire/rest/queues.py",
+        f"wire/rest/{kind}s.py",
+        *others,
     }
 
 

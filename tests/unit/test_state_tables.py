@@ -18,6 +18,7 @@ from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.views import app as one_app
 from ykactor.surfaces.cli.views import apps, asks, nodes, partitions, priorities, queues, stats, users
 from ykactor.surfaces.cli.views import node as one_node
+from ykactor.surfaces.cli.views.description import fields_of
 from ykactor.surfaces.cli.views.filters import Choice
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
 from ykactor.surfaces.cli.views.view import View
@@ -257,13 +258,13 @@ Partition    default
 State        Running
 Queue        root.team
 User         bob
-Groups       dev
-Submitted    1970-01-01T00:01:40.000Z
-Age          5m
 Priority     0
 Used         vcore=2,memory=2Gi
 Running      2
 Pending      3
+Age          5m
+Groups       dev
+Submitted    1970-01-01T00:01:40.000Z
 Running:
   TASK  NODE
   b0    n1
@@ -321,6 +322,18 @@ def test_a_placeholder_that_is_replaced() -> None:
     lines = printed(one_app.described(snapshot(w.state()), "gang", None, NOW_NS))
     assert "Replacing a placeholder, when its release is confirmed:" in lines
     assert ["t1", "p1", "n1"] in [line.split() for line in lines]
+
+
+def test_one_object_has_what_the_table_has(small: si.Snapshot) -> None:
+    """A column of a table is a field where one object is described, unless it says there what a part says."""
+    for view, one, name in (
+        (nodes.VIEW, one_node.described(small, "n1", None), "Node"),
+        (apps.VIEW, one_app.described(small, "batch", None, NOW_NS), "Application"),
+    ):
+        fields = {click.unstyle(line).split("  ")[0] for line in printed(one)}
+        labels = {column.header for column in fields_of(view.columns)}
+        assert name in fields & labels
+        assert labels - fields <= {"Reserved for"}  # nothing is reserved
 
 
 def test_one_node(small: si.Snapshot) -> None:

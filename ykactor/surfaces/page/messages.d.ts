@@ -1,7 +1,6 @@
 // What the daemon sends a follower of its feed. Made by tests/pagetypes.py from the structs of ykactor.wire.si.messages and
 // ykactor.core.inspection; a test compares it with them. Quantities are base units, times Unix nanoseconds.
 
-/** The state after the event ``sequence``; ``term``, ``instance`` and ``missing_queues`` as in ``Bookmark``. */
 export interface Snapshot {
     type: "Snapshot";
     sequence: number;
@@ -14,7 +13,6 @@ export interface Snapshot {
     resourceManager?: RegisteredResourceManager | null;
 }
 
-/** The state of a partition. Objects outside of queues are left out for readers that are limited to queues. */
 export interface PartitionStatus {
     name: string;
     queues: Record<string, QueueStatus>;
@@ -26,7 +24,6 @@ export interface PartitionStatus {
     preemption?: PreemptionStatus;
 }
 
-/** A queue. */
 export interface QueueStatus {
     allocated: Record<string, number>;
     pending: Record<string, number>;
@@ -52,19 +49,16 @@ export interface QueueStatus {
     pendingAsks?: number;
 }
 
-/** The hold of an application or a queue itself: its operator and its begin. */
 export interface Held {
     by: string;
     since: number;
 }
 
-/** The amounts by which a queue is above its max, and why it stays there. */
 export interface AboveMaxStatus {
     resource: Record<string, number>;
     reason: string;
 }
 
-/** An application; empty and unknown fields of an ended one are left out. */
 export interface ApplicationStatus {
     state: string;
     queueName: string;
@@ -89,7 +83,6 @@ export interface ApplicationStatus {
     heldWith?: string;
 }
 
-/** Asks of an application that are pending for the same reason (AP-150). */
 export interface PendingStatus {
     reason: string;
     code: string;
@@ -105,7 +98,6 @@ export interface PendingStatus {
     effectivePriority: number;
 }
 
-/** The place that keeps an ask back: a queue, the limit of a user or group in it, or a node that is reserved for it. */
 export interface Place {
     queueName?: string;
     whose?: string;
@@ -115,14 +107,12 @@ export interface Place {
     nodeId?: string;
 }
 
-/** A real ask that replaces a placeholder whose release is not confirmed: it is not pending, and does not run yet. */
 export interface ReplacementStatus {
     allocationKey: string;
     placeholder: string;
     nodeID: string;
 }
 
-/** The end of a task (AP-152); unknown fields are left out. */
 export interface RecordStatus {
     allocationKey: string;
     nodeID?: string;
@@ -134,7 +124,6 @@ export interface RecordStatus {
     peakMemory?: number;
 }
 
-/** A node. */
 export interface NodeStatus {
     allocated: Record<string, number>;
     allocations: string[];
@@ -146,14 +135,12 @@ export interface NodeStatus {
     dominantShare: number;
 }
 
-/** The keys and creation times of some pending asks of an application. */
 export interface AsksPart {
     applicationID: string;
     allocationKeys: string[];
     creationTimes: number[];
 }
 
-/** A limit of a user or group in a queue that applications count against. */
 export interface LimitStatus {
     queue: string;
     whose: string;
@@ -163,13 +150,11 @@ export interface LimitStatus {
     applications: string[];
 }
 
-/** The questions to the predicate service, and if one is connected that answers them. */
 export interface PredicatesStatus {
     isAnswered: boolean;
     classes: PredicateStatus[];
 }
 
-/** A predicate class, with the numbers of nodes that were asked, passed and refused; ``allocate`` as in SC-120. */
 export interface PredicateStatus {
     predicate: string;
     allocate: boolean;
@@ -178,7 +163,6 @@ export interface PredicateStatus {
     refused: number;
 }
 
-/** The counters of preemption, and the current numbers of attempts and victims. */
 export interface PreemptionStatus {
     enabled: boolean;
     preemptions: number;
@@ -190,7 +174,6 @@ export interface PreemptionStatus {
     victims: number;
 }
 
-/** The resource manager that serves all partitions. */
 export interface RegisteredResourceManager {
     rmID: string;
     connected: boolean;
@@ -202,7 +185,6 @@ export interface Events {
     events: EventRecord[];
 }
 
-/** One event of the feed; ``event_change_type`` and ``event_change_detail`` are the SI's names. */
 export interface EventRecord {
     sequence: number;
     type: string;
@@ -218,7 +200,6 @@ export interface EventRecord {
     preemption?: Preemption | null;
 }
 
-/** An entry of the preemption ledger (an addition to the SI): the victims of one preemption, and why they may be preempted. */
 export interface Preemption {
     nodeID: string;
     kind: string;
@@ -236,13 +217,11 @@ export interface PreemptionVictim {
     allocationKey: string;
 }
 
-/** A node that was considered for the preemption, and why it was not chosen. */
 export interface Alternative {
     nodeID: string;
     reason: string;
 }
 
-/** All wanted events up to ``sequence`` were sent; ``term`` is the present one of the daemon, to which this number belongs. */
 export interface Bookmark {
     type: "Bookmark";
     sequence: number;
@@ -251,21 +230,18 @@ export interface Bookmark {
     missingQueues?: string[];
 }
 
-/** The events ``from_`` to ``to`` (inclusive) are lost for this subscriber. */
 export interface Lagged {
     type: "Lagged";
     from: number;
     to: number;
 }
 
-/** The queue configuration in force: the text as it was read, and its checksum (CF-12). */
 export interface Configuration {
     type: "Configuration";
     config: string;
     checksum: string;
 }
 
-/** The checks of the last 30 s; the daemon is healthy if all have succeeded. */
 export interface Health {
     type: "Health";
     healthy: boolean;
@@ -273,20 +249,17 @@ export interface Health {
     resourceManager?: RegisteredResourceManager | null;
 }
 
-/** One check; ``problem`` says what is wrong, and is "" if it has succeeded. */
 export interface HealthCheck {
     name: string;
     description: string;
     problem?: string;
 }
 
-/** The use and the waiting up to now; the rows are in no order. */
 export interface Usage {
     type: "Usage";
     rows: UsageRow[];
 }
 
-/** Resource-seconds of what was asked for; the other columns are empty. */
 export interface UsageRow {
     day?: string;
     queue?: string;
@@ -307,7 +280,6 @@ export interface ErrorResponse {
     id?: string;
 }
 
-/** The state of the journal: writable or not. Also sent to followers, and never numbered. */
 export interface JournalStatus {
     type: "JournalStatus";
     sequence?: number;

@@ -10,32 +10,16 @@ from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.views import apps, asks
-from ykactor.surfaces.cli.views.description import Part, find, lines_of
-from ykactor.surfaces.cli.views.holds import held_by, state_text
+from ykactor.surfaces.cli.views.description import Part, fields_of, find, lines_of
+from ykactor.surfaces.cli.views.holds import held_by
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
-from ykactor.surfaces.cli.views.queues import priority
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.view import PARTITION
 from ykactor.wire.si import messages as si
 
+_NAME, *_OTHERS = apps.VIEW.columns
 _FIELDS = (
-    Column("Application", field("applicationID")),
-    Column("Partition", field("partition")),
-    Column("State", state_text, colour=apps.colour),
-    Column("Queue", field("queueName")),
-    Column("User", field("user")),
-    Column("Groups", field("groups", ", ".join)),
-    Column("Submitted", field("submissionTime", time_text)),
-    Column("Age", field("ageSeconds", cells.age)),
-    Column("Priority", field("effectivePriority", priority)),
-    Column("Used", field("allocated", cells.resource)),
-    Column("Running", field("allocations", lambda tasks: str(len(tasks)))),
-    Column("Pending", field("pending", lambda groups: str(apps.pending_count(groups)))),
-    Column("Waited", apps.WAITED),
-    Column("Ran", apps.RAN),
-    Column("Ended", apps.ENDED),
-    Column("Has used", apps.USED),
-    Column("Lost to preemption", apps.LOST),
-    Column("Reason", apps.REASON),
+    *fields_of((_NAME, PARTITION, *_OTHERS, *apps.ENDED_COLUMNS)),
     Column("Held by", field("held", held_by)),
     Column("Held with", field("heldWith")),
 )

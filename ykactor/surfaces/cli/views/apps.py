@@ -31,25 +31,16 @@ def durations(application: Row) -> dict[str, int]:
     return found
 
 
-SUBMITTED, WAITED, RAN, ENDED, USED, LOST, REASON = (
-    field("submissionTime", time_text),
-    field("waitedSeconds", cells.age),
-    field("ranSeconds", cells.age),
-    field("finishedTime", time_text),
-    field("usedSeconds", cells.resource_hours),
-    field("lostSeconds", cells.resource_hours),
-    field("reason"),
-)
 #: The columns of applications that have ended, beside their names.
 ENDED_COLUMNS = (
-    Column("SUBMITTED", SUBMITTED),
-    Column("WAITED", WAITED, is_number=True),
-    Column("RAN", RAN, is_number=True),
-    Column("ENDED", ENDED),
-    Column("USED", USED),
-    Column("LOST", LOST),
-    Column("GROUPS", field("groups", ",".join), is_wide=True),
-    Column("REASON", REASON),
+    Column("SUBMITTED", field("submissionTime", time_text)),
+    Column("WAITED", field("waitedSeconds", cells.age), is_number=True),
+    Column("RAN", field("ranSeconds", cells.age), is_number=True),
+    Column("ENDED", field("finishedTime", time_text)),
+    Column("USED", field("usedSeconds", cells.resource_hours), label="Has used"),
+    Column("LOST", field("lostSeconds", cells.resource_hours), label="Lost to preemption"),
+    Column("GROUPS", field("groups", ",".join), is_wide=True, label=None),
+    Column("REASON", field("reason")),
 )
 
 COLOURS = {
@@ -117,9 +108,9 @@ VIEW = View(
         Column("PENDING", field("pending", lambda groups: str(pending_count(groups))), is_number=True),
         Column("AGE", field("ageSeconds", cells.age), is_number=True),
         Column("GROUPS", field("groups", ",".join), is_wide=True),
-        Column("APP-PRIO", field("priority", priority), is_number=True, is_wide=True),
-        Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True),
-        Column("REASON", field("pending", first_reason), is_wide=True),
+        Column("APP-PRIO", field("priority", priority), is_number=True, is_wide=True, label=None),
+        Column("HELD-BY", field("held", lambda hold: str(hold["by"])), is_wide=True, label=None),
+        Column("REASON", field("pending", first_reason), is_wide=True, label=None),
     ),
     orders={
         "age": lambda row: (-row.get("ageSeconds", -1), -row.get("finishedTime", 0)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.printable import printable
@@ -27,6 +27,12 @@ class Part(Struct, frozen=True):
     title: str
     columns: Sequence[Column]
     rows: Sequence[Row]
+
+
+def fields_of(columns: Iterable[Column]) -> list[Column]:
+    """The columns of a table as the fields of one object, with their labels."""
+    shown = [column for column in columns if column.label is not None]
+    return [structs.replace(each, header=each.label or each.header.replace("-", " ").capitalize()) for each in shown]
 
 
 def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Callable[[bool], Iterator[str]]:

@@ -31,6 +31,7 @@ class Column(Struct, frozen=True):
         is_wide: only with ``-o wide``.
         is_number: aligned on the right.
         colour: of a row's cell, on terminals; None is the usual one.
+        label: its name where one object is described (``description.fields_of``); "" is the header, None leaves it out.
     """
 
     header: str
@@ -38,6 +39,7 @@ class Column(Struct, frozen=True):
     is_wide: bool = False
     is_number: bool = False
     colour: Callable[[Row], str | None] = lambda row: None
+    label: str | None = ""
 
 
 def field(key: str, text: Callable[[Any], str] = str, missing: str = NONE) -> Callable[[Row], str]:

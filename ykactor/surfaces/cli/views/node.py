@@ -8,24 +8,15 @@ from collections.abc import Iterator
 import click
 
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import nodes
-from ykactor.surfaces.cli.views.description import Part, find, lines_of
+from ykactor.surfaces.cli.views.description import Part, fields_of, find, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.view import PARTITION
 from ykactor.wire.si import messages as si
 
-_FIELDS = (
-    Column("Node", field("nodeID")),
-    Column("Partition", field("partition")),
-    Column("State", field("state"), colour=nodes.colour),
-    Column("Use", field("dominantShare", "{:.0%}".format)),
-    Column("Capacity", field("capacity", cells.resource)),
-    Column("Used", field("allocated", cells.resource)),
-    Column("Foreign", field("occupied", cells.resource)),
-    Column("Free", field("available", cells.resource)),
-    Column("Reserved for", field("reservations", ", ".join)),
-)
+_NAME, *_OTHERS = nodes.VIEW.columns
+_FIELDS = fields_of((_NAME, PARTITION, *_OTHERS))
 _TASKS = (
     Column("TASK", field("allocationKey")),
     Column("APPLICATION", field("applicationID")),
