@@ -69,16 +69,18 @@ class ExtendGang(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
             "#: What each act is to an application",
             """
 def _extend_objection(application: Application, act: ExtendGang) -> str:
-    return "" if Timer.PLACEHOLDERS in application.timers else f"application {act.application_id} waits for no placeholders"
+    is_set = Timer.PLACEHOLDERS in application.lifecycle.timers
+    return "" if is_set else f"application {act.application_id} waits for no placeholders"
 
 
 def _extend(application: Application, now_ns: int, act: ExtendGang) -> list[Fact]:
-    application.set_timer(Timer.PLACEHOLDERS, application.timers[Timer.PLACEHOLDERS] + act.seconds * 10**9)
+    application.set_timer(Timer.PLACEHOLDERS, application.lifecycle.timers[Timer.PLACEHOLDERS] + act.seconds * 10**9)
     return []
 
 
 def _waits_until(application: Application, act: ExtendGang) -> str:
-    return f"waits until {application.timers[Timer.PLACEHOLDERS]}" if Timer.PLACEHOLDERS in application.timers else ""
+    due_ns = application.lifecycle.timers.get(Timer.PLACEHOLDERS)
+    return "" if due_ns is None else f"waits until {due_ns}"
 
 
 """,

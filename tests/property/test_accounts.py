@@ -48,7 +48,7 @@ class CountedWorld(World):
         assert found_sums(registry, now_ns) == expected
         for name, path in registry.applications.items():
             application = registry.leaf(path).applications[name]
-            application.past.reach(application.used)
+            application.past.reach(application.account.used)
             self.check_past(name, application, self.naive.applications[name])
         kept = list(self.core.timers.ended.values())
         remembered = self.naive.ended[len(self.naive.ended) - len(kept) :]

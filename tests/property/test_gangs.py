@@ -160,11 +160,11 @@ def check_application(application: Application) -> None:
     """What holds of an application between two steps."""
     for name, group in application.gang.groups.items():
         assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
-    if Timer.PLACEHOLDERS not in application.timers:
+    if Timer.PLACEHOLDERS not in application.lifecycle.timers:
         running = {key: ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released}
         endless = [key for key, ask in running.items() if ask.placeholder and ask.failures]
         assert not endless, f"{application.application_id}: {endless} were handed back, run again, and no timer ends them (GA-41)"
-    if application.state in ON_THE_WAY_OUT and not application.timers:
+    if application.state in ON_THE_WAY_OUT and not application.lifecycle.timers:
         assert application.allocations, f"{application.application_id} is {application.state} for nothing"
         unasked = [ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released]
         left = [ask.allocation_key for ask in unasked if ask.placeholder or _must_end(application, ask)]
@@ -192,7 +192,7 @@ def _may_wait(application: Application) -> bool:
     It waits for its first ask, as a gang that timed out also does (GA-50); or it has gone on before its last placeholders were
     placed, which no timer ends then (GA-40).
     """
-    if application.asks or application.timers:
+    if application.asks or application.lifecycle.timers:
         return False
     match application.state:
         case ApplicationState.NEW:

@@ -127,9 +127,10 @@ def test_moves_that_are_errors_change_nothing() -> None:
         ("Completed", ApplicationEvent.RUN),
         ("Running", ApplicationEvent.RUN),
     ]:
-        pending_application.state, pending_application.timers = ApplicationState(state), {Timer.STATE: 77}
+        lifecycle = pending_application.lifecycle
+        lifecycle.state, lifecycle.timers = ApplicationState(state), {Timer.STATE: 77}
         assert pending_application.move(5, event) == []
-        assert (pending_application.state, pending_application.timers) == (state, {Timer.STATE: 77})
+        assert (lifecycle.state, lifecycle.timers) == (state, {Timer.STATE: 77})
 
 
 def test_timers_belong_to_states() -> None:
@@ -138,7 +139,7 @@ def test_timers_belong_to_states() -> None:
     found = []
     for event in ("run", "run", "run", "complete", "run", "complete", "complete"):
         pending_application.move(1000 * S_NS, ApplicationEvent(f"{event}Application"))
-        due_ns = pending_application.timers.get(Timer.STATE)
+        due_ns = pending_application.lifecycle.timers.get(Timer.STATE)
         found.append((pending_application.state.value, None if due_ns is None else due_ns // S_NS - 1000))
     assert found == [
         ("Accepted", None), ("Starting", 300), ("Running", None), ("Completing", 30), ("Running", None), ("Completing", 30),

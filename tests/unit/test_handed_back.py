@@ -263,7 +263,7 @@ def test_asks_are_looked_at_when_their_time_is_over() -> None:
     application = world.direct.core.registry.leaf("root.a").applications["app-1"]  # type: ignore[index, arg-type]
     application.asks = CountingAsks(application.asks)
     world.run(50)
-    assert not application.handed_back
+    assert application.backoffs.due_ns(application.asks) is None
     assert application.asks.looks <= 4 * count
 
 

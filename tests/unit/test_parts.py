@@ -151,7 +151,7 @@ def test_the_end_of_many_asks_pauses(end, monkeypatch):
 
 def waited_count(application):
     """Of how many asks of size 2 the wait of a second is counted."""
-    return application.account.waited.get("vcore", 0) // 2
+    return application.account.of_day.waited.get("vcore", 0) // 2
 
 
 @pytest.mark.parametrize("end", ["remove", "release"])

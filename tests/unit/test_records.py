@@ -38,7 +38,7 @@ def test_a_version_with_other_rules_goes_on_from_what_is_recorded(monkeypatch: p
     world.run(until=10)
     before = kept(world)
     application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
-    assert application.timers
+    assert application.lifecycle.timers
     monkeypatch.setattr(lifecycle, "_STATE_TIMERS", {})
     monkeypatch.setattr(reservations, "RESERVATION_DELAY_NS", 10**15)
     restart(world, before)
@@ -93,7 +93,7 @@ def test_rows_without_the_past() -> None:
     assert application.past.used == {"UNKNOWN": {"vcore": 18}}
     (ended,) = world.direct.core.timers.ended.values()
     assert (ended.state, ended.user, ended.past.states) == ("Failed", "", [])
-    assert application.account == Account({"vcore": 18}, {"vcore": 15})
+    assert application.account.of_day == Account({"vcore": 18}, {"vcore": 15})
 
 
 def test_rows_of_a_draining_queue_with_limits() -> None:

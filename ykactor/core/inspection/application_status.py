@@ -233,7 +233,7 @@ def live_details(application: Application, waiting: PendingApplication) -> Appli
     }
     return structs.replace(
         _details(past),
-        max_used=saturated_and_pruned(most(past.max_used, application.used)),
+        max_used=saturated_and_pruned(most(past.max_used, application.account.used)),
         task_groups=groups,
         reservations=sorted(waiting.reserving),
         backoff_end=waiting.backoff_ns,

@@ -103,13 +103,13 @@ def counted(registry: Registry) -> Iterator[str]:
         for application in leaf.applications.values():
             yield ""
             where, running = f"application {application.application_id}", application.allocations
-            total = total_of(ask.resource for ask, _ in running.values())
-            yield from differs(where, "what it uses", pruned(application.used), total)
+            account, total = application.account, total_of(ask.resource for ask, _ in running.values())
+            yield from differs(where, "what it uses", pruned(account.used), total)
             waiting = application.asks.keys() | {real.allocation_key for real, _ in application.gang.replacing.values()}
-            yield from differs(where, "resized and gone", application.sized_ns.keys() - running.keys() - waiting, set())
-            yield from differs(where, "preempted and gone", application.preempted - running.keys(), set())
+            yield from differs(where, "resized and gone", account.sized_ns.keys() - running.keys() - waiting, set())
+            yield from differs(where, "preempted and gone", account.preempted - running.keys(), set())
             yield from differs(where, "replaced and gone", application.replaced_ns.keys() - running.keys(), set())
-            yield from differs(where, "the queue of its account", application.account_key.queue, leaf.path)
+            yield from differs(where, "the queue of its account", account.key.queue, leaf.path)
 
 
 def node_amounts(registry: Registry) -> Iterator[str]:

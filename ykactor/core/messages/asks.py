@@ -4,6 +4,7 @@ from typing import final
 
 from msgspec import Struct, structs
 
+from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.quantities import parse_uint64
@@ -196,3 +197,30 @@ def shape_of(ask: Ask) -> Shape:
 def order_of(ask: Ask) -> tuple[int, int, int]:
     """The sort key of an ask: higher priority, then older, then earlier arrival (PR-50 to PR-52)."""
     return -ask.priority, ask.created_ns, ask.arrival
+
+
+def mistake_in(ask: Ask) -> Rejection | None:
+    """Why an ask cannot be taken, or None (AP-105 to AP-107)."""
+    is_empty = True
+    for quantity in ask.resource.values():
+        if quantity < 0:
+            return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
+        if quantity:
+            is_empty = False
+    if is_empty:
+        return Rejection(RejectionCode.NO_RESOURCES, "allocation contains no resources")
+    if ask.placeholder and not ask.task_group_name:
+        return Rejection(RejectionCode.NO_TASK_GROUP, "placeholder without task group")
+    wrong = _mistake_in_tags(ask) if ask.tags else ""
+    return Rejection(RejectionCode.BAD_TAG, wrong) if wrong else None
+
+
+def _mistake_in_tags(ask: Ask) -> str:
+    if len(ask.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
+        return f"tag {PREDICATE_TAG}: found {len(ask.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
+    try:
+        names = selector.names_in(selector.parse(ask.tags.get(selector.TAG, "")))
+    except selector.SelectorError as error:
+        return f"tag {selector.TAG}: {error}"
+    limit = selector.NAMES_MAX
+    return f"tag {selector.TAG}: found {names} keys and values, expected at most {limit}" if names > limit else ""

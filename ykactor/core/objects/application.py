@@ -1,78 +1,210 @@
-"""One application: its asks and allocations, and what they mean for its state.
+"""One application: its state, its asks and its allocations.
 
 ``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts that it caused,
 in order; state changes come before the allocation or release that follows from the same step (AP-96). Methods that concern all
-tasks of the application pause (``values.parts``).
+tasks of the application pause (``values.parts``). What happens to its placeholders is in ``gang``.
 """
 
 from __future__ import annotations
 
 from msgspec import structs
 
+from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.accounting.books import Books
+from ykactor.core.accounting.past import Past
 from ykactor.core.accounting.resource_types import COMMON_TYPES
-from ykactor.core.messages.asks import (
-    NEGATIVE_RESOURCES,
-    PREDICATE_CLASS_MAX,
-    PREDICATE_TAG,
-    Ask,
-    created_ns,
-    resized,
-    with_policy_of,
-)
+from ykactor.core.config.access import UserGroups
+from ykactor.core.messages import conditions
+from ykactor.core.messages.asks import Ask, created_ns, handed_back, mistake_in, readmitted, resized, with_policy_of
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationRejected,
     AllocationResized,
+    ApplicationChanged,
+    ApplicationLeft,
     AskAdded,
+    AskCondition,
+    AskReadmitted,
+    AskRemoved,
     AskResized,
+    AskReturned,
     EndReported,
     Fact,
     PreemptionPolicyChanged,
     Released,
+    ReleaseStarted,
 )
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.rejections import Rejection, RejectionCode
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
+from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
-from ykactor.core.objects import failures, placeholders
-from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE
-from ykactor.core.objects.lifecycle import HAVE_STARTED, Timer, states_first
-from ykactor.core.objects.record import ApplicationRecord
-from ykactor.core.values import selector
-from ykactor.core.values.ids import AllocationKey, NodeID
-from ykactor.core.values.parts import Pace, Pausing, finished
+from ykactor.core.objects import gang
+from ykactor.core.objects.account import ApplicationAccount
+from ykactor.core.objects.backoffs import Backoffs
+from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
+from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer, is_stateaware, states_first
+from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing, finished, in_parts
 
 #: Looking up the member of an enum is slow in Python 3.11.
-_NEW, _RUNNING, _COMPLETING = ApplicationState.NEW, ApplicationState.RUNNING, ApplicationState.COMPLETING
+_NEW, _RUNNING = ApplicationState.NEW, ApplicationState.RUNNING
+_COMPLETING, _FAILING = ApplicationState.COMPLETING, ApplicationState.FAILING
 #: Releases of these types are requests of the resource manager and are echoed; the others are confirmations (AP-131).
 _ECHOED_TERMINATIONS = frozenset({TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE})
 
 
-class Application(ApplicationRecord):
-    """What happens to the asks and allocations of one application."""
+class Application:
+    """One application.
 
-    __slots__ = ()
+    Attributes:
+        changed: notes what changes.
+        books: where what its tasks use is counted, with all resource types in use.
+        who: the user and its groups, the first of which is that of its account.
+        lifecycle, account: its state with its timers, and what its tasks have used and waited for.
+        past: what is remembered of it.
+        submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
+        arrival: registration number, the last criterion of every order (PR-31).
+        asks, allocations: pending asks, and running allocations with their node; placeholders are in both.
+        began_ns: when each allocation started to run.
+        replaced_ns: of each allocation that has replaced a placeholder, when the placeholder was created.
+        real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
+        gang: the task groups, and which real ask replaces which placeholder.
+        backoffs: its pending asks for which nodes are left out.
+        ending: the release message for allocations that start to run when the application is failing already (GA-47).
+        hold: its own; None while it has none (OP-1).
+    """
+
+    __slots__ = (
+        "account",
+        "allocations",
+        "application_id",
+        "arrival",
+        "asks",
+        "backoffs",
+        "began_ns",
+        "books",
+        "changed",
+        "ending",
+        "gang",
+        "hold",
+        "lifecycle",
+        "past",
+        "placeholder_count",
+        "queue",
+        "real_count",
+        "replaced_ns",
+        "submission_ns",
+        "tags",
+        "who",
+    )
+
+    def __init__(
+        self, spec: AddApplication, who: UserGroups, queue: QueuePath, arrival_ns: int, arrival: int, books: Books
+    ) -> None:
+        self.application_id = spec.application_id
+        self.queue = queue
+        self.tags = spec.tags
+        self.who = who
+        self.books = books
+        self.changed = books.changed
+        self.gang = Gang(spec)
+        # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
+        execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
+        self.lifecycle = Lifecycle(stateaware=is_stateaware(spec.tags), execution_timeout_ns=execution_timeout_ns)
+        self.past = Past()
+        self.account = ApplicationAccount(spec.application_id, who, queue, arrival_ns, books, self.past)
+        self.touch()
+        self.books.types.add(self.gang.total)
+        self.submission_ns = arrival_ns
+        self.arrival = arrival
+        self.ending = ON_TIMEOUT
+        self.hold: Hold | None = None
+        self.asks: dict[AllocationKey, Ask] = {}
+        self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
+        self.began_ns: dict[AllocationKey, int] = {}
+        self.replaced_ns: dict[AllocationKey, int] = {}
+        self.backoffs = Backoffs()
+        self.real_count = self.placeholder_count = 0
+
+    @property
+    def state(self) -> ApplicationState:
+        return self.lifecycle.state
+
+    def touch(self) -> None:
+        """Note a change that is not of one of its tasks."""
+        self.changed.application(self.application_id)
+
+    def has_real_work(self) -> bool:
+        """Whether an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
+        return bool(self.asks or self.real_count)
+
+    def has_task(self, key: AllocationKey) -> bool:
+        """Whether there is an ask or allocation with this key."""
+        return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
+
+    def count_so_far(self, accounts: Accounts, now_ns: int, pace: Pace) -> Pausing[None]:
+        """Add to ``accounts`` what lasts, and is not counted yet."""
+        waiting = (*self.asks.values(), *(real for real, _ in self.gang.replacing.values()))
+        running = ((ask, self.began_ns[key]) for key, (ask, _) in self.allocations.items())
+        yield from self.account.count_so_far(accounts, now_ns, waiting, running, pace)
+
+    # ---- its state and its timers
+
+    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Fact]:
+        """Carry out ``event``; nothing happens where the table has no move (AP-30)."""
+        entered = self.lifecycle.after(event)
+        return [] if entered is None else [self._enter(now_ns, entered, event, why)]
+
+    def run(self, now_ns: int) -> list[Fact]:
+        """A real allocation was added (AP-36, AP-40)."""
+        if self.lifecycle.state is _RUNNING:
+            return []
+        return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in self.lifecycle.after_allocation()]
+
+    def complete(self, now_ns: int) -> list[Fact]:
+        """Move to Completing, unless the state is Completing: a second event would end that state early."""
+        return [] if self.state is _COMPLETING else self.move(now_ns, ApplicationEvent.COMPLETE)
+
+    def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
+        self.past.enter(now_ns, self.lifecycle.state, state, why)
+        self.lifecycle.enter(now_ns, state)
+        self.touch()
+        return ApplicationChanged(now_ns, self.application_id, self.queue, state, event, why)
+
+    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
+        """Set a timer to ``deadline_ns``, or stop it (None)."""
+        if self.lifecycle.set_timer(timer, deadline_ns):
+            self.touch()
+
+    def move_to(self, queue: QueuePath) -> None:
+        """The application is in another leaf from now on, which has to note all of its timers."""
+        self.queue = queue
+        self.account.move_to(queue)
+        self.lifecycle.arm_all()
+        self.touch()
 
     def fire_timer(self, now_ns: int, timer: Timer) -> Pausing[list[Fact]]:
         """A timer has expired (AP-43, AP-44, AP-46)."""
         self.set_timer(timer, None)
         match timer:
-            case Timer.STATE if self.state is ApplicationState.COMPLETING and self.placeholder_count:
-                return (yield from placeholders.release_all(self, now_ns, ON_COMPLETE))  # AP-50
+            case Timer.STATE if self.state is _COMPLETING and self.placeholder_count:
+                return (yield from gang.release_all(self, now_ns, ON_COMPLETE))  # AP-50
             case Timer.STATE:
-                return [*self.move_on(now_ns), *self.leave_if_ended(now_ns)]
+                return [*self.move(now_ns, self.lifecycle.after_timer()), *self.leave_if_ended(now_ns)]
             case Timer.PLACEHOLDERS:
-                return (yield from placeholders.time_out(self, now_ns))
+                return (yield from gang.time_out(self, now_ns))
             case Timer.EXECUTION:
                 return (yield from self._execution_timeout(now_ns))
             case Timer.BACKOFF:
-                return (yield from failures.readmit(self, now_ns))
+                return (yield from self._readmit(now_ns))
 
     # ---- asks and allocations
 
     def submit(self, now_ns: int, submitted: Ask, arrival_ns: int, arrival: int) -> list[Fact]:
         """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
-        wrong = _mistake(submitted)
+        wrong = mistake_in(submitted)
         if wrong is not None:
             return [AllocationRejected(now_ns, submitted.allocation_key, submitted.application_id, wrong.reason, wrong.code)]
         key = submitted.allocation_key
@@ -96,13 +228,13 @@ class Application(ApplicationRecord):
         if created < self.submission_ns:
             self.submission_ns = created
             self.touch()
-        facts = placeholders.add(self, now_ns, ask) if submitted.placeholder else []
+        facts = gang.add(self, now_ns, ask) if submitted.placeholder else []
         if submitted.node_id is not None:  # it already runs there (AP-109)
             facts += self.allocate(now_ns, ask, submitted.node_id, recovered=True)
             if submitted.releasing:  # AP-145
                 self.gang.released.add(key)
             return facts
-        if self.state in (_NEW, _COMPLETING):  # AP-34
+        if self.lifecycle.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
         self.asks[key] = ask
         facts.append(AskAdded(now_ns, ask, self.queue))
@@ -125,12 +257,12 @@ class Application(ApplicationRecord):
     def _update_replacement(self, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
         """The same for a real ask that waits for its placeholder to end."""
         if update.node_id is None:
-            return placeholders.update_replacement(self, now_ns, placeholder, update)
+            return gang.update_replacement(self, now_ns, placeholder, update)
         before, _ = self.gang.replacing[placeholder]
-        self.count_wait(now_ns, before)
+        self.account.count_wait(now_ns, before)
         self.books.types.replace(before.resource, update.resource)
         real = with_policy_of(resized(before, update.resource), update)
-        facts = placeholders.withdraw(self, now_ns, placeholder)
+        facts = gang.withdraw(self, now_ns, placeholder)
         facts += self.allocate(now_ns, real, update.node_id, recovered=True)
         return facts + self._note_end(now_ns, update)
 
@@ -139,8 +271,8 @@ class Application(ApplicationRecord):
         if update.resource == before.resource:
             return []  # AP-114
         after = resized(before, update.resource)
-        self.count_wait(now_ns, before)
-        self.sized_ns[update.allocation_key] = now_ns
+        self.account.count_wait(now_ns, before)
+        self.account.sized_ns[update.allocation_key] = now_ns
         self.asks[update.allocation_key] = after
         self.books.types.replace(before.resource, update.resource)
         self.changed.task(after)
@@ -171,7 +303,7 @@ class Application(ApplicationRecord):
         if update.resource == before.resource:
             return []  # AP-113, AP-114
         after = resized(before, update.resource)
-        self.count_resize(now_ns, before, after, node_id, self.began_ns[update.allocation_key])
+        self.account.count_resize(now_ns, before, after, node_id, self.began_ns[update.allocation_key])
         self.allocations[update.allocation_key] = after, node_id
         self.books.types.replace(before.resource, update.resource)
         self.changed.task(after)
@@ -191,44 +323,36 @@ class Application(ApplicationRecord):
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
         key = ask.allocation_key
         if self.asks.pop(key, None) is None:
-            self.count_placed(now_ns, ask)
-        self.count_begin(ask.resource)
+            self.account.count_placed(now_ns, ask)
+        self.account.count_begin(ask.resource)
         self.allocations[key] = ask, node_id
         self.began_ns[key] = now_ns
         self.changed.task(ask)
         if ask.placeholder:
             self.placeholder_count += 1
-            facts = placeholders.allocated(self, now_ns, ask)
+            facts = gang.allocated(self, now_ns, ask)
         else:
             self.real_count += 1
-            if self.state is _RUNNING:  # as nearly always: nothing follows
+            if self.lifecycle.state is _RUNNING:  # as nearly always: nothing follows
                 return []
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, ask)
-
-    def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
-        """An allocation could not start on the node; ignored if it does not run there (AP-144)."""
-        if key not in self.allocations or node_id not in (None, self.allocations[key][1]):
-            return []
-        if key in self.gang.released:  # it is to end, and this confirms it (AP-121)
-            return self.release(now_ns, key, TerminationType.STOPPED_BY_RM)
-        return failures.hand_back(self, now_ns, key)
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
         if key in self.asks:
             return finished(self._cancel([self.asks.pop(key)], now_ns))
         if key not in self.allocations:
-            return placeholders.cancel_replacement(self, now_ns, key)
+            return gang.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
             return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
     def release_all(self, now_ns: int, termination_type: TerminationType) -> Pausing[list[Fact]]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
-        facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
+        facts, pace = gang.cancel_replacements(self, now_ns), Pace()
         for key in list(self.allocations):
-            items = self.count_items(now_ns, self.began_ns[key])
+            items = self.account.items(now_ns, self.began_ns[key])
             facts += self.release(now_ns, key, termination_type)
             if pace.is_due(items):
                 yield ()
@@ -240,14 +364,14 @@ class Application(ApplicationRecord):
     ) -> list[Fact]:
         """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
-        self.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
+        self.account.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
         self.replaced_ns.pop(key, None)
         self.changed.task(ask)
         self.gang.released.discard(key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
         facts = self._with_ask(released)
         if ask.placeholder:
-            return states_first(facts + placeholders.ended(self, now_ns, ask, node_id, termination_type))
+            return states_first(facts + gang.ended(self, now_ns, ask, node_id, termination_type))
         self.real_count -= 1
         if not self.has_real_work():
             facts += self.complete(now_ns)
@@ -256,8 +380,8 @@ class Application(ApplicationRecord):
     def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """The node of an allocation has left (SC-112), or the node on which a real ask waits for its placeholder."""
         if key not in self.allocations:
-            return placeholders.lose_replacement(self, now_ns, key)
-        if placeholders.is_replaced_elsewhere(self, key):  # SC-114
+            return gang.lose_replacement(self, now_ns, key)
+        if gang.is_replaced_elsewhere(self, key):  # SC-114
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
         return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
@@ -265,7 +389,7 @@ class Application(ApplicationRecord):
         facts: list[Fact] = []
         for ask in asks:
             if ask.placeholder:
-                facts += placeholders.drop_pending(self, now_ns, ask)
+                facts += gang.drop_pending(self, now_ns, ask)
         if asks and not self.asks and not self.allocations:
             facts += self.complete(now_ns)  # AP-39
         facts += yield from self._removed(asks, now_ns)
@@ -275,18 +399,118 @@ class Application(ApplicationRecord):
         facts, pace = list[Fact](), Pace()
         for ask in asks:
             facts.append(self.ask_removed(now_ns, ask, pending=True))
-            if pace.is_due(self.count_items(now_ns, ask.since_ns)):
+            if pace.is_due(self.account.items(now_ns, ask.since_ns)):
                 yield ()
+        return facts
+
+    def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
+        """The fact that tells the end of a task, which counts no more; what a pending one has waited for is counted."""
+        self.changed.tasks -= 1
+        self.books.types.remove(ask.resource)
+        if pending:
+            self.account.count_wait(now_ns, ask)
+            self.changed.task(ask)
+        return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
+
+    def take_asks(self) -> list[Ask]:
+        """Drop all pending asks; the caller has to tell their end."""
+        asks = list(self.asks.values())
+        self.asks.clear()
+        return asks
+
+    # ---- releases that the scheduler starts
+
+    def start_release(
+        self, now_ns: int, keys: list[AllocationKey], message: str, why: TerminationType = TerminationType.TIMEOUT
+    ) -> list[Fact]:
+        """Ask the resource manager to end these few allocations; usage goes down when it confirms (AP-133)."""
+        facts: list[Fact] = []
+        for key in keys:
+            if key not in self.gang.released:
+                self.gang.released.add(key)
+                ask, node_id = self.allocations[key]
+                self.changed.task(ask)
+                facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, why, message))
+        return facts
+
+    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]:
+        """The same for any number of allocations."""
+        facts, pace = list[Fact](), Pace()
+        for part in in_parts(keys):
+            facts += self.start_release(now_ns, part, message)
+            if pace.is_due(len(part)):
+                yield ()
+        return facts
+
+    def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
+        """Release a victim of preemption (PE-93)."""
+        if key not in self.gang.released:
+            self.account.preempted.add(key)
+        return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
+
+    def release_if_late(self, now_ns: int, ask: Ask) -> list[Fact]:
+        """Release a new allocation at once if all allocations of its kind are being released already (AP-50, GA-47)."""
+        if self.state is _FAILING or (ask.placeholder and self.state is ApplicationState.RESUMING):
+            return self.start_release(now_ns, [ask.allocation_key], self.ending)
+        if ask.placeholder and self.state is _COMPLETING and Timer.STATE not in self.lifecycle.timers:
+            return self.start_release(now_ns, [ask.allocation_key], ON_COMPLETE)
+        return []
+
+    # ---- what could not be carried out (AP-144)
+
+    def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
+        """An allocation could not start on the node: its ask is pending again with its age. Ignored if it does not run there."""
+        if key not in self.allocations or node_id not in (None, self.allocations[key][1]):
+            return []
+        if key in self.gang.released:  # it is to end, and this confirms it (AP-121)
+            return self.release(now_ns, key, TerminationType.STOPPED_BY_RM)
+        ask, left_out = self.allocations.pop(key)
+        self.account.count_end(now_ns, ask, left_out, self.began_ns.pop(key))
+        self.account.sized_ns[key] = now_ns  # what it has waited before is counted
+        self.replaced_ns.pop(key, None)
+        if ask.placeholder:
+            self.placeholder_count -= 1
+            self.gang.placeholder_handed_back(ask.resource)
+            self.touch()
+        else:
+            self.real_count -= 1
+        changes = self.move(now_ns, ApplicationEvent.RUN) if self.state is _COMPLETING else []
+        after = handed_back(ask, now_ns, left_out)
+        self.asks[key] = after
+        self.changed.task(after)
+        self.leave_out(after)
+        released = Released(now_ns, ask, self.queue, left_out, TerminationType.SCHEDULING_FAILED_ON_RM, "")
+        condition = AskCondition(now_ns, after, self.queue, conditions.handed_back(key, after.failures[-1]))
+        return states_first([*changes, released, AskReturned(now_ns, after, self.queue), condition])
+
+    def leave_out(self, ask: Ask) -> None:
+        """Note when the first of the nodes that are left out for a pending ask no longer is, and set the timer."""
+        due_ns = self.backoffs.note(ask)
+        if due_ns is not None:
+            self.set_timer(Timer.BACKOFF, min(due_ns, self.lifecycle.timers.get(Timer.BACKOFF, due_ns)))
+
+    def _readmit(self, now_ns: int) -> Pausing[list[Fact]]:
+        """The timer has expired: nodes whose time is over are no longer left out."""
+        facts, pace = list[Fact](), Pace()
+        for before in self.backoffs.take_due(self.asks, now_ns):
+            after = readmitted(before, now_ns)
+            self.asks[after.allocation_key] = after
+            self.changed.task(after)
+            facts.append(AskReadmitted(now_ns, before, after, self.queue))
+            self.backoffs.note(after)
+            if pace.is_due():
+                yield ()
+        due_ns = self.backoffs.due_ns(self.asks)
+        if due_ns is not None:
+            self.set_timer(Timer.BACKOFF, due_ns)
         return facts
 
     def record(self, record: TaskRecord) -> None:
         """A task has ended, as its resource manager says; where it ran is known here until it is released (AP-152)."""
         key = record.allocation_key
-        node_id = self.allocations[key][1] if key in self.allocations else NodeID("")
-        self.past.record(
-            structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=NodeID(node_id[:NAME_MAX]))
-        )
-        self.touch_use()
+        node_id = NodeID(self.allocations[key][1][:NAME_MAX] if key in self.allocations else "")
+        self.past.record(structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=node_id))
+        self.account.touch()
 
     # ---- the end
 
@@ -315,13 +539,13 @@ class Application(ApplicationRecord):
         return facts
 
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
-        facts, pace = placeholders.cancel_replacements(self, now_ns), Pace()
+        facts, pace = gang.cancel_replacements(self, now_ns), Pace()
         for ask, node_id in self.allocations.values():
             began_ns = self.began_ns[ask.allocation_key]
-            self.count_end(now_ns, ask, node_id, began_ns)
+            self.account.count_end(now_ns, ask, node_id, began_ns)
             self.changed.task(ask)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
-            if pace.is_due(self.count_items(now_ns, began_ns)):
+            if pace.is_due(self.account.items(now_ns, began_ns)):
                 yield ()
         facts += yield from self._removed(self.take_asks(), now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
@@ -344,9 +568,9 @@ class Application(ApplicationRecord):
         facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
         for ask in self.take_asks():
             if ask.placeholder:
-                facts += placeholders.drop_pending(self, now_ns, ask)
+                facts += gang.drop_pending(self, now_ns, ask)
             facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
-            if pace.is_due(self.count_items(now_ns, ask.since_ns)):
+            if pace.is_due(self.account.items(now_ns, ask.since_ns)):
                 yield ()
         facts += yield from self.start_releases(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
@@ -356,35 +580,21 @@ class Application(ApplicationRecord):
         timed_out = released.termination_type is TerminationType.TIMEOUT
         return [released, self.ask_removed(released.at_ns, released.ask, pending=False, timed_out=timed_out)]
 
-    def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
-        """Release a victim of preemption (PE-93)."""
-        if key not in self.gang.released:
-            self.preempted.add(key)
-        return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
+    def after_failing(self, now_ns: int) -> list[Fact]:
+        """A failing application has failed when its last allocation is gone (AP-47)."""
+        if self.state is not _FAILING or self.allocations:
+            return []
+        return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]
 
+    def leave_if_ended(self, now_ns: int) -> list[Fact]:
+        """Leave the queue in Completed and Failed (AP-70)."""
+        return self.leave(now_ns) if self.lifecycle.has_ended() else []
 
-def _mistake(ask: Ask) -> Rejection | None:
-    """Why this entry cannot be taken, or None (AP-105 to AP-107)."""
-    is_empty = True
-    for quantity in ask.resource.values():
-        if quantity < 0:
-            return Rejection(RejectionCode.NEGATIVE_RESOURCES, NEGATIVE_RESOURCES)
-        if quantity:
-            is_empty = False
-    if is_empty:
-        return Rejection(RejectionCode.NO_RESOURCES, "allocation contains no resources")
-    if ask.placeholder and not ask.task_group_name:
-        return Rejection(RejectionCode.NO_TASK_GROUP, "placeholder without task group")
-    wrong = _mistake_in_tags(ask) if ask.tags else ""
-    return Rejection(RejectionCode.BAD_TAG, wrong) if wrong else None
-
-
-def _mistake_in_tags(ask: Ask) -> str:
-    if len(ask.tags.get(PREDICATE_TAG, "")) > PREDICATE_CLASS_MAX:
-        return f"tag {PREDICATE_TAG}: found {len(ask.tags[PREDICATE_TAG])} characters, expected at most {PREDICATE_CLASS_MAX}"
-    try:
-        names = selector.names_in(selector.parse(ask.tags.get(selector.TAG, "")))
-    except selector.SelectorError as error:
-        return f"tag {selector.TAG}: {error}"
-    limit = selector.NAMES_MAX
-    return f"tag {selector.TAG}: found {names} keys and values, expected at most {limit}" if names > limit else ""
+    def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
+        """Drop the remaining asks and leave the queue (AP-70)."""
+        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.take_asks()]
+        self.account.close()
+        self.touch()
+        self.books.types.remove(self.gang.total)
+        facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
+        return facts

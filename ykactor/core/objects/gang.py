@@ -1,18 +1,37 @@
-"""The task groups of one application: placeholders that reserve resources, and real asks that replace them.
+"""The gang of an application: task groups of placeholders that hold resources, and real asks that replace them (GA-73 to GA-78).
 
-Only data and counts; ``placeholders`` decides what happens and makes the facts.
+``Gang`` is data and counts. The functions are what happens to the placeholders of an application: they are allocated, replaced,
+released, and end. Each returns the facts that it caused, in order.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import Struct
 
-from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.states import PLACEHOLDER_TIMEOUT_NS
+from ykactor.core.accounting.books import Books
+from ykactor.core.messages.asks import Ask, readmitted, resized, with_policy_of
+from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.facts import (
+    Allocated,
+    AskRemoved,
+    AskReturned,
+    Fact,
+    PlaceGivenUp,
+    PreemptionPolicyChanged,
+    ReleaseStarted,
+    TaskGroupChanged,
+)
+from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.states import PLACEHOLDER_TIMEOUT_NS, ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.objects.account import ApplicationAccount
+from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.quantities import parse_uint64
-from ykactor.core.values.resources import Resource, add_to, pruned, subtract_from
+from ykactor.core.values.resources import Resource, add_to, fits, pruned, subtract_from
 from ykactor.core.values.times import MS_NS, S_NS
 
 #: The Unix time in seconds at which an application was created.
@@ -143,3 +162,295 @@ def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> in
     if created_s is None:
         return now_ns + gang.timeout_ns
     return max(now_ns + MS_NS, created_s * S_NS + gang.timeout_ns)
+
+
+class GangOwner(Protocol):
+    """What the functions below use of an application."""
+
+    application_id: ApplicationID
+    queue: QueuePath
+    tags: dict[str, str]
+    changed: Changed
+    books: Books
+    gang: Gang
+    lifecycle: Lifecycle
+    account: ApplicationAccount
+    asks: dict[AllocationKey, Ask]
+    allocations: dict[AllocationKey, tuple[Ask, NodeID]]
+    began_ns: dict[AllocationKey, int]
+    replaced_ns: dict[AllocationKey, int]
+    real_count: int
+    placeholder_count: int
+
+    @property
+    def state(self) -> ApplicationState: ...
+    def touch(self) -> None: ...
+    def has_real_work(self) -> bool: ...
+    def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Fact]: ...
+    def run(self, now_ns: int) -> list[Fact]: ...
+    def complete(self, now_ns: int) -> list[Fact]: ...
+    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None: ...
+    def leave_out(self, ask: Ask) -> None: ...
+    def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved: ...
+    def start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Fact]: ...
+    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]: ...
+    def release_if_late(self, now_ns: int, ask: Ask) -> list[Fact]: ...
+    def after_failing(self, now_ns: int) -> list[Fact]: ...
+    def leave_if_ended(self, now_ns: int) -> list[Fact]: ...
+
+
+# ---- before they are replaced
+
+
+def add(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
+    """A placeholder is new, pending or running: real asks of its task group wait for it from now on (GA-13)."""
+    name = ask.task_group_name
+    was_open = application.gang.is_open(name)
+    application.gang.add(ask)
+    application.touch()
+    return [] if was_open else [TaskGroupChanged(now_ns, application.application_id, name, is_open=True)]
+
+
+def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
+    """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
+    gang, is_accepted = application.gang, application.state is ApplicationState.ACCEPTED
+    gang.placeholder_allocated(ask.resource)
+    application.touch()
+    is_late = bool(ask.failures) and application.state in HAVE_STARTED  # it was handed back, and the timer may have ended
+    if (is_accepted or is_late) and Timer.PLACEHOLDERS not in application.lifecycle.timers:
+        application.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
+    return application.run(now_ns) if is_accepted and gang.is_complete() and not gang.is_over else []
+
+
+# ---- replacement
+
+
+def start_replacement(
+    application: GangOwner, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
+) -> list[Fact]:
+    """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
+    del application.asks[ask.allocation_key]
+    replaced, placeholder_node_id = application.allocations[placeholder]
+    application.gang.released.add(placeholder)
+    application.gang.replace(placeholder, ask, node_id)
+    application.changed.task(ask)
+    application.changed.task(replaced)
+    why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.allocation_key}"
+    return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
+
+
+def is_replaced_elsewhere(application: GangOwner, placeholder: AllocationKey) -> bool:
+    """Whether the real ask that replaces the placeholder already has a place on another node."""
+    replacing = application.gang.replacing
+    return placeholder in replacing and replacing[placeholder][1] != application.allocations[placeholder][1]
+
+
+def withdraw(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
+    """Nothing replaces the placeholder any more; a place on another node becomes free."""
+    was_elsewhere = is_replaced_elsewhere(application, placeholder)
+    real, node_id = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
+    application.changed.task(real)
+    return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
+
+
+def cancel_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
+    """The real ask ``key`` is cancelled while it waits for its placeholder; the placeholder still ends (AP-125)."""
+    placeholder = application.gang.placeholder_of(key)
+    return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
+
+
+def _cancel_replacement_of(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
+    real, _ = application.gang.replacing[placeholder]
+    application.account.count_wait(now_ns, real)
+    return [*withdraw(application, now_ns, placeholder), application.ask_removed(now_ns, real, pending=False)]
+
+
+def cancel_replacements(application: GangOwner, now_ns: int) -> list[Fact]:
+    """Cancel every real ask that waits for its placeholder."""
+    waited_for = list(application.gang.replacing)
+    return [fact for placeholder in waited_for for fact in _cancel_replacement_of(application, now_ns, placeholder)]
+
+
+def lose_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
+    """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
+    placeholder = application.gang.placeholder_of(key)
+    assert placeholder is not None
+    real, _ = application.gang.replacing[placeholder]
+    application.gang.end_replacement(placeholder)
+    return _return_ask(application, now_ns, real)
+
+
+def update_replacement(
+    application: GangOwner, now_ns: int, placeholder: AllocationKey, update: Ask
+) -> list[Fact]:
+    """The real ask that waits for this placeholder has another size (AP-110) or preemption policy (AP-116)."""
+    before, node_id = application.gang.replacing[placeholder]
+    real = with_policy_of(before, update)
+    is_elsewhere = is_replaced_elsewhere(application, placeholder)
+    facts = list[Fact]()
+    if real is not before:
+        application.gang.replace(placeholder, real, node_id)
+        application.changed.task(real)
+        if is_elsewhere:
+            facts.append(PreemptionPolicyChanged(now_ns, before, real, application.queue, node_id))
+    if update.resource == real.resource:
+        return facts  # AP-114
+    return facts + _resize_replacement(application, now_ns, placeholder, update.resource)
+
+
+def _resize_replacement(
+    application: GangOwner, now_ns: int, placeholder: AllocationKey, resource: Resource
+) -> list[Fact]:
+    before, node_id = application.gang.replacing[placeholder]
+    real = resized(before, resource)
+    application.books.types.replace(before.resource, resource)
+    application.account.count_wait(now_ns, before)
+    application.account.sized_ns[real.allocation_key] = now_ns
+    if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
+        return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
+    application.gang.replace(placeholder, real, node_id)
+    application.changed.task(real)
+    return []
+
+
+def release_too_small(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
+    """A placeholder is smaller than the real ask that should replace it (GA-75)."""
+    return application.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
+
+
+# ---- the end of a placeholder
+
+
+def ended(
+    application: GangOwner, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
+) -> list[Fact]:
+    """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
+    application.placeholder_count -= 1
+    application.touch()
+    real, real_node_id = application.gang.replacing.get(placeholder.allocation_key, (None, node_id))
+    application.gang.end_replacement(placeholder.allocation_key)
+    group = application.gang.groups[placeholder.task_group_name]
+    facts: list[Fact] = []
+    if real is not None and real_node_id != node_id:
+        facts = [PlaceGivenUp(now_ns, real, real_node_id)]
+    is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
+    if real is not None and is_replaced and fits(placeholder.resource, real.resource):
+        group.replaced += 1
+        facts += _replace(application, now_ns, real, real_node_id, placeholder)
+    else:
+        group.timed_out += 1
+        if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
+            facts += _return_ask(application, now_ns, real)
+    if not group.is_open():
+        name = placeholder.task_group_name
+        facts.append(TaskGroupChanged(now_ns, application.application_id, name, is_open=False))
+    return facts + _after_last(application, now_ns)
+
+
+def _replace(application: GangOwner, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
+    """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
+    is_first = not application.real_count
+    application.account.count_begin(real.resource)
+    application.replaced_ns[real.allocation_key] = placeholder.created_ns
+    application.allocations[real.allocation_key] = real, node_id
+    application.changed.task(real)
+    application.began_ns[real.allocation_key] = now_ns
+    application.real_count += 1
+    changes = [] if is_first and application.state is not ApplicationState.COMPLETING else application.run(now_ns)
+    allocation = Allocated(now_ns, real, application.queue, node_id)
+    return [*changes, allocation, *application.release_if_late(now_ns, real)]
+
+
+def _return_ask(application: GangOwner, now_ns: int, real: Ask) -> list[Fact]:
+    """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
+    real = readmitted(real, now_ns)
+    application.leave_out(real)
+    application.asks[real.allocation_key] = real
+    application.changed.task(real)
+    is_completing = application.state is ApplicationState.COMPLETING
+    changes = application.move(now_ns, ApplicationEvent.RUN) if is_completing else []
+    return [*changes, AskReturned(now_ns, real, application.queue)]
+
+
+def _after_last(application: GangOwner, now_ns: int) -> list[Fact]:
+    """What follows when no placeholder runs any more (AP-42)."""
+    if application.placeholder_count:
+        return []
+    application.set_timer(Timer.PLACEHOLDERS, None)
+    if application.state is ApplicationState.RESUMING:
+        return _resume(application, now_ns)
+    if application.state is ApplicationState.FAILING:
+        return application.after_failing(now_ns)
+    if application.has_real_work():
+        return []
+    return [*application.move(now_ns, ApplicationEvent.COMPLETE), *application.leave_if_ended(now_ns)]
+
+
+def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
+    """The application is an ordinary one from now on; real tasks that run already change its state (GA-49)."""
+    facts = application.move(now_ns, ApplicationEvent.RUN)
+    for _ in range(min(2, application.real_count)):
+        facts += application.run(now_ns)
+    return facts
+
+
+# ---- timeouts and releases
+
+
+def drop_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
+    """A pending placeholder was cancelled."""
+    name = ask.task_group_name
+    group = application.gang.groups[name]
+    group.timed_out += 1
+    application.touch()
+    return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
+
+
+def release_all(application: GangOwner, now_ns: int, message: str) -> Pausing[list[Fact]]:
+    """Release every placeholder that runs."""
+    keys = [key for key, (ask, _) in application.allocations.items() if ask.placeholder]
+    return application.start_releases(now_ns, keys, message)
+
+
+def time_out(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
+    """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
+    if application.state in HAVE_STARTED:
+        facts = yield from release_all(application, now_ns, ON_TIMEOUT)
+        return facts + (yield from _give_up_handed_back(application, now_ns))
+    gang, pace = application.gang, Pace()
+    gang.is_over = True
+    application.touch()
+    event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
+    facts = application.move(now_ns, event, "ResourceReservationTimeout")
+    cancelled = [ask for ask in application.asks.values() if ask.placeholder or gang.is_hard]
+    if gang.is_hard:
+        facts += yield from application.start_releases(now_ns, list(application.allocations), ON_TIMEOUT)
+    else:
+        facts += yield from release_all(application, now_ns, ON_TIMEOUT)
+    for ask in cancelled:
+        facts += _time_out_pending(application, now_ns, ask)
+        if pace.is_due():
+            yield ()
+    return facts + _after_last(application, now_ns)
+
+
+def _give_up_handed_back(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
+    """End placeholders that could not start and wait again: they belong to the gang that has timed out (AP-144)."""
+    facts, pace = list[Fact](), Pace()
+    for ask in [ask for ask in application.asks.values() if ask.placeholder and ask.failures]:
+        facts += _time_out_pending(application, now_ns, ask)
+        if pace.is_due():
+            yield ()
+    if facts and not application.asks and not application.allocations:
+        facts += application.complete(now_ns)  # AP-39
+    return facts
+
+
+def _time_out_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
+    """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
+    del application.asks[ask.allocation_key]
+    message = "releasing pending placeholders on placeholder timeout"
+    started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
+    changes = drop_pending(application, now_ns, ask) if ask.placeholder else []
+    return [started, *changes, application.ask_removed(now_ns, ask, pending=True, timed_out=True)]

@@ -18,7 +18,7 @@ from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication
-from ykactor.core.objects import acts, placeholders
+from ykactor.core.objects import acts, gang
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
     ActOn,
@@ -118,17 +118,19 @@ class LeafCore:
     def _is_armed(self, entry: tuple[int, int, ApplicationID, Timer]) -> bool:
         deadline_ns, arrival, application_id, timer = entry
         application = self.applications.get(application_id)
-        return application is not None and application.arrival == arrival and application.timers.get(timer) == deadline_ns
+        if application is None or application.arrival != arrival:
+            return False
+        return application.lifecycle.timers.get(timer) == deadline_ns
 
     def _arm(self, application: Application) -> None:
-        for deadline_ns, timer in application.armed:
+        for deadline_ns, timer in application.lifecycle.armed:
             heapq.heappush(self._timers, (deadline_ns, application.arrival, application.application_id, timer))
-        application.armed.clear()
+        application.lifecycle.armed.clear()
 
     def adopt(self) -> None:
         """Note the timers of all applications, which were restored."""
         for application in self.applications.values():
-            application.arm_all()
+            application.lifecycle.arm_all()
             self._arm(application)
         self.deadline_ns = self._next_deadline_ns()
 
@@ -160,7 +162,7 @@ class LeafCore:
             who.user,
             arrival_ns,
             arrival,
-            application.stateaware,
+            application.lifecycle.stateaware,
             who.groups,
             application.gang.total,
         )
@@ -171,7 +173,7 @@ class LeafCore:
             reason = f"failed to find application {ask.application_id}"
             return [AllocationRejected(now_ns, ask.allocation_key, ask.application_id, reason, RejectionCode.NO_APPLICATION)]
         facts = application.submit(now_ns, ask, arrival_ns, arrival)
-        if application.armed:  # that it has ended needs no look: nothing that is submitted ends an application
+        if application.lifecycle.armed:  # that it has ended needs no look: nothing that is submitted ends an application
             self._arm(application)
         return facts
 
@@ -202,9 +204,9 @@ class LeafCore:
 
     def _keep_or_drop(self, application: Application) -> None:
         """Note the timers that an application set; drop the application when it has ended."""
-        if application.armed:
+        if application.lifecycle.armed:
             self._arm(application)
-        if application.has_ended():
+        if application.lifecycle.has_ended():
             self.ended.append(self.applications.pop(application.application_id))
 
     def on_settle_batch(self, command: SettleBatch) -> Positioned:
@@ -217,7 +219,7 @@ class LeafCore:
                 changes = _settle(application, command.now_ns, decision)
             if changes:
                 reply.append((position, changes))
-            if application.armed:
+            if application.lifecycle.armed:
                 self._arm(application)
         return reply
 
@@ -267,8 +269,8 @@ def _quotas(config: QueueConfig) -> Resource:
 def _settle(application: Application, now_ns: int, decision: Replacement | Cancellation | Eviction) -> list[Fact]:
     match decision:
         case Replacement():
-            return placeholders.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
+            return gang.start_replacement(application, now_ns, decision.ask, decision.placeholder, decision.node_id)
         case Cancellation():
-            return placeholders.release_too_small(application, now_ns, decision.placeholder)
+            return gang.release_too_small(application, now_ns, decision.placeholder)
         case Eviction():
             return application.preempt(now_ns, decision.ask.allocation_key, decision.message)

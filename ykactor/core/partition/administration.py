@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ykactor.core.accounting.account import Account
 from ykactor.core.config.access import UserGroups, may_administer
 from ykactor.core.messages.acts import HoldQueue, MoveApplication, Operator, OperatorAct, full_path
 from ykactor.core.messages.facts import ApplicationMoved, Fact, QueueHeld
@@ -132,8 +131,7 @@ def _move(registry: Registry, now_ns: int, application_id: ApplicationID, path: 
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
     yield from application.count_so_far(registry.books.accounts, now_ns, Pace())
-    application.account, application.counted_ns = Account(), now_ns
-    application.touch_use()
+    application.account.restart(now_ns)
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]

@@ -125,7 +125,7 @@ class _Export:
             yield ("answer", predicate, int(allocate), node_id), None
         for name in registry.applications:
             application = registry.leaf_of(name).applications[name]
-            if application.has_use():
+            if application.account.is_kept():
                 yield ("use", name), None
             running, replacing = application.allocations.values(), application.gang.replacing.values()
             asks = [*application.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
@@ -184,12 +184,12 @@ class _Export:
 
     def _use(self, application_id: ApplicationID) -> UseRow | None:
         application = self._owned(application_id)
-        if application is None or not application.has_use():
+        if application is None or not application.account.is_kept():
             return None
         past = application.past
         return UseRow(
-            day=application.day,
-            account=application.account,
+            day=application.account.day,
+            account=application.account.of_day,
             max_used=past.max_used,
             used=past.used,
             preempted=past.preempted,
@@ -210,11 +210,11 @@ class _Export:
                 began_ns=application.began_ns[key],
                 node_id=node_id,
                 released=key in application.gang.released,
-                sized_ns=application.sized_ns.get(key),
-                preempted=key in application.preempted,
+                sized_ns=application.account.sized_ns.get(key),
+                preempted=key in application.account.preempted,
                 replaced_ns=application.replaced_ns.get(key),
             )
-        sized_ns = application.sized_ns.get(key)
+        sized_ns = application.account.sized_ns.get(key)
         if key in application.asks:
             pending = self._state.applications[application.application_id]
             return TaskRow(ask=row_of(application.asks[key]), notified=_notified(pending, key), sized_ns=sized_ns)
@@ -261,8 +261,8 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         queue=application.queue,
         state=application.state,
         tags=application.tags,
-        timers={str(timer): due_ns for timer, due_ns in application.timers.items()},
-        execution_timeout_ns=application.execution_timeout_ns,
+        timers={str(timer): due_ns for timer, due_ns in application.lifecycle.timers.items()},
+        execution_timeout_ns=application.lifecycle.execution_timeout_ns,
         submission_ns=application.submission_ns,
         arrival=application.arrival,
         ending=application.ending,
@@ -281,7 +281,7 @@ def _application(application: Application, pending: PendingApplication) -> Appli
         holds_slot=pending.holds_slot,
         held=pending.held,
         backoff_ns=pending.backoff_ns,
-        counted_ns=application.counted_ns,
+        counted_ns=application.account.counted_ns,
         states=tuple(application.past.states),
         failure=application.past.failure,
         started_ns=application.past.started_ns,

@@ -13,7 +13,6 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import ask_of
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects import failures
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.lifecycle import Timer
@@ -131,11 +130,11 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
 def _application(application_id: ApplicationID, row: ApplicationRow, books: Books) -> Application:
     spec = AddApplication(application_id, row.queue, row.who.user, tags=row.tags, placeholder_ask=row.gang.total)
     application = Application(spec, row.who, row.queue, row.submission_ns, row.arrival, books)
-    application.state = row.state
-    application.execution_timeout_ns = row.execution_timeout_ns
-    application.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
+    lifecycle = application.lifecycle
+    lifecycle.state, lifecycle.execution_timeout_ns = row.state, row.execution_timeout_ns
+    lifecycle.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
     application.ending, application.hold = row.ending, row.hold
-    application.counted_ns = row.counted_ns
+    application.account.counted_ns = row.counted_ns
     past = application.past
     past.states, past.failure, past.started_ns = list(row.states), row.failure, row.started_ns
     gang, known = application.gang, row.gang
@@ -145,7 +144,7 @@ def _application(application_id: ApplicationID, row: ApplicationRow, books: Book
 
 
 def _restore_use(application: Application, row: UseRow) -> None:
-    application.day, application.account = row.day, row.account
+    application.account.day, application.account.of_day = row.day, row.account
     past = application.past
     past.max_used, past.used, past.preempted, past.placeholders = row.max_used, row.used, row.preempted, row.placeholders
     past.records = row.records
@@ -156,16 +155,16 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
     application.changed.tasks += 1
     application.books.types.add(ask.resource)
     if row.sized_ns is not None:
-        application.sized_ns[key] = row.sized_ns
+        application.account.sized_ns[key] = row.sized_ns
     if row.node_id is None:
         application.asks[key] = ask
-        failures.note(application, ask)
+        application.backoffs.note(ask)
     elif row.began_ns is not None:
         application.allocations[key] = ask, row.node_id
         application.began_ns[key] = row.began_ns
-        application.count_begin(ask.resource)
+        application.account.count_begin(ask.resource)
         if row.preempted:
-            application.preempted.add(key)
+            application.account.preempted.add(key)
         if row.replaced_ns is not None:
             application.replaced_ns[key] = row.replaced_ns
         application.placeholder_count += ask.placeholder

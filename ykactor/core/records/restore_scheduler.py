@@ -71,9 +71,8 @@ def _restore_application(state: SchedulerState, application: Application, row: A
     """Restore an application without its tasks: its state, slots, back-off, and trackers."""
     name, leaf = application.application_id, state.tree.nodes[application.queue]
     who, times = row.who, (row.submission_ns, row.arrival)
-    fact = ApplicationAdded(
-        0, name, application.queue, who.user, *times, application.stateaware, who.groups, application.gang.total
-    )
+    stateaware, total = application.lifecycle.stateaware, application.gang.total
+    fact = ApplicationAdded(0, name, application.queue, who.user, *times, stateaware, who.groups, total)
     pending = state.applications[name] = PendingApplication(fact, leaf, state.registry.changed)
     pending.state, pending.held, pending.hold = row.state, row.held, row.hold
     _restore_gang(application, pending)

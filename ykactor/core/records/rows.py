@@ -101,7 +101,7 @@ class GangRow(Row, frozen=True):
 
 
 class ApplicationRow(Row, frozen=True):
-    """An application that has not ended, as its leaf and the scheduler know it (``objects.record``, ``queueing.pending``)."""
+    """An application that has not ended: what its leaf and the scheduler know (``objects.application``, ``queueing.pending``)."""
 
     queue: QueuePath
     state: ApplicationState
@@ -127,7 +127,7 @@ class ApplicationRow(Row, frozen=True):
 
 
 class UseRow(Row, frozen=True):
-    """The accounts and the past of a live application (``objects.counted``, ``accounting.past``); written when tasks end.
+    """The accounts and the past of a live application (``objects.account``, ``accounting.past``); written when tasks end.
 
     Attributes:
         day, account: the account of a day that is not in an ``account`` row yet.

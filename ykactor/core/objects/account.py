@@ -1,18 +1,21 @@
-"""What the tasks of an application have used and waited for is counted (AP-90): when they end, are resized, or change queues.
+"""The account of an application: what its tasks have used and waited for (AP-90), counted when they end, are resized, or move.
 
 What lasts is counted when it is over: also the wait for an allocation, so that nearly nothing is to be done when a task begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times
+from ykactor.core.accounting.accounts import Accounts, oldest_day
 from ykactor.core.accounting.books import Books
+from ykactor.core.accounting.past import Past
 from ykactor.core.accounting.spans import Lasting
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects.lifecycle import Lifecycle
-from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
+from ykactor.core.values.parts import Pace, Pausing
 from ykactor.core.values.resources import Resource, subtract_from
 from ykactor.core.values.times import S_NS
 
@@ -21,62 +24,72 @@ NAME_MAX = 256
 _DAY_NS = DAY_S * S_NS
 
 
-class CountedApplication(Lifecycle):
-    """An application whose tasks are counted.
+class ApplicationAccount:
+    """The account of one application; ``Application`` has one.
 
     Attributes:
-        books: where it is counted.
-        who: the user and its groups, the first of which is that of its accounts.
+        books: where it is counted in the end.
+        past: what is remembered of the application.
+        key: of its account in the accounts of the partition: its queue, its user, the user's first group, its name.
         used: the sum of its allocations.
+        has_grown: True if ``used`` may be more than ever.
         counted_ns: when it came into its queue: what was before is counted.
         sized_ns: of tasks that were resized, or that the resource manager has placed itself, since when they count: what was
             before is counted, or nothing.
         preempted: allocations that are preempted and have not ended.
-        account_key: whose account its tasks count in.
-        day, account: what was counted on that day; it is not in the accounts of the partition yet.
-        has_grown: whether ``used`` may be more than ever.
+        day, of_day: what was counted on that day; it is not in the accounts of the partition yet.
     """
 
-    __slots__ = ("account", "account_key", "books", "counted_ns", "day", "has_grown", "preempted", "sized_ns", "used", "who")
+    __slots__ = (
+        "_application_id",
+        "books",
+        "counted_ns",
+        "day",
+        "has_grown",
+        "key",
+        "of_day",
+        "past",
+        "preempted",
+        "sized_ns",
+        "used",
+    )
 
     def __init__(
-        self,
-        spec: AddApplication,
-        who: UserGroups,
-        queue: QueuePath,
-        execution_timeout_ns: int | None,
-        counted_ns: int,
-        books: Books,
+        self, application_id: ApplicationID, who: UserGroups, queue: QueuePath, counted_ns: int, books: Books, past: Past
     ) -> None:
-        super().__init__(spec.application_id, queue, spec.tags, execution_timeout_ns, books.changed)
+        self._application_id = application_id
         self.books = books
-        self.who = who
+        self.past = past
+        group = who.groups[0] if who.groups else ""
+        self.key = AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], application_id[:NAME_MAX])
         self.used: Resource = {}
         self.has_grown = False
-        self.day = 0
-        self.account = Account()
         self.counted_ns = counted_ns
         self.sized_ns: dict[AllocationKey, int] = {}
         self.preempted: set[AllocationKey] = set()
-        group = who.groups[0] if who.groups else ""
-        self.account_key = AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], spec.application_id[:NAME_MAX])
+        self.day = 0
+        self.of_day = Account()
 
     def move_to(self, queue: QueuePath) -> None:
-        """As of ``Lifecycle``; what was before must have been counted."""
-        super().move_to(queue)
-        self.account_key = self.account_key._replace(queue=queue)
+        """Count in another queue from now on; what was before must have been counted."""
+        self.key = self.key._replace(queue=queue)
 
-    def touch_use(self) -> None:
-        """More was counted or remembered of what the application has used and waited for."""
-        self.changed.use(self.application_id)
+    def restart(self, now_ns: int) -> None:
+        """Count from now on; what was before is in the accounts of the partition."""
+        self.of_day, self.counted_ns = Account(), now_ns
+        self.touch()
 
-    def has_use(self) -> bool:
-        """Whether anything of that is to be kept with the application."""
-        return bool(self.past.max_used or self.past.records or self.account.allocated or self.account.waited)
+    def touch(self) -> None:
+        """Note that more was counted or remembered."""
+        self.books.changed.use(self._application_id)
+
+    def is_kept(self) -> bool:
+        """True if anything of this is to be kept with the application."""
+        return bool(self.past.max_used or self.past.records or self.of_day.allocated or self.of_day.waited)
 
     # ---- what is over
 
-    def count_items(self, now_ns: int, since_ns: int) -> int:
+    def items(self, now_ns: int, since_ns: int) -> int:
         """As how many items (``Pace``) a task counts that ends: each day that it has waited or run is one more."""
         return 1 + max(0, now_ns - max(since_ns, self.counted_ns)) // _DAY_NS
 
@@ -111,7 +124,7 @@ class CountedApplication(Lifecycle):
             self._count_use(ask, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_preempted)
             history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.placeholder)
             add_times(self.past.amounts(history, self.books.instance_type(node_id)), resource, seconds)
-            self.touch_use()
+            self.touch()
         if self.sized_ns:
             self.sized_ns.pop(key, None)
         if is_preempted:
@@ -121,14 +134,14 @@ class CountedApplication(Lifecycle):
         """Remember what is used now if it is more than ever."""
         self.has_grown = False
         if self.past.reach(self.used):
-            self.touch_use()
+            self.touch()
 
     def _count_wait(self, ask: Ask, until_ns: int) -> None:
         since_s, until_s, resource = self._since_s(ask, ask.since_ns), until_ns // S_NS, ask.resource
         if since_s < until_s:
             today_s = until_s - until_s % DAY_S
             if since_s < today_s:
-                self.books.accounts.wait(self.account_key, resource, since_s, today_s)
+                self.books.accounts.wait(self.key, resource, since_s, today_s)
                 since_s = today_s
             if since_s < until_s:
                 add_times(self._today(until_s).waited, resource, until_s - since_s)
@@ -136,7 +149,7 @@ class CountedApplication(Lifecycle):
     def _count_use(self, ask: Ask, since_s: int, until_s: int, *, is_lost: bool) -> None:
         today_s = until_s - until_s % DAY_S
         if since_s < today_s:
-            self.books.accounts.use(self.account_key, ask.resource, since_s, today_s, is_lost=is_lost)
+            self.books.accounts.use(self.key, ask.resource, since_s, today_s, is_lost=is_lost)
             since_s = today_s
         if since_s < until_s:
             account = self._today(until_s)
@@ -154,30 +167,56 @@ class CountedApplication(Lifecycle):
         if is_preempted:
             self.preempted.add(key)
 
-    # ---- its account
+    # ---- the account of the day
 
     def _today(self, now_s: int) -> Account:
-        """The account of the day, which is about to change."""
+        """The account of a day, which is about to change."""
         if now_s // DAY_S != self.day:
-            self.close_account()
+            self.close()
             self.day = now_s // DAY_S
-        self.touch_use()
-        return self.account
+        self.touch()
+        return self.of_day
 
-    def close_account(self) -> None:
-        """What was counted is in the accounts of the partition from now on."""
-        self.books.accounts.add(self.day, self.account_key, self.account)
-        self.account = Account()
+    def close(self) -> None:
+        """Add what was counted to the accounts of the partition."""
+        self.books.accounts.add(self.day, self.key, self.of_day)
+        self.of_day = Account()
+        self.touch()
 
     # ---- what lasts
 
-    def add_wait(self, lasting: Lasting, until_ns: int, ask: Ask) -> None:
+    def count_so_far(
+        self, accounts: Accounts, now_ns: int, waiting: Iterable[Ask], running: Iterable[tuple[Ask, int]], pace: Pace
+    ) -> Pausing[None]:
+        """Add to ``accounts`` what lasts, and is not counted yet. Cost: 2 us for each task and for each day since the first.
+
+        Args:
+            running: the allocations, with the times when they began.
+        """
+        accounts.add(self.day, self.key, self.of_day)
+        lasting = Lasting()
+        for ask in waiting:
+            self._add_wait(lasting, now_ns, ask)
+            if pace.is_due():
+                yield ()
+        for ask, began_ns in running:
+            self._add_use(lasting, now_ns, ask, began_ns)
+            if pace.is_due():
+                yield ()
+        oldest = oldest_day(now_ns // S_NS)
+        for day, account in lasting.by_day():
+            if day >= oldest:
+                accounts.add(day, self.key, account)
+            if pace.is_due():
+                yield ()
+
+    def _add_wait(self, lasting: Lasting, until_ns: int, ask: Ask) -> None:
         """Add what a task waited for up to then, in this queue and with this size."""
         lasting.waited.add(ask.resource, self._since_s(ask, ask.since_ns), until_ns // S_NS)
 
-    def add_use(self, lasting: Lasting, now_ns: int, ask: Ask, began_ns: int) -> None:
+    def _add_use(self, lasting: Lasting, now_ns: int, ask: Ask, began_ns: int) -> None:
         """Add what an allocation has used up to now, and waited for before, in this queue and with this size."""
-        self.add_wait(lasting, began_ns, ask)
+        self._add_wait(lasting, began_ns, ask)
         resource, since_s, until_s = ask.resource, self._since_s(ask, began_ns), now_ns // S_NS
         lasting.allocated.add(resource, since_s, until_s)
         if ask.allocation_key in self.preempted:
