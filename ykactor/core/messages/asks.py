@@ -88,7 +88,8 @@ class AskRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 def row_of(ask: Ask) -> AskRow:
     """The recorded form of an ask."""
-    return AskRow(unstamped(ask), ask.created_ns, ask.arrival, ask.since_ns)
+    spec = structs.replace(ask, created_ns=0, arrival=0, since_ns=0)
+    return AskRow(spec, ask.created_ns, ask.arrival, ask.since_ns)
 
 
 def ask_of(row: AskRow) -> Ask:

@@ -281,9 +281,7 @@ def lose_replacement(application: GangOwner, now_ns: int, key: AllocationKey) ->
     return _return_ask(application, now_ns, real)
 
 
-def update_replacement(
-    application: GangOwner, now_ns: int, placeholder: AllocationKey, update: Ask
-) -> list[Fact]:
+def update_replacement(application: GangOwner, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
     """The real ask that waits for this placeholder has another size (AP-110) or preemption policy (AP-116)."""
     before, node_id = application.gang.replacing[placeholder]
     real = with_policy_of(before, update)
