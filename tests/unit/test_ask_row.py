@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from ykactor.core.messages.asks import Ask, Failure, ask_of, row_of, unstamped
+from ykactor.core.messages.asks import Ask, Failure, ask_of, row_of
 from ykactor.core.messages.facts import AskAdded, AskResized, Fact
 from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.turn.causes import Input
@@ -48,7 +48,7 @@ def test_an_input_has_asks_as_they_were_sent() -> None:
 def test_rows_have_stamps_beside_what_was_sent() -> None:
     assert msgspec.json.encode(row_of(ASK)) == ROW
     assert ask_of(row_of(ASK)) == ASK
-    assert unstamped(ASK) == SENT
+    assert row_of(ASK).spec == SENT
 
 
 def test_facts_have_rows_of_their_asks() -> None:

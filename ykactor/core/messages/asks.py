@@ -97,11 +97,6 @@ def ask_of(row: AskRow) -> Ask:
     return structs.replace(row.spec, created_ns=row.created_ns, arrival=row.arrival, since_ns=row.since_ns)
 
 
-def unstamped(ask: Ask) -> Ask:
-    """The ask without what its leaf has stamped on it."""
-    return structs.replace(ask, created_ns=0, arrival=0, since_ns=0)
-
-
 #: Allocation keys are unique within an application only.
 AskID = tuple[ApplicationID, AllocationKey]
 

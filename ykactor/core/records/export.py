@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ykactor.core.accounting.account import Account, AccountKey
-from ykactor.core.messages.asks import AskID, row_of, unstamped
+from ykactor.core.messages.asks import AskID, row_of
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -163,7 +163,7 @@ class _Export:
         if node_id is None:
             return None
         task = self._registry.nodes[node_id].foreign[key]
-        return ForeignRow(node_id=node_id, spec=unstamped(task), created_ns=task.created_ns)
+        return ForeignRow(node_id=node_id, spec=row_of(task).spec, created_ns=task.created_ns)
 
     def _user(self, name: str) -> UserRow | None:
         known = self._partition.users.known.get(name)
