@@ -268,7 +268,7 @@ def _by_instance(history: History) -> dict[str, Resource]:
 
 
 def record_statuses(past: Past) -> list[RecordStatus]:
-    """How the tasks of an application have ended, the oldest first."""
+    """The records of the ended tasks of an application, the oldest first."""
     return [_record(record) for record in past.records.values()]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _TaskStatus(Shown, frozen=True, kw_only=True):
-    """What its resource manager has said of a task."""
+    """The fields of a task that its resource manager has set."""
 
     allocation_key: str
     application_id: str

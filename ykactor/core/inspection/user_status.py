@@ -101,7 +101,7 @@ class _Use:
             self.applications.setdefault(queue.path, []).append(name)
 
     def statuses(self, own: dict[str, Terms], others: dict[str, Terms]) -> dict[str, UseStatus]:
-        """By queue: where something is used or has a limit of its own; ``others`` hold where there is no own limit."""
+        """The status by queue where anything is used or an own limit set; ``others`` hold without an own limit."""
         paths = {_ROOT: None}
         for path in [*self.allocated, *own]:
             while path not in paths:

@@ -26,7 +26,7 @@ Expired = list[tuple[tuple[int, int], list[Fact]]]
 
 
 class Command(Struct, Generic[R_co], frozen=True):
-    """What an owner is to do; the type argument is the type of its reply."""
+    """A command for an owner; the type argument is the type of its reply."""
 
 
 class QueueCommand(Command[R_co], frozen=True):
@@ -64,7 +64,7 @@ class SubmitBatch(QueueCommand[Positioned], frozen=True, gc=False):
 class SettleBatch(QueueCommand[Positioned], frozen=True, gc=False):
     """Record the steps of a plan that concern this leaf, with their positions in the plan.
 
-    Reply: what follows from each, by position; steps that cause nothing more are left out.
+    Reply: the consequences of each, by position; steps without any are left out.
     """
 
     now_ns: int
@@ -88,7 +88,7 @@ class FailAll(QueueCommand[list[Fact]], frozen=True, gc=False):
 
 
 class ActOn(QueueCommand[list[Fact]], frozen=True, gc=False):
-    """Do to an application what an administrator or operator wants (``acts``)."""
+    """Carry out an act of an administrator or operator on an application (``acts``)."""
 
     now_ns: int
     act: ApplicationAct
@@ -101,7 +101,7 @@ class GiveAway(QueueCommand[Application], frozen=True, gc=False):
 
 
 class TakeOver(QueueCommand[None], frozen=True):
-    """Become the leaf of an application that another leaf has given away."""
+    """Adopt an application that another leaf has given away."""
 
     application: Application
 
@@ -141,7 +141,7 @@ class SetHold(QueueCommand[None], frozen=True, gc=False):
 
 
 class Close(QueueCommand[None], frozen=True, gc=False):
-    """The queue is removed (the actor ends). The last command a queue gets."""
+    """End: the queue is removed, and its actor ends. The last command a queue gets."""
 
 
 # ---- nodes
@@ -168,7 +168,7 @@ class PlaceBatch(NodeCommand[Placed | Refused], frozen=True, gc=False):
 
 
 class ChangeAllocations(NodeCommand[None], frozen=True, gc=False):
-    """What the resource manager reported, in order: allocations that run here (True) or ended (False). Never refused (QU-41)."""
+    """Changes that were reported, in order: allocations that run here (True) or ended (False). Never refused (QU-41)."""
 
     changes: list[tuple[bool, Ask]]
 
@@ -201,18 +201,18 @@ class SetSchedulable(NodeCommand[list[Fact]], frozen=True, gc=False):
 
 
 class PlaceForeign(NodeCommand[list[Fact]], frozen=True, gc=False):
-    """A foreign allocation uses resources here (SC-81); the same key again replaces it (SC-82)."""
+    """Place a foreign allocation, which uses resources here (SC-81); the same key again replaces it (SC-82)."""
 
     now_ns: int
     ask: Ask
 
 
 class ReleaseForeign(NodeCommand[list[Fact]], frozen=True, gc=False):
-    """A foreign allocation ended."""
+    """End a foreign allocation."""
 
     now_ns: int
     allocation_key: AllocationKey
 
 
 class Decommission(NodeCommand[list[Ask]], frozen=True, gc=False):
-    """The node leaves. Reply: what ran on it. The last command a node gets."""
+    """End: the node leaves. Reply: its allocations. The last command a node gets."""

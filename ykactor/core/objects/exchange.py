@@ -1,4 +1,4 @@
-"""How a core has commands carried out by owners without knowing how they are transported.
+"""Exchanges: a core has commands carried out by owners without knowing how they are transported.
 
 A core's work is a generator: it yields commands and is sent their replies in the same order. The actors carry the commands
 over memory channels, ``sim.direct`` calls the owners in a loop.

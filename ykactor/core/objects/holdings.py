@@ -1,4 +1,4 @@
-"""What a partition holds, as far as it is limited, and what would be too much (SE-48)."""
+"""The holdings of a partition: counts of everything that is limited, and refusals of what would be too much (SE-48)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.quantities import shown
 from ykactor.core.values.quotas import quota_types
 
-#: What is limited, by the name of its limit.
+#: The kinds of limited objects, by the name of their limit.
 Kind = Literal["applications", "asks", "nodes", "queues"]
 
 _NONE: frozenset[str] = frozenset()
@@ -25,14 +25,14 @@ _CREATIONS = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 
 
 class Holdings:
-    """Counts what a partition holds.
+    """Counts the holdings of a partition.
 
     Args:
-        foreign: where each foreign allocation is.
+        foreign: the nodes of foreign allocations.
 
     Attributes:
-        limits: of who has sent the present input; None: nobody who is limited.
-        exceeded: of the present turn: by limit, why the first entry was refused.
+        limits: the limits of the sender of the present input; None: it has none.
+        exceeded: by limit, the reason of the first refused entry of the present turn.
     """
 
     def __init__(self, registry: Registry, foreign: Mapping[AllocationKey, NodeID]) -> None:
@@ -43,12 +43,12 @@ class Holdings:
         self.exceeded: dict[str, str] = {}
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self.limits = None
         self.exceeded.clear()
 
     def count(self) -> dict[Kind, int]:
-        """How many there are of each kind; to be asked between two commands for owners."""
+        """The number of objects of each kind; to be called between two commands for owners."""
         registry = self._registry
         return {
             "applications": len(registry.applications),
@@ -58,12 +58,12 @@ class Holdings:
         }
 
     def left(self) -> dict[Kind, int]:
-        """How many more there may be of each kind; negative if there are too many already."""
+        """The number of further objects that are allowed of each kind; negative if there are too many already."""
         assert self.limits is not None, "asked for input that is limited"
         return {kind: getattr(self.limits, kind) - found for kind, found in self.count().items()}
 
     def refusal(self, kind: Kind, more: int = 1) -> str:
-        """Why there may not be so many more, or ""."""
+        """The reason why so many more are not allowed, or ""."""
         if self.limits is None:
             return ""
         most, found = getattr(self.limits, kind), self.count()[kind]
@@ -82,7 +82,7 @@ class Holdings:
     # ---- resource types
 
     def types_left(self) -> int | None:
-        """How many more resource types there may be; negative if there are too many already; None is any number."""
+        """The number of further resource types that are allowed; negative if there are too many already; None is any number."""
         most = None if self.limits is None else self.limits.resource_types
         return None if most is None else most - self._types.found()
 
@@ -102,7 +102,7 @@ class Holdings:
         return len(self._types.counts) <= types_max or self._types.found() <= types_max  # not all count against the limit
 
     def new_types(self, submission: Submission) -> frozenset[str]:
-        """The resource types that a submission would add, as far as only the partition knows."""
+        """The resource types that a submission would add, by what only the partition knows."""
         if type(submission) is Ask:  # by far the most frequent
             if submission.resource.keys() <= COMMON_TYPES:
                 return _NONE
@@ -113,7 +113,7 @@ class Holdings:
         return self._types.new(submission.capacity or {}) if type(submission) is UpdateNode else _NONE
 
     def refusal_of_types(self, new: frozenset[str]) -> str:
-        """Why there may not be these resource types in addition, or ""."""
+        """The reason why these additional resource types are not allowed, or ""."""
         left = self.types_left() if new else None
         if left is None or len(new) <= left:
             return ""
@@ -125,7 +125,7 @@ class Holdings:
         return reason
 
     def _is_new(self, submission: Submission) -> bool:
-        """Whether it would add something, as far as only the partition knows (AP-13, AP-103, AP-104)."""
+        """True if the submission would add an object, by what only the partition knows (AP-13, AP-103, AP-104)."""
         registry = self._registry
         match submission:
             case AddApplication(application_id):
@@ -138,7 +138,7 @@ class Holdings:
         return False
 
     def _has_task(self, ask: Ask) -> bool:
-        """Whether there is this ask or allocation; also said of an application that is not there, which gets none."""
+        """True if the ask or allocation exists, or its application does not, so that it would be refused."""
         if is_foreign(ask):
             return ask.allocation_key in self._foreign
         path = self._registry.applications.get(ask.application_id)
@@ -147,7 +147,7 @@ class Holdings:
 
 
 def kind_of(submission: Submission) -> Kind | None:
-    """What a submission may add one of."""
+    """The kind of object that a submission may add, or None."""
     if type(submission) is Ask:
         return "asks"
     if type(submission) is AddApplication:

@@ -128,7 +128,7 @@ class LeafCore:
         application.lifecycle.armed.clear()
 
     def adopt(self) -> None:
-        """Note the timers of all applications, which were restored."""
+        """Note the timers of all restored applications."""
         for application in self.applications.values():
             application.lifecycle.arm_all()
             self._arm(application)

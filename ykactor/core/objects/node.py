@@ -1,7 +1,7 @@
-"""A node: its capacity and what runs on it.
+"""A node: its capacity and its allocations.
 
-Only ``NodeCore`` writes these. Commands come from the partition: what the resource manager reports, and what the scheduler has
-placed (``PlaceBatch``); each is validated as a whole before anything changes.
+Only ``NodeCore`` writes these. Commands come from the partition: reports of the resource manager, and placements of the scheduler
+(``PlaceBatch``); each is validated as a whole before anything changes.
 """
 
 from typing import Any, TypeVar
@@ -88,7 +88,7 @@ class NodeCore:
         return None
 
     def on_register(self, now_ns: int) -> list[Fact]:
-        """First the schedulable flag, then the node (EV-22)."""
+        """Report the schedulable flag first, then the node (EV-22)."""
         return [
             NodeSchedulable(now_ns, self.node_id, self.schedulable),
             NodeAdded(now_ns, self.node_id, self.capacity, self.schedulable, self.attributes),
@@ -173,11 +173,11 @@ class NodeCore:
         return ForeignChanged(now_ns, self.node_id, ask.allocation_key, change, ask.resource, saturated(self.occupied))
 
     def restore_allocation(self, ask: Ask) -> None:
-        """An allocation ran here when the state was written."""
+        """Restore an allocation."""
         self._put(ask)
 
     def restore_foreign(self, task: Ask) -> None:
-        """A foreign allocation was here when the state was written."""
+        """Restore a foreign allocation."""
         self.foreign[task.allocation_key] = task
         add_to(self.occupied, task.resource)
         subtract_from(self.available, task.resource)

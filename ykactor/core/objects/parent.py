@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class ParentCore:
-    """A parent queue: its settings and who its children are. Read freely between commands; written only by ``handle``."""
+    """A parent queue: its settings and its children. Read freely between commands; written only by ``handle``."""
 
     def __init__(self, config: QueueConfig) -> None:
         self.path = config.path

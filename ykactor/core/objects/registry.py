@@ -38,7 +38,7 @@ class Registry:
         self.applications: dict[ApplicationID, QueuePath] = {}
 
     def count_queues(self) -> None:
-        """Other queues are there, or other settings of them are in force."""
+        """Count the queues again: the set of queues or their settings have changed."""
         self.dynamic_queues = sum(not queue.config.managed for queue in self.queues.values())
 
     def leaf(self, path: QueuePath) -> LeafCore:

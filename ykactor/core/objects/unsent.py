@@ -1,7 +1,7 @@
-"""Placements that the scheduler has decided and the nodes have not been sent yet.
+"""Placements that the scheduler has decided and that were not sent to nodes yet.
 
-Nothing but the scheduler places on a node between two messages to it, so what a plan places is only noted, and the nodes are sent
-it together: when a burst of placements is over, when many are noted, and before anything else reads or changes nodes.
+Nothing but the scheduler places on a node between two messages to it, so placements of a plan are only noted, and sent to nodes
+together: when a burst of placements is over, when many are noted, and before anything else reads or changes nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnsentPlacements:
     """Written by the scheduler; sent at the end of its cycle, or by the partition before it reads or changes nodes.
 
     Attributes:
-        count: how many placements there are.
+        count: the number of placements.
     """
 
     __slots__ = ("_batches", "_nodes", "count")
