@@ -194,7 +194,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
             ask_class.put(some)
         elif some in members:
             members.pop(some).ask_class = None
-            ask_class.remove(some)
+            ask_class.leave(some)
             for task, _ in list(some.asks.values()):
                 some.discard(task)
         at_ns = ask_class.find_representative(now_ns, chances)

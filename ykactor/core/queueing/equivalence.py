@@ -254,7 +254,7 @@ class Member(Protocol):
 M = TypeVar("M", bound=Member)
 
 
-class EquivalenceClass(Generic[M]):
+class EquivalenceClass(SortedList[M]):
     """The applications of a leaf whose asks of one key succeed or fail together, in the leaf's order: tried and parked as one.
 
     The position of an application in its class may be too early, but never too late. An application that moves back (it got an
@@ -274,7 +274,6 @@ class EquivalenceClass(Generic[M]):
     """
 
     __slots__ = (
-        "_order",
         "_places",
         "answer",
         "key",
@@ -291,9 +290,9 @@ class EquivalenceClass(Generic[M]):
     )
 
     def __init__(self, key: ClassKey, number: int) -> None:
+        super().__init__()
         self.key = key
         self.number = number
-        self._order: SortedList[M] = SortedList()
         self._places: dict[M, SortKey] = {}
         self.sort_key: SortKey | None = None
         self.parked = self.stuck = False
@@ -306,9 +305,6 @@ class EquivalenceClass(Generic[M]):
         #: The queue or tracker that was short when the class was last tried; None if only a node was missing, or before that.
         self.shortage: Shortage | None = None
 
-    def __len__(self) -> int:
-        return len(self._order)
-
     def put(self, application: M) -> None:
         """Add an application, or move it, to the position of its present key."""
         key = application.sort_key
@@ -320,12 +316,12 @@ class EquivalenceClass(Generic[M]):
         self.representative = None
         self.tried.forget()
         if old is not None:
-            self._order.remove(old)
-        self._order.add(key, application)
+            self.remove(old)
+        self.add(key, application)
 
-    def remove(self, application: M) -> None:
+    def leave(self, application: M) -> None:
         """Take out an application."""
-        self._order.remove(self._places.pop(application))
+        self.remove(self._places.pop(application))
         self.representative = None
 
     def is_new(self) -> bool:
@@ -350,7 +346,7 @@ class EquivalenceClass(Generic[M]):
         tried = self.tried
         tried.begin(now_ns, turns)
         is_whole, soonest_ns, oldest_ns = tried.up_to is None, tried.until_ns, NEVER
-        for key, application in self._order.entries(tried.up_to):
+        for key, application in self.entries(tried.up_to):
             queue = application.queues[self.key[0]]
             ask, at_ns = queue.first_eligible(now_ns, turns)
             if ask is not None:
@@ -367,17 +363,18 @@ class EquivalenceClass(Generic[M]):
 
     def head(self) -> M:
         """The representative, else the first application; there must be one."""
-        return self.representative or self._order.first()
+        return self.representative or self._entries[self._start][1]
 
     def head_key(self) -> SortKey | None:
         """The position of the class among the others: that of its head. None when it is empty."""
         if self.representative is not None:
             return self._places[self.representative], self.number
-        return (self._order.first_key(), self.number) if self._order else None
+        entries, start = self._entries, self._start
+        return (entries[start][0], self.number) if start < len(entries) else None
 
     def turn(self) -> SortKey | None:
         """The position of the class by application, then by ask; None when it is empty. It may be too early."""
-        if not self._order:
+        if not self:
             return None
         head = self.head()
         queue = head.queues.get(self.key[0])

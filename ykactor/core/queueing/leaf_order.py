@@ -11,7 +11,6 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
-from ykactor.core.queueing.priorities import sort_rank
 from ykactor.core.queueing.tried import Turns
 from ykactor.core.queueing.waiting_classes import WaitingClasses
 from ykactor.core.values.ids import ApplicationID
@@ -221,7 +220,7 @@ class LeafOrder:
         priority = application.priorities.highest
         if priority is None or application.state is _FAILING or application.hold is not None:
             return None
-        return self._key(application, sort_rank(priority), self._guaranteed, self._sorts_by_priority)
+        return self._key(application, -priority, self._guaranteed, self._sorts_by_priority)
 
     def update(self, application: PendingApplication) -> None:
         """Bring the positions of ``application`` up to date with its asks, usage and state."""
@@ -322,7 +321,7 @@ class LeafOrder:
         ask_class, queue.ask_class = queue.ask_class, None
         application.ask_queues.put(queue, queue.first_key())
         if ask_class is not None:
-            ask_class.remove(application)
+            ask_class.leave(application)
             self._reorder(ask_class)
             if not ask_class:
                 del self.classes[ask_class.key]

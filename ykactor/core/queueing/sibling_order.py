@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Any, Generic, Protocol, TypeVar
 
-from ykactor.core.queueing.priorities import Priority, sort_rank
+from ykactor.core.queueing.priorities import Priority
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, ahead
 
@@ -253,7 +253,7 @@ class ChildOrder(Generic[Q]):
         if child.priority is None:
             self.remove(child)
             return
-        place, groups, rank = child.place, self._groups, sort_rank(child.priority)
+        place, groups, rank = child.place, self._groups, -child.priority
         key = (rank, child.share) if self._by_priority else (child.share,)
         old_key = place.group_key
         if old_key is not None:

@@ -30,7 +30,7 @@ def ask_added(state: SchedulerState, work: Worklist, ask: Ask) -> None:
     if not application.asks:
         work.begin(application)
     if application not in work.applications:
-        work.touch(state.leaf_of(application), application)
+        work.touch(state.tree.leaf_of(application), application)
     application.add(ask)
     if state.next_eligible_ns is not None:
         state.note_ages(state.leaf_of(application), (ask,))

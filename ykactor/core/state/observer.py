@@ -96,9 +96,9 @@ class Observer:
         if work.tree_changed:
             yield from reconfigure.rebuild(state, work, at_ns)
         pace = Pace()
-        for leaf, change in work.pending.items():
-            state.ledger.change_pending(leaf, change)
-            if pace.is_due(len(leaf.path_up) * len(change) // _AMOUNTS):
+        for usage, change in work.pending.items():
+            state.ledger.change_pending(usage, change)
+            if pace.is_due(len(usage.path_up) * len(change) // _AMOUNTS):
                 yield ()
         work.pending.clear()
         for application in work.woken:
@@ -110,9 +110,10 @@ class Observer:
             if not application.enrolled:
                 work.consequences += enrolment.enrol(state, at_ns, application)
                 items += len(application.who.groups) // _GROUPS
-            state.update_position(application)
+            leaf = state.tree.leaf_of(application)
+            state.update_position(leaf, application)
             if application.queues:
-                state.quota_reports.note(state.leaf_of(application), application)
+                state.quota_reports.note(leaf, application)
             if pace.is_due(items):
                 yield ()
         work.applications.clear()

@@ -121,34 +121,26 @@ class SchedulerState:
 
     # ---- orders
 
-    def update_position(self, application: PendingApplication) -> bool:
+    def update_position(self, leaf: QueueNode, application: PendingApplication) -> bool:
         """Bring the position of an application in its leaf up to date. Returns whether its priority changed."""
-        return self._update_position(self.tree.leaf_of(application), application)
-
-    def _update_position(self, leaf: QueueNode, application: PendingApplication) -> bool:
         if application.gang is not None:
             self.pairs.note(leaf, application)
         classes_before = application.in_classes
-        has_changed = self._reposition(leaf, application)
-        if application.in_classes not in (None, classes_before):
+        priority = application.priorities.highest if application.hold is None else None
+        has_changed = priority != application.shown_priority
+        if has_changed or leaf.applications.has_moved(application):
+            leaf.applications.update(application)
+        if has_changed:
+            leaf.priorities.replace(application.shown_priority, priority)
+            application.shown_priority = priority
+        if self.next_eligible_ns is not None and application.in_classes not in (None, classes_before):
             self.note_ages(leaf, (ask for ask, _ in application.asks.values()))
         return has_changed
-
-    def _reposition(self, leaf: QueueNode, application: PendingApplication) -> bool:
-        priority = application.priorities.highest if application.hold is None else None
-        if priority == application.shown_priority:
-            if leaf.applications.has_moved(application):
-                leaf.applications.update(application)
-            return False
-        leaf.applications.update(application)
-        leaf.priorities.replace(application.shown_priority, priority)
-        application.shown_priority = priority
-        return True
 
     def requeue(self, application: PendingApplication) -> None:
         """Bring the positions of an application and of all queues above it up to date at once: the planner reads them next."""
         leaf = self.tree.leaf_of(application)
-        if self._update_position(leaf, application):
+        if self.update_position(leaf, application):
             self.tree.refresh_priority(leaf)
         self.tree.update_places(leaf.path_up)
 

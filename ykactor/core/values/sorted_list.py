@@ -65,21 +65,22 @@ class SortedList(Generic[T]):
 
     def remove(self, key: SortKey) -> T:
         """Take out the item with this key; it must be here."""
-        start = self._start
-        if self._entries[start][0] == key:
-            return self.pop()
-        return self._entries.pop(bisect_left(self._entries, (key,), lo=start))[1]
+        entries, start = self._entries, self._start
+        first_key, item = entries[start]
+        if first_key != key:
+            return entries.pop(bisect_left(entries, (key,), lo=start))[1]
+        entries[start] = _GONE
+        start += 1
+        length = len(entries)
+        if start == length or (start > 64 and start * 2 > length):
+            del entries[:start]
+            start = 0
+        self._start = start
+        return item
 
     def pop(self) -> T:
         """Take out the first item; there must be one."""
-        item = self._entries[self._start][1]
-        self._entries[self._start] = _GONE
-        self._start += 1
-        length = len(self._entries)
-        if self._start == length or (self._start > 64 and self._start * 2 > length):
-            del self._entries[: self._start]
-            self._start = 0
-        return item
+        return self.remove(self._entries[self._start][0])
 
     def first_moves_to(self, key: SortKey) -> bool:
         """Give the first item a new key if it stays the first with this key. Returns False, and changes nothing, if not."""

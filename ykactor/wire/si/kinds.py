@@ -99,6 +99,4 @@ KINDS = (
     Kind("USERGROUP", "UG_USER_RESOURCE", _WHOLE, 603),
 )
 #: The types, each with its details.
-EVENT_KINDS = {
-    name: [kind.detail for kind in KINDS if kind.type == name] for name in dict.fromkeys(kind.type for kind in KINDS)
-}
+EVENT_KINDS = {name: [kind.detail for kind in KINDS if kind.type == name] for name in dict.fromkeys(kind.type for kind in KINDS)}
