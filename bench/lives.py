@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import trio
 from msgspec import Struct
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
@@ -58,6 +60,7 @@ class Line:
         self.has_ended = False
         self.on_end: Callable[[], None] = lambda: None
         self._on_message = on_message
+        self._client = Connection(ConnectionType.CLIENT)
         self._to_daemon, self._requests = trio.open_memory_channel[bytes](math.inf)
         #: Set while the client reads.
         self._reads = trio.Event()
@@ -99,10 +102,13 @@ class Line:
         except trio.EndOfChannel:
             raise ConnectionClosedError from None
 
-    async def send_message(self, message: bytes) -> None:
-        """Send a message to the client."""
+    async def send_frames(self, frames: bytes) -> None:
+        """Send whole messages to the client."""
         await self.send_all(b"")
-        self._on_message(message)
+        self._client.receive_data(frames)
+        for event in self._client.events():
+            assert isinstance(event, BytesMessage)
+            self._on_message(bytes(event.data))
 
     async def aclose(self, code: int = 1000, reason: str | None = None) -> None:
         """End the connection."""

@@ -30,7 +30,7 @@ def test_hours_of_churn(monkeypatch: pytest.MonkeyPatch) -> None:
     result = soak.run(Plan(hours=6, busy=3, life=2, absence=4, registration=5, keep_bytes=30_000))
     assert result.violations == []
     assert result.placed > 30
-    assert result.trimmed > 80
+    assert result.trimmed > 40
     rows = {quantity: values for quantity, values in result.history.items() if quantity.unit == "rows"}
     kinds = ("ended", "user", "node", "queue", "foreign", "answer")
     assert {f"rows {kind}" for kind in kinds} <= {quantity.name for quantity in rows}

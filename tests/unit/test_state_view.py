@@ -74,10 +74,10 @@ def test_amounts_are_those_below_the_highest_queue_in_view() -> None:
 
 #: By struct, the fields that a limited reader sees as they are, that are made anew for it, and that it does not see.
 DECIDED: dict[type[Shown], tuple[Iterable[str], Iterable[str], Iterable[str]]] = {
-    QueueStatus: (OF_THE_QUEUE, ["headroom", "actual_guaranteed", "held"], ["share", "above_max"]),
+    QueueStatus: (OF_THE_QUEUE, ["headroom", "actual_guaranteed", "held", "held_with"], ["share", "above_max"]),
     ApplicationStatus: (
         OF_THE_APPLICATION,
-        [*TIMES, "pending", "held", "records", "reason", "effective_priority"],
+        [*TIMES, "pending", "held", "held_with", "records", "reason", "effective_priority"],
         ["last_work_time", "outcome"],
     ),
     RecordStatus: (OF_THE_RECORD, RECORD_TIMES, []),
