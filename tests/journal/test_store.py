@@ -2,6 +2,7 @@
 
 import os
 import stat
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -45,6 +46,19 @@ def test_there_are_few_different_statements() -> None:
     records = {key_of(number): b"{}" for number in range(PUT_ROWS + 2)}
     statements = {statement for count in range(len(records)) for statement, _ in _puts(dict(islice(records.items(), count)))}
     assert len(statements) == PUT_ROWS.bit_length()
+
+
+def test_order_of_records_costs_nothing(tmp_path: Path) -> None:
+    """However the records of a batch are ordered, the write-ahead log grows by the same pages."""
+    puts = {key_of(number): b'{"a":"%b"}' % (b"x" * 200) for number in range(1_000, 2_000)}
+    shuffled = dict(sorted(puts.items(), key=lambda item: zlib.crc32(item[0])))
+    sizes = []
+    for name, changes in (("ordered", puts), ("shuffled", shuffled)):
+        store = opened(tmp_path / name)
+        store.commit(batch(1, changes))
+        sizes.append((tmp_path / name / "journal.db-wal").stat().st_size)
+        store.close()
+    assert sizes[0] == sizes[1]
 
 
 def test_history(tmp_path: Path) -> None:
