@@ -37,7 +37,8 @@ _HOPELESS = Starving(nodes=5_000, queues=100, asks_each=10, others=20_000, is_ho
 _FOLLOWED = Followed(counts=(1, 100, 1_000), nodes=1_000, fast=16_000, paced=4_000, offers_deflate=True)
 _LARGE = Cluster(nodes=10_000, each=10, asks=100_000)
 _PACED = Paced(nodes=1_000, asks=5_000)
-_SMALL = Small(nodes=500, applications=20, base=_OWN[1000], floods={1: 8_000, 10: 16_000, 100: 16_000}, paced=5_000)
+#: Also measured by ``bench.steps``.
+SMALL = Small(nodes=500, applications=20, base=_OWN[1000], floods={1: 8_000, 10: 16_000, 100: 16_000}, paced=5_000)
 _LONG = Workload(nodes=1_000, leaves=2, applications=2, asks_each=25_000)
 _JOBS = jobs.Short(jobs=300, single=30)
 _ONE_BY_ONE = journal.OneByOne(nodes=1_000, asks=2_000)
@@ -125,7 +126,7 @@ CASES: dict[str, Case] = {
     "rest-whole": Case("followers", _READ_WHOLE.nodes, _READ_WHOLE.asks, partial(read, _READ_WHOLE)),
     "socket-latency": Case("sockets", _PACED.nodes, _PACED.asks, partial(latency, _PACED)),
     "socket-bulk": _case("sockets", _OWN[1000], bulk),
-    "small-messages": Case("sockets", _SMALL.nodes, _SMALL.paced, partial(small_messages.cost, _SMALL)),
+    "small-messages": Case("sockets", SMALL.nodes, SMALL.paced, partial(small_messages.cost, SMALL)),
     "local-jobs": Case("sockets", 1, _JOBS.jobs, partial(jobs.run, _JOBS)),
     "journal-throughput": _case("journal", _LONG, journal.throughput),
     "journal-latency": Case("journal", _ONE_BY_ONE.nodes, _ONE_BY_ONE.asks, partial(journal.acknowledgement, _ONE_BY_ONE)),

@@ -30,19 +30,23 @@ async def python_process(
 
 
 @asynccontextmanager
-async def running_daemon(config: str, *arguments: str) -> AsyncIterator[tuple[str, int]]:
-    """The URL and the process id of a daemon with this queue file and these arguments, killed when the block ends."""
+async def running_daemon(config: str, *arguments: str, program: str = "ykactor") -> AsyncIterator[tuple[str, int]]:
+    """The URL and the process id of a daemon with this queue file and these arguments, killed when the block ends.
+
+    Args:
+        program: a module that takes the arguments of ``ykactor``.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "queues.yaml"
         path.write_text(config)
-        async with _serving("--config", str(path), *arguments) as served:
+        async with _serving(program, "--config", str(path), *arguments) as served:
             yield served
 
 
 @asynccontextmanager
-async def _serving(*arguments: str) -> AsyncIterator[tuple[str, int]]:
+async def _serving(program: str, *arguments: str) -> AsyncIterator[tuple[str, int]]:
     doors = ("--http", "none", "--ws", "127.0.0.1:0")
-    async with python_process("ykactor", "serve", *doors, *arguments, stderr=subprocess.PIPE) as process:
+    async with python_process(program, "serve", *doors, *arguments, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         log = b""
         while b'"daemon_started"' not in log:

@@ -29,7 +29,7 @@ _NO_MASK = bytes(4)
 _READ_MAX = 2**20
 #: So that the buffers of all followers fit into the memory of one machine for sockets.
 _BUFFER_BYTES = 2**18
-_PING, _PONG = 0x89, 0x8A
+PING, PONG = 0x89, 0x8A
 _COMPRESSED = 0x40
 
 
@@ -97,8 +97,8 @@ class Reader:
         at = 0
         while (frame := frame_in(self._unread, at)) is not None:
             kind, start, end = frame
-            if kind == _PING:
-                self.sock.sendall(bytes([_PONG, 0x80 | end - start]) + _NO_MASK + self._unread[start:end])
+            if kind == PING:
+                self.sock.sendall(bytes([PONG, 0x80 | end - start]) + _NO_MASK + self._unread[start:end])
             else:
                 payload = bytes(self._unread[start:end])
                 self._on_events(_compressed_span(payload) if kind & _COMPRESSED else _span(payload))

@@ -6,7 +6,7 @@ The sender costs as little as possible, so that the daemon is measured: its fram
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from time import perf_counter
 
@@ -17,7 +17,7 @@ from bench import measures
 from bench.daemon import cpu_of, running_daemon
 from bench.journal import state_dir
 from bench.measures import Samples
-from bench.readers import frame_in
+from bench.readers import PING, PONG, frame_in
 from bench.workloads import Workload, in_requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -29,6 +29,7 @@ _HANDSHAKE = (
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: ykactor.v1.json\r\n\r\n"
 )
 _NO_MASK = bytes(4)
+_TEXT = 0x81
 _READ_MAX = 2**18
 
 
@@ -62,9 +63,9 @@ async def cost(small: Small) -> Samples:
     for has_journal in (True, False):
         figures: dict[str, float] = {}
         for each, asks in small.floods.items():
-            flood = await _run(small.workload(asks), each, 0.0, has_journal=has_journal)
+            flood = await place(small.workload(asks), each, 0.0, has_journal=has_journal)
             figures |= {f"per_second_{each}": asks / flood.seconds, f"cpu_us_{each}": flood.cpu_us}
-        paced = await _run(small.workload(small.paced), 1, _PACED_S, has_journal=has_journal)
+        paced = await place(small.workload(small.paced), 1, _PACED_S, has_journal=has_journal)
         figures |= {"cpu_us_paced": paced.cpu_us, "p50_ms": paced.latency_ms(50), "p99_ms": paced.latency_ms(99)}
         prefix = "" if has_journal else "without_"
         ratios = {
@@ -92,11 +93,28 @@ class Placed(Struct):
         return took_s[len(took_s) * percent // 100] * 1e3
 
 
-async def _run(workload: Workload, each: int, interval_s: float, *, has_journal: bool) -> Placed:
-    """Place the asks of a workload, ``each`` in a message, one message every ``interval_s``; each message is acknowledged."""
+async def _ignore(_: int) -> None:
+    """Nothing is done."""
+
+
+async def place(
+    workload: Workload,
+    each: int,
+    interval_s: float,
+    *,
+    has_journal: bool,
+    program: str = "ykactor",
+    around: Callable[[int], Awaitable[None]] = _ignore,
+) -> Placed:
+    """Place the asks of a workload, ``each`` in a message, one message every ``interval_s``; each message is acknowledged.
+
+    Args:
+        program: as of ``running_daemon``.
+        around: called with the process id of the daemon before the first message and after the last answer.
+    """
     with ExitStack() as stack:
         arguments = stack.enter_context(state_dir()) if has_journal else ()
-        async with running_daemon(workload.config(), *arguments) as (url, pid), connected(url) as line:
+        async with running_daemon(workload.config(), *arguments, program=program) as (url, pid), connected(url) as line:
             await line.request(si.RegisterResourceManagerRequest(rm_id="bench"))
             for request in workload.setup():
                 await line.request(request)
@@ -104,11 +122,13 @@ async def _run(workload: Workload, each: int, interval_s: float, *, has_journal:
             requests = in_requests(asks, each)
             frames = [line.frame(request) for request in requests]
             placed = Placed({}, {}, 0.0)
+            await around(pid)
             began_cpu_s = cpu_of(pid)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_send, line, list(zip(requests, frames, strict=True)), interval_s, placed.sent_s)
                 await _receive(line, len(requests), len(asks), placed.placed_s)
             placed.cpu_us = (cpu_of(pid) - began_cpu_s) * 1e6 / len(asks)
+            await around(pid)
             return placed
 
 
@@ -146,37 +166,44 @@ async def connected(url: str) -> AsyncIterator[Line]:
         yield Line(stream, unread)
 
 
+def _frame(kind: int, payload: bytes) -> bytes:
+    if len(payload) < 126:
+        return bytes([kind, 0x80 | len(payload)]) + _NO_MASK + payload
+    size, width = (126, 2) if len(payload) < 2**16 else (127, 8)
+    return bytes([kind, 0x80 | size]) + len(payload).to_bytes(width, "big") + _NO_MASK + payload
+
+
 class Line:
     """An open websocket whose frames cost little."""
 
     def __init__(self, stream: trio.SocketStream, unread: bytearray) -> None:
         self._stream = stream
         self._unread = unread
+        self._sending = trio.Lock()
         self._ids = itertools.count(1)
 
     def frame(self, request: si.Request) -> bytes:
         """A request that wants an acknowledgement, as a frame; its mask changes nothing."""
-        payload = JSON.encode(structs.replace(request, id=str(next(self._ids))))
-        if len(payload) < 126:
-            return bytes([0x81, 0x80 | len(payload)]) + _NO_MASK + payload
-        size, width = (126, 2) if len(payload) < 2**16 else (127, 8)
-        return bytes([0x81, 0x80 | size]) + len(payload).to_bytes(width, "big") + _NO_MASK + payload
+        return _frame(_TEXT, JSON.encode(structs.replace(request, id=str(next(self._ids)))))
 
     async def send(self, frame: bytes) -> None:
         """Send a frame; waits while the socket takes nothing."""
-        await self._stream.send_all(frame)
+        async with self._sending:
+            await self._stream.send_all(frame)
 
     async def receive(self) -> list[si.Response]:
-        """Wait for messages; all that have come."""
+        """Wait for messages; all that have come. Pings are answered."""
         self._unread += await self._stream.receive_some(_READ_MAX)
-        return [JSON.decode_response(payload) for payload in self._payloads()]
-
-    def _payloads(self) -> Iterator[bytes]:
+        responses: list[si.Response] = []
         at = 0
         while (frame := frame_in(self._unread, at)) is not None:
-            yield bytes(self._unread[frame.start : frame.end])
-            at = frame.end
+            payload, at = bytes(self._unread[frame.start : frame.end]), frame.end
+            if frame.kind == PING:
+                await self.send(_frame(PONG, payload))
+            else:
+                responses.append(JSON.decode_response(payload))
         del self._unread[:at]
+        return responses
 
     async def request(self, request: si.Request) -> None:
         """Send a request and wait for its acknowledgement."""

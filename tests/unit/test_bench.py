@@ -13,7 +13,7 @@ from msgspec import structs
 from rich.console import Console
 
 from bench import __main__ as program
-from bench import cases, holds, measures, phases, runs, shapes
+from bench import cases, holds, measures, phases, runs, shapes, steps
 from bench.cases import CASES, Measured
 from bench.followers import Followed, follow
 from bench.harness import running
@@ -193,6 +193,17 @@ async def test_small_messages() -> None:
     assert found.keys() == {"base_cpu_us", *names, *(f"without_{name}" for name in names)}
     assert found["ratio_7"][0] == found["cpu_us_7"][0] / found["base_cpu_us"][0]
     assert 0 < found["p50_ms"][0] <= found["p99_ms"][0]
+
+
+async def test_steps_of_a_daemon_are_counted_by_task() -> None:
+    """A real daemon: the tasks that each message needs have taken steps and time, and few steps are of unknown tasks."""
+    with trio.fail_after(100):
+        spent = await steps.measured(SMALL, 5, 0.0)
+    for part in ("session: frames", "turn: partition", "turn: scheduler", "journal: gathering, telling what is durable"):
+        assert spent.steps[part] > 0
+        assert spent.cpu_s[part] > 0
+    assert spent.cpu_s["journal: thread that commits"] > 0
+    assert spent.steps.get(steps.OTHER, 0) < sum(spent.steps.values()) / 10
 
 
 @pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])
