@@ -3,11 +3,11 @@
 from typing import Never
 
 from dialogue import Dialogue
-from objects import changed, namespace, node, pod
+from objects import changed, group, namespace, node, pod
 
 from ykactor.kubernetes.gangs import DEFINITION, PLACEHOLDER, gang_of
 from ykactor.kubernetes.messages import BindOutcome, Kind, Listed
-from ykactor.kubernetes.records import NodeRecord
+from ykactor.kubernetes.records import ApplicationRecord, NodeRecord
 from ykactor.wire.si import messages as si
 
 
@@ -207,6 +207,26 @@ def test_what_concerns_one_object_looks_at_no_other_node() -> None:
     assert dialogue.see(node("n1")) == []
     assert dialogue.see(pod("w")) == ["ask w"]
     dialogue.hear(si.PredicatesRequest(checks=[si.PredicateCheck(predicate="another", node_id="n1", allocate=True)]))
+
+
+def test_what_concerns_one_namespace_or_group_looks_at_no_other_application() -> None:
+    """However many there are."""
+
+    class Others(ApplicationRecord):
+        """An application that nobody may look at."""
+
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Never:
+            raise AssertionError("looks at another application")
+
+    dialogue = Dialogue(node("n1"), pod("w"), pod("m", schedulingGroup={"podGroupName": "pg"}), pod("o", namespace="other"))
+    dialogue.register()
+    dialogue.state.book.applications["yunikorn-other-autogen"].__class__ = Others
+    accepted = si.AcceptedApplication(application_id="yunikorn-team-autogen", queue_name="root.team")
+    dialogue.hear(si.ApplicationResponse(accepted=[accepted]))
+    assert dialogue.see(namespace("team", namespace__quota='{"cpu": "4"}')) == ["quotas of root.team"]
+    assert "placeholder m-room" in dialogue.see(group("pg", 1))
 
 
 def test_quotas_of_a_namespace_reach_its_queues() -> None:

@@ -21,8 +21,9 @@ def join(book: Book, record: PodRecord) -> None:
         record.remarks.append(("NotSupported", f"the pod runs without: {wishes}"))
     application = book.applications.get(found.name)
     if application is None:
-        application = book.applications[found.name] = ApplicationRecord(found.name, record)
+        application = ApplicationRecord(found.name, record)
         application.group = pods.group_of(record.pod)
+        book.applications.add(application)
         _define_gang(application, record)
     application.keys[record.key] = None
     record.application = found.name
@@ -42,7 +43,7 @@ def leave(book: Book, record: PodRecord) -> None:
         _dismiss_placeholders(book, application, record, application.gang)
     if not application.keys:
         if not application.is_told:
-            del book.applications[application.name]
+            book.applications.discard(application)
     elif application.first == record.key and not application.is_started:
         _begin_anew(book, application)
 
@@ -54,14 +55,14 @@ def end(book: Book, application: ApplicationRecord) -> None:
     if application.keys:
         _begin_anew(book, application)
     else:
-        del book.applications[application.name]
+        book.applications.discard(application)
 
 
 def rejected(book: Book, application: ApplicationRecord) -> None:
     """The daemon does not take an application: its pods have failed, and one that comes later begins it anew."""
     podgroups.forget(book, application)
     if not any(_may_run(book.pods[key]) for key in application.keys):
-        del book.applications[application.name]
+        book.applications.discard(application)
 
 
 def dissolve(book: Book, application: ApplicationRecord) -> None:
@@ -114,8 +115,8 @@ def _define_gang(application: ApplicationRecord, record: PodRecord) -> None:
 def tell_quotas(book: Book, namespace: str) -> None:
     """Quotas of a namespace have changed: tell them for the queues of its applications."""
     tags, queues = book.policies.quotas(namespace).tags, set[str]()
-    for application in book.applications.values():
-        if application.namespace == namespace and application.is_told and application.queue:
+    for application in book.applications.of(namespace):
+        if application.is_told and application.queue:
             application.quotas = tags
             queues.add(application.queue)
     book.out.quotas += [si.SetQueueQuotas(queue_name=queue, tags=tags) for queue in sorted(queues)]

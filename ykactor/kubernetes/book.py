@@ -22,7 +22,7 @@ from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
 from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.outgoing import Outgoing
 from ykactor.kubernetes.policies import Policies
-from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, NodeRecord, PodRecord, Why
+from ykactor.kubernetes.records import ApplicationRecord, Applications, GroupRecord, NodeRecord, PodRecord, Why
 from ykactor.kubernetes.storage import Storage
 from ykactor.wire.si import messages as si
 
@@ -57,7 +57,7 @@ class Book:
         self.pods: dict[str, PodRecord] = {}
         self.keys: dict[Ref, str] = {}
         self.nodes: dict[str, NodeRecord] = {}
-        self.applications: dict[str, ApplicationRecord] = {}
+        self.applications = Applications()
         self.pod_groups: dict[Ref, GroupRecord] = {}
         self.rooms: dict[str, str] = {}
         self.policies = Policies()

@@ -170,9 +170,8 @@ def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
 
 def _touch_members(book: Book, ref: Ref) -> None:
     """Compare the pods of a PodGroup again."""
-    for application in book.applications.values():
-        if application.group == ref:
-            book.touch(application.keys)
+    for application in book.applications.of(ref):
+        book.touch(application.keys)
 
 
 # ---- pods

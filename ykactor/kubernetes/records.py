@@ -228,3 +228,33 @@ class ApplicationRecord:
         self.gang: Gang | None = None
         self.group: Ref | None = None
         self.rooms: dict[str, str] = {}
+
+
+class Applications(dict[str, ApplicationRecord]):
+    """The applications by name; those of a namespace or a PodGroup are found without looking at the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: dict[str | Ref, dict[str, None]] = {}
+
+    def of(self, owner: str | Ref) -> list[ApplicationRecord]:
+        """The applications of a namespace, or of a PodGroup."""
+        return [self[name] for name in self._of.get(owner, ())]
+
+    def add(self, application: ApplicationRecord) -> None:
+        """An application is new; its PodGroup is known."""
+        self[application.name] = application
+        for owner in _owners(application):
+            self._of.setdefault(owner, {})[application.name] = None
+
+    def discard(self, application: ApplicationRecord) -> None:
+        """An application has ended, or never begun."""
+        del self[application.name]
+        for owner in _owners(application):
+            del self._of[owner][application.name]
+            if not self._of[owner]:
+                del self._of[owner]
+
+
+def _owners(application: ApplicationRecord) -> list[str | Ref]:
+    return [application.namespace, *([] if application.group is None else [application.group])]
