@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Never
 
 import pytest
 from dialogue import Dialogue
@@ -102,6 +102,28 @@ def test_spreading_over_zones() -> None:
     assert allowed(dialogue, pods[1]) == {"n1", "n3"}
     dialogue.place(pods[1], "n1")
     assert allowed(dialogue, pods[2]) == {"n0", "n1", "n2", "n3"}
+
+
+def test_a_placement_looks_at_the_nodes_of_its_domain_only() -> None:
+    """Unless the fewest pods in a domain change: the cost does not grow with the cluster."""
+
+    class Nodes(dict[str, Any]):
+        def items(self) -> Never:
+            raise AssertionError("looks at all nodes")
+
+        values = __iter__ = items  # type: ignore[assignment]
+
+    pods = [pod(f"w{number}", labels={"app": "a"}, topologySpreadConstraints=spread(ZONE, 2, app="a")) for number in range(4)]
+    dialogue = Dialogue(*nodes(6, 3), *pods)
+    dialogue.register()
+    book = dialogue.state.book
+    book.nodes, book.classes.topology.nodes = Nodes(book.nodes), Nodes(book.classes.topology.nodes)
+    assert dialogue.place(pods[0], "n0") == ["bind w0 to n0"]
+    assert dialogue.place(pods[1], "n0") == ["bind w1 to n0"]
+    assert allowed(dialogue, pods[2]) == {"n1", "n2", "n4", "n5"}
+    assert dialogue.place(pods[2], "n1") == ["bind w2 to n1"]
+    check = si.PredicateCheck(predicate=book.pods[key_of(dialogue, pods[3])].class_name, node_id="n1", allocate=True)
+    dialogue.hear(si.PredicatesRequest(checks=[check]))
 
 
 def test_what_was_decided_meanwhile_and_does_not_fit_is_handed_back() -> None:

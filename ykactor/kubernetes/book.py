@@ -129,7 +129,7 @@ class Book:
 
     def put_node(self, name: str, node: Node | None) -> None:
         """A node is new, has changed or is gone (None): its pods are in the domains that its labels name now."""
-        self.classes.topology.put_node(name, node, self._by_node.get(name, ()))
+        self.classes.put_node(name, node, self._by_node.get(name, ()))
 
     def _answer_about_ports(self, node: str, ports: Sequence[HostPort]) -> None:
         record = self.nodes.get(node)

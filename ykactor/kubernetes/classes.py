@@ -7,6 +7,7 @@ where the volumes of its claims are or can be.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TypeVar
@@ -20,7 +21,7 @@ from ykactor.kubernetes.constraints import Constraints, HostPort, refusal, selec
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.neighbours import Spread, Term, Wishes
-from ykactor.kubernetes.topology import Signature, Topology
+from ykactor.kubernetes.topology import Signature, Topology, admission
 from ykactor.kubernetes.volumes import Needs
 from ykactor.wire.si import messages as si
 
@@ -74,6 +75,8 @@ class Classes:
         self._by_term: dict[Term, dict[str, None]] = {}
         self._by_storage_class: dict[str, dict[str, None]] = {}
         self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
+        #: For each spread of a class that has some, the domains that nodes make, with the number of these nodes.
+        self._domains: dict[str, list[Counter[str]]] = {}
 
     @property
     def count(self) -> int:
@@ -89,6 +92,10 @@ class Classes:
                 self._by_term.setdefault(term, {})[name] = None
             for each in pod_class.needs.provisions:
                 self._by_storage_class.setdefault(each.storage_class, {})[name] = None
+            if pod_class.wishes.spread:
+                self._domains[name] = [Counter() for _ in pod_class.wishes.spread]
+                for node in self.topology.nodes.values():
+                    self._count_node(name, node, 1)
         self._counts[name] = self._counts.get(name, 0) + 1
         self._idle_since_s.pop(name, None)
         if name not in self._told:
@@ -109,6 +116,7 @@ class Classes:
             pod_class = self._classes.pop(name)
             _drop(self._by_term, pod_class.wishes.terms(), name)
             _drop(self._by_storage_class, (each.storage_class for each in pod_class.needs.provisions), name)
+            self._domains.pop(name, None)
             del self._counts[name], self._idle_since_s[name]
         return [si.PredicateScope(predicate=name) for name in ended if self._told.pop(name, None) is not None]
 
@@ -120,6 +128,31 @@ class Classes:
         """The daemon has to be told everything again."""
         self._told.clear()
         self._untold = {name: None for name in self._classes if name not in self._idle_since_s}
+
+    # ---- nodes
+
+    def put_node(self, name: str, node: Node | None, keys: Iterable[str]) -> None:
+        """A node is new, has changed or is gone (None); ``keys`` are those of the pods that have their place there."""
+        before = self.topology.nodes.get(name)
+        self.topology.put_node(name, node, keys)
+        if before is not None and node is not None and admission(before) == admission(node):
+            return
+        for each in self._domains:
+            self._count_node(each, before, -1)
+            self._count_node(each, node, 1)
+
+    def _count_node(self, name: str, node: Node | None, change: int) -> None:
+        """A node makes domains of the spreads of a class, or no longer."""
+        pod_class = self._classes[name]
+        for spread, domains in zip(pod_class.wishes.spread, self._domains[name], strict=True):
+            domain = None if node is None else node.metadata.labels.get(spread.term.key)
+            if node is not None and domain is not None and pod_class.admits(node, spread):
+                domains[domain] += change
+                if not domains[domain]:
+                    del domains[domain]
+
+    def _fewest(self, name: str) -> list[int]:
+        return self.topology.fewest(self._classes[name].wishes, self._domains.get(name, ()))
 
     # ---- ports
 
@@ -145,12 +178,12 @@ class Classes:
         """True if the daemon has to be told about a class, or again about one."""
         return bool(self._untold or self.topology.changed)
 
-    def about_new_classes(self, nodes: Mapping[str, Node]) -> Iterator[si.PredicateAnswer]:
+    def about_new_classes(self, nodes: Mapping[str, Node]) -> Iterable[si.PredicateAnswer]:
         """Answers about the classes that the daemon does not know yet, for these nodes, which it knows."""
         new, self._untold = list(self._untold), {}
         for name in new:
             self._told[name] = self._signature(name)
-        return self._answers(new, nodes.values(), len(nodes))
+        return self._answers(new, nodes.values(), len(nodes)) if new else ()
 
     def about_node(self, node: Node, nodes_count: int) -> Iterator[si.PredicateAnswer]:
         """Answers about a node that is new or has changed, for all classes that the daemon knows."""
@@ -179,12 +212,20 @@ class Classes:
                 self._told[name] = signature
                 concerned: Iterable[Node] = nodes.values()
             else:
-                concerned = _in_domains(self._classes[name].wishes, changed, nodes)
+                concerned = self._in_domains(name, changed, nodes)
             yield from self._answers([name], concerned, 1)
 
     def _signature(self, name: str) -> Signature:
-        pod_class = self._classes[name]
-        return self.topology.signature(pod_class.wishes, self.topology.fewest(pod_class.wishes, pod_class.admits))
+        return self.topology.signature(self._classes[name].wishes, self._fewest(name))
+
+    def _in_domains(self, name: str, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[Node]:
+        """The nodes in the domains where something has changed for a class."""
+        terms = self._classes[name].wishes.terms()
+        domains = [(term.key, value) for term in terms for value in changed.get(term, ())]
+        for each in self.topology.in_domains(domains):
+            node = nodes.get(each)
+            if node is not None:
+                yield node
 
     def about_capacity(self, ref: Ref, capacity: Capacity | None, nodes: Iterable[Node]) -> list[si.PredicateAnswer]:
         """Answers that change because a capacity is new, another one or gone (None).
@@ -204,20 +245,17 @@ class Classes:
         if node is None or pod_class is None:
             what = "node" if node is None else "pod with these constraints"
             return _answer(check.predicate, check.node_id, check.allocate, f"the {what} is gone", uses=1)
-        fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
-        return self._about(check.predicate, node, fewest, allocate=check.allocate)
+        return self._about(check.predicate, node, self._fewest(check.predicate), allocate=check.allocate)
 
     def refusal(self, name: str, node: Node) -> str:
         """The reason why a node cannot take one more pod of a class now; "" if it can."""
-        pod_class = self._classes[name]
-        return self._refusal(pod_class, node, self.topology.fewest(pod_class.wishes, pod_class.admits), allocate=True)
+        return self._refusal(self._classes[name], node, self._fewest(name), allocate=True)
 
     def _answers(self, names: Iterable[str], nodes: Iterable[Node], nodes_count: int) -> Iterator[si.PredicateAnswer]:
         is_sparse = self.is_sparse(nodes_count)
         known = list(nodes)
         for name in names:
-            pod_class = self._classes[name]
-            fewest = self.topology.fewest(pod_class.wishes, pod_class.admits)
+            fewest = self._fewest(name)
             for node in known:
                 for allocate in (True, False):
                     answer = self._about(name, node, fewest, allocate=allocate)
@@ -256,14 +294,6 @@ def _is_news(needs: Needs, before: Capacity | None, after: Capacity | None) -> b
 
 def _covers(capacities: Iterable[Capacity], node: Node) -> bool:
     return any(each.covers(node.metadata.labels) for each in capacities)
-
-
-def _in_domains(wishes: Wishes, changed: Mapping[Term, set[str]], nodes: Mapping[str, Node]) -> Iterator[Node]:
-    """The nodes in the domains where something has changed."""
-    domains = {(term.key, value) for term in wishes.terms() for value in changed.get(term, ())}
-    for node in nodes.values() if domains else ():
-        if any(node.metadata.labels.get(key) == value for key, value in domains):
-            yield node
 
 
 def _answer(name: str, node_id: str, allocate: bool, why: str, *, uses: int | None) -> si.PredicateAnswer:

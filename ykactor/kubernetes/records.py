@@ -94,6 +94,7 @@ class PodRecord:
         self.version = ""
         self.volumes = NO_VOLUMES
         self.claims = tuple(claims_of(pod))
+        self.forget_written()
         self.update(pod)
 
     def update(self, pod: Pod) -> None:

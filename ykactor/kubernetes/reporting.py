@@ -6,12 +6,15 @@ is compared with what it was told.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from ykactor.kubernetes import gangs, nodes, podgroups, pods, provisioning, translation
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Bind, CreatePlaceholder, DeletePod, Ref, Tell
+from ykactor.kubernetes.model import Node
 from ykactor.kubernetes.outgoing import Outgoing
-from ykactor.kubernetes.records import ApplicationRecord, PodRecord
+from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
 from ykactor.wire.si import messages as si
 
 
@@ -64,9 +67,28 @@ def _report_nodes(book: Book) -> None:
 
 def _report_answers(book: Book) -> None:
     """Tell about classes that are new, and about those for which pods have come or gone."""
-    told = {name: record.node for name, record in book.nodes.items() if record.told is not None}
+    told = _Told(book.nodes)
     book.out.answers += book.classes.about_new_classes(told)
     book.out.answers += book.classes.about_terms(told)
+
+
+class _Told(Mapping[str, Node]):
+    """The nodes that the daemon knows."""
+
+    def __init__(self, records: Mapping[str, NodeRecord]) -> None:
+        self._records = records
+
+    def __getitem__(self, name: str) -> Node:
+        record = self._records[name]
+        if record.told is None:
+            raise KeyError(name)
+        return record.node
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, record in self._records.items() if record.told is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 # ---- pods

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ykactor.kubernetes.model import Node, Pod
 from ykactor.kubernetes.neighbours import Spread, Term, Wishes
 
-#: Which nodes make domains of a spread.
-Admits = Callable[[Node, Spread], bool]
 #: What answers about all nodes depend on: for each term of affinity whether any pod is there, for each spread the fewest.
 Signature = tuple[object, ...]
 
@@ -46,6 +44,8 @@ class Topology:
         #: How many pods want no pod of the term near them.
         self._far: Counter[Term] = Counter()
         self._placed: dict[str, tuple[Pod, Wishes, str]] = {}
+        #: The names of the nodes by their labels.
+        self._labelled: dict[tuple[str, str], dict[str, None]] = {}
 
     # ---- terms
 
@@ -131,9 +131,10 @@ class Topology:
             keys: of the pods that have their place there.
         """
         before = self.nodes.get(name)
-        if before is not None and node is not None and _admission(before) == _admission(node):
+        if before is not None and node is not None and admission(before) == admission(node):
             self.nodes[name] = node
             return
+        self._label(name, before, node)
         placed = [self._placed[key] for key in keys if key in self._placed]
         for each in placed:
             self._count(*each, -1)
@@ -147,6 +148,18 @@ class Topology:
         for term in self._terms:  # there may be other domains than before, and the fewest pods in another one
             if term.key in labels:
                 self.changed.setdefault(term, set())
+
+    def _label(self, name: str, before: Node | None, after: Node | None) -> None:
+        for label in before.metadata.labels.items() if before is not None else ():
+            del self._labelled[label][name]
+            if not self._labelled[label]:
+                del self._labelled[label]
+        for label in after.metadata.labels.items() if after is not None else ():
+            self._labelled.setdefault(label, {})[name] = None
+
+    def in_domains(self, domains: Iterable[tuple[str, str]]) -> dict[str, None]:
+        """The names of the nodes in some domains, each given by its label and value."""
+        return {name: None for domain in domains for name in self._labelled.get(domain, ())}
 
     def _count(self, pod: Pod, wishes: Wishes, place: str, change: int) -> None:
         for term in list(self._selecting(pod)):
@@ -194,9 +207,17 @@ class Topology:
         """Answers about all nodes may have changed if this has changed."""
         return *(any(self._of(term).by_domain.values()) for term in wishes.near), *fewest
 
-    def fewest(self, wishes: Wishes, admits: Admits) -> list[int]:
-        """The number of pods in the domain that has the fewest, for each spread."""
-        return [self._fewest(spread, admits) for spread in wishes.spread]
+    def fewest(self, wishes: Wishes, domains: Sequence[Collection[str]]) -> list[int]:
+        """The number of pods in the domain that has the fewest, for each spread; 0 if the pod wants more domains than there are.
+
+        Args:
+            domains: those of each spread that nodes make.
+        """
+        counts = [self._of(spread.term).by_domain for spread in wishes.spread]
+        return [
+            min(map(count.__getitem__, there), default=0) if len(there) >= spread.min_domains else 0
+            for spread, count, there in zip(wishes.spread, counts, domains, strict=True)
+        ]
 
     def _of(self, term: Term) -> _Counts:
         return self._terms.get(term) or _Counts()
@@ -217,22 +238,12 @@ class Topology:
             return ""
         return f"spread: {term.key} {labels[term.key]} would have {there} pods, and another one has {fewest}"
 
-    def _fewest(self, spread: Spread, admits: Admits) -> int:
-        """The fewest pods in a domain; 0 if there are fewer domains than the pod wants."""
-        counts = self._of(spread.term).by_domain
-        domains = {
-            node.metadata.labels[spread.term.key]
-            for node in self.nodes.values()
-            if spread.term.key in node.metadata.labels and admits(node, spread)
-        }
-        return min((counts[domain] for domain in domains), default=0) if len(domains) >= spread.min_domains else 0
-
 
 def _own_terms(wishes: Wishes) -> Iterable[Term]:
     return {*wishes.near, *wishes.far, *(each.term for each in wishes.spread)}
 
 
-def _admission(node: Node) -> object:
+def admission(node: Node) -> object:
     """The part of a node that decides which pods count it as a domain."""
     return node.metadata.labels, node.spec.taints
 
