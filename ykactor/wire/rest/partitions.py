@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from ykactor.core.config.model import NameFilter, PartitionConfig, PlacementFilter
 from ykactor.core.config.model import PlacementRule as Rule
-from ykactor.core.inspection.totals import NodeTotals, PartitionTotals
+from ykactor.core.inspection.partition_status import NodeTotals, PartitionTotals
 from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
 from ykactor.core.values.resources import Resource
 from ykactor.wire.rest.amounts import Percent, percent, used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ykactor.actors.standing import Standing
-from ykactor.core.inspection.totals import partition_totals
+from ykactor.core.inspection.partition_status import partition_totals
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Pausing
 from ykactor.surfaces.http.readings.look import Look
