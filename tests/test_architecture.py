@@ -58,7 +58,7 @@ STRANGERS = [
 CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
 #: Folders whose docstrings begin with a noun or a verb, and the words with which clauses begin.
-DOCUMENTED = ("client", "wire", "local", "journal", "access", "sim", "kubernetes", "surfaces/cli")
+DOCUMENTED = ("core", "client", "wire", "local", "journal", "access", "sim", "kubernetes", "surfaces/cli")
 CLAUSES = re.compile(
     r"(Around|As|At|By|Everybody|Everything|For|From|How|If|In|Its?|No|Nobody|None|Of|On|Since|That|There|Those|To|Until|What|When|"
     r"Where|Whether|Which|Who|Whose|Why|With|Without)\b"

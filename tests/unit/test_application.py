@@ -17,7 +17,7 @@ from ykactor.core.values.times import S_NS
 
 def application(**tags: str) -> Application:
     spec = AddApplication("app-1", "root.a", "alice", tags={name.replace("__", "."): entry for name, entry in tags.items()})  # type: ignore[arg-type]
-    return Application(spec, UserGroups("alice", ("dev",)), "root.a", 100, 1, Books())  # type: ignore[arg-type]
+    return Application(spec, UserGroups("alice", ("dev",)), "root.a", (100, 1), Books())  # type: ignore[arg-type]
 
 
 def entry(key: str = "t1", on: str | None = None, priority: int = 0, **resource: int) -> Ask:

@@ -27,7 +27,7 @@ class Failure(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The resource manager could not start a task on a node (AP-144).
 
     Attributes:
-        count: number of failures there.
+        count: the number of failures there.
         until_ns: the node is left out for the ask before this time; 0 if it is no longer.
     """
 
@@ -196,7 +196,7 @@ def order_of(ask: Ask) -> tuple[int, int, int]:
 
 
 def mistake_in(ask: Ask) -> Rejection | None:
-    """Why an ask cannot be taken, or None (AP-105 to AP-107)."""
+    """The reason why an ask cannot be taken, or None (AP-105 to AP-107)."""
     is_empty = True
     for quantity in ask.resource.values():
         if quantity < 0:

@@ -24,16 +24,22 @@ NAME_MAX = 256
 _DAY_NS = DAY_S * S_NS
 
 
+def account_key(application_id: ApplicationID, who: UserGroups, queue: QueuePath) -> AccountKey:
+    """The key of the accounts of an application in a queue."""
+    group = who.groups[0] if who.groups else ""
+    return AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], application_id[:NAME_MAX])
+
+
 class ApplicationAccount:
     """The account of one application; ``Application`` has one.
 
     Attributes:
         books: where it is counted in the end.
-        past: what is remembered of the application.
+        past: the past of the application.
         key: of its account in the accounts of the partition: its queue, its user, the user's first group, its name.
         used: the sum of its allocations.
         has_grown: True if ``used`` may be more than ever.
-        counted_ns: when it came into its queue: what was before is counted.
+        counted_ns: the time when it came into its queue; everything before is counted.
         sized_ns: of tasks that were resized, or that the resource manager has placed itself, since when they count: what was
             before is counted, or nothing.
         preempted: allocations that are preempted and have not ended.
@@ -54,14 +60,11 @@ class ApplicationAccount:
         "used",
     )
 
-    def __init__(
-        self, application_id: ApplicationID, who: UserGroups, queue: QueuePath, counted_ns: int, books: Books, past: Past
-    ) -> None:
+    def __init__(self, application_id: ApplicationID, key: AccountKey, counted_ns: int, books: Books, past: Past) -> None:
         self._application_id = application_id
         self.books = books
         self.past = past
-        group = who.groups[0] if who.groups else ""
-        self.key = AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], application_id[:NAME_MAX])
+        self.key = key
         self.used: Resource = {}
         self.has_grown = False
         self.counted_ns = counted_ns
@@ -71,48 +74,48 @@ class ApplicationAccount:
         self.of_day = Account()
 
     def move_to(self, queue: QueuePath) -> None:
-        """Count in another queue from now on; what was before must have been counted."""
+        """Count in another queue from now on; everything before must have been counted."""
         self.key = self.key._replace(queue=queue)
 
     def restart(self, now_ns: int) -> None:
-        """Count from now on; what was before is in the accounts of the partition."""
+        """Count from now on; everything before is in the accounts of the partition."""
         self.of_day, self.counted_ns = Account(), now_ns
         self.touch()
 
     def touch(self) -> None:
-        """Note that more was counted or remembered."""
+        """Note a change, for its row."""
         self.books.changed.use(self._application_id)
 
     def is_kept(self) -> bool:
-        """True if anything of this is to be kept with the application."""
+        """True if the application needs a row for its account and past."""
         return bool(self.past.max_used or self.past.records or self.of_day.allocated or self.of_day.waited)
 
     # ---- what is over
 
     def items(self, now_ns: int, since_ns: int) -> int:
-        """As how many items (``Pace``) a task counts that ends: each day that it has waited or run is one more."""
+        """The items (``Pace``) that an ending task counts as: one, and one for each day that it has waited or run."""
         return 1 + max(0, now_ns - max(since_ns, self.counted_ns)) // _DAY_NS
 
     def count_wait(self, now_ns: int, ask: Ask) -> None:
-        """A task ends without having run, or has another size from now on."""
+        """Count the wait of a task that ends without having run, or has another size from now on."""
         self._count_wait(ask, now_ns)
         if self.sized_ns:
             self.sized_ns.pop(ask.allocation_key, None)
 
     def count_begin(self, resource: Resource) -> None:
-        """An allocation of this size has begun."""
+        """Count an allocation of this size that has begun."""
         used = self.used
         for name, quantity in resource.items():
             used[name] = used.get(name, 0) + quantity
         self.has_grown = True
 
     def count_placed(self, now_ns: int, ask: Ask) -> None:
-        """The resource manager has placed a task itself, so that it has not waited."""
+        """Note a task that the resource manager has placed itself, so that it has not waited."""
         if ask.since_ns < now_ns:
             self.sized_ns[ask.allocation_key] = now_ns
 
     def count_end(self, now_ns: int, ask: Ask, node_id: NodeID, began_ns: int) -> None:
-        """An allocation has ended, or has another size from now on: only now counts what it waited for before."""
+        """Count an allocation that has ended, or has another size from now on, and its wait before."""
         if self.has_grown:
             self.reach()
         self._count_wait(ask, began_ns)
@@ -131,7 +134,7 @@ class ApplicationAccount:
             self.preempted.remove(key)
 
     def reach(self) -> None:
-        """Remember what is used now if it is more than ever."""
+        """Note the present usage if it is a new peak."""
         self.has_grown = False
         if self.past.reach(self.used):
             self.touch()
@@ -158,7 +161,7 @@ class ApplicationAccount:
                 add_times(account.lost, ask.resource, until_s - since_s)
 
     def count_resize(self, now_ns: int, before: Ask, after: Ask, node_id: NodeID, began_ns: int) -> None:
-        """An allocation has another size from now on."""
+        """Count an allocation up to now that has another size from now on."""
         key = after.allocation_key
         is_preempted = key in self.preempted
         self.count_end(now_ns, before, node_id, began_ns)
@@ -178,7 +181,7 @@ class ApplicationAccount:
         return self.of_day
 
     def close(self) -> None:
-        """Add what was counted to the accounts of the partition."""
+        """Add the account of the day to the accounts of the partition."""
         self.books.accounts.add(self.day, self.key, self.of_day)
         self.of_day = Account()
         self.touch()
@@ -223,13 +226,13 @@ class ApplicationAccount:
             lasting.lost.add(resource, since_s, until_s)
 
     def _sized_ns(self, ask: Ask, since_ns: int) -> int:
-        """When a task has begun to wait or to run with the size that it has, whatever queue it was in."""
+        """The time when a task began to wait or to run with its present size, in whatever queue."""
         if not self.sized_ns:
             return since_ns
         sized_ns = self.sized_ns.get(ask.allocation_key, since_ns)
         return sized_ns if sized_ns > since_ns else since_ns
 
     def _since_s(self, ask: Ask, since_ns: int) -> int:
-        """From which second on a task counts in this queue and with this size."""
+        """The second from which a task counts in this queue and with this size."""
         since_ns = self._sized_ns(ask, since_ns)
         return (since_ns if since_ns > self.counted_ns else self.counted_ns) // S_NS

@@ -1,6 +1,6 @@
 """The acts of administrators and operators on an application: end it, hold it, cancel a task, change priorities (OP-1 to OP-13).
 
-``EFFECTS`` has each act: why it cannot be done, what it changes, and what the audit tells of it.
+``EFFECTS`` has each act: its objection, its changes, and what the audit shows of it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Effect(NamedTuple):
     """The effect of an act on the application that it names.
 
     Attributes:
-        objection: why it cannot be carried out, or "".
+        objection: the reason why it cannot be carried out, or "".
         carry_out: does it, with pauses if it concerns many tasks; what holds already is left as it is.
-        look: what its target is like, before and after; empty if it is not there.
+        look: the state of its target, before and after; empty if there is none.
         goes_on: True while the resource manager has to confirm a release.
     """
 
@@ -40,7 +40,7 @@ class Effect(NamedTuple):
 
 
 def carry_out(application: Application, now_ns: int, act: ApplicationAct) -> Pausing[list[Fact]]:
-    """Carry out an act to which ``objection`` is "". Returns what became true."""
+    """Carry out an act to which ``objection`` is "". Returns the facts."""
     facts = EFFECTS[type(act)].carry_out(application, now_ns, act)
     return facts if isinstance(facts, list) else (yield from facts)
 

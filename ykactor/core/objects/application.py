@@ -41,7 +41,7 @@ from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Out
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
 from ykactor.core.objects import gang
-from ykactor.core.objects.account import ApplicationAccount
+from ykactor.core.objects.account import ApplicationAccount, account_key
 from ykactor.core.objects.backoffs import Backoffs
 from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer, is_stateaware, states_first
@@ -59,21 +59,21 @@ class Application:
     """One application.
 
     Attributes:
-        changed: notes what changes.
-        books: where what its tasks use is counted, with all resource types in use.
+        changed: notes changed rows.
+        books: the accounts of the partition, and the resource types in use.
         who: the user and its groups, the first of which is that of its account.
-        lifecycle, account: its state with its timers, and what its tasks have used and waited for.
-        past: what is remembered of it.
+        lifecycle, account: its state with its timers, and the account of its tasks.
+        past: its past.
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
         arrival: registration number, the last criterion of every order (PR-31).
         asks, allocations: pending asks, and running allocations with their node; placeholders are in both.
-        began_ns: when each allocation started to run.
-        replaced_ns: of each allocation that has replaced a placeholder, when the placeholder was created.
-        real_count, placeholder_count: how many of the allocations are real tasks, and how many are placeholders.
-        gang: the task groups, and which real ask replaces which placeholder.
+        began_ns: the begin of each allocation.
+        replaced_ns: by allocation that has replaced a placeholder, the creation time of the placeholder.
+        real_count, placeholder_count: the numbers of real tasks and of placeholders among the allocations.
+        gang: its task groups, and the replacements of placeholders by real asks.
         backoffs: its pending asks for which nodes are left out.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
-        hold: its own; None while it has none (OP-1).
+        hold: its own hold; None while it has none (OP-1).
     """
 
     __slots__ = (
@@ -100,9 +100,8 @@ class Application:
         "who",
     )
 
-    def __init__(
-        self, spec: AddApplication, who: UserGroups, queue: QueuePath, arrival_ns: int, arrival: int, books: Books
-    ) -> None:
+    def __init__(self, spec: AddApplication, who: UserGroups, queue: QueuePath, arrival: tuple[int, int], books: Books) -> None:
+        arrival_ns, number = arrival
         self.application_id = spec.application_id
         self.queue = queue
         self.tags = spec.tags
@@ -114,11 +113,12 @@ class Application:
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
         self.lifecycle = Lifecycle(stateaware=is_stateaware(spec.tags), execution_timeout_ns=execution_timeout_ns)
         self.past = Past()
-        self.account = ApplicationAccount(spec.application_id, who, queue, arrival_ns, books, self.past)
+        key = account_key(spec.application_id, who, queue)
+        self.account = ApplicationAccount(spec.application_id, key, arrival_ns, books, self.past)
         self.touch()
         self.books.types.add(self.gang.total)
         self.submission_ns = arrival_ns
-        self.arrival = arrival
+        self.arrival = number
         self.ending = ON_TIMEOUT
         self.hold: Hold | None = None
         self.asks: dict[AllocationKey, Ask] = {}
@@ -133,15 +133,15 @@ class Application:
         return self.lifecycle.state
 
     def touch(self) -> None:
-        """Note a change that is not of one of its tasks."""
+        """Note a change of anything but its tasks, for its row."""
         self.changed.application(self.application_id)
 
     def has_real_work(self) -> bool:
-        """Whether an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
+        """True if an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
         return bool(self.asks or self.real_count)
 
     def has_task(self, key: AllocationKey) -> bool:
-        """Whether there is an ask or allocation with this key."""
+        """True if there is an ask or allocation with this key."""
         return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
 
     def count_so_far(self, accounts: Accounts, now_ns: int, pace: Pace) -> Pausing[None]:
@@ -158,7 +158,7 @@ class Application:
         return [] if entered is None else [self._enter(now_ns, entered, event, why)]
 
     def run(self, now_ns: int) -> list[Fact]:
-        """A real allocation was added (AP-36, AP-40)."""
+        """Move on because a real allocation was added (AP-36, AP-40)."""
         if self.lifecycle.state is _RUNNING:
             return []
         return [self._enter(now_ns, state, ApplicationEvent.RUN) for state in self.lifecycle.after_allocation()]
@@ -179,14 +179,14 @@ class Application:
             self.touch()
 
     def move_to(self, queue: QueuePath) -> None:
-        """The application is in another leaf from now on, which has to note all of its timers."""
+        """Move to another leaf, which has to note all of its timers."""
         self.queue = queue
         self.account.move_to(queue)
         self.lifecycle.arm_all()
         self.touch()
 
     def fire_timer(self, now_ns: int, timer: Timer) -> Pausing[list[Fact]]:
-        """A timer has expired (AP-43, AP-44, AP-46)."""
+        """Carry out what an expired timer is for (AP-43, AP-44, AP-46)."""
         self.set_timer(timer, None)
         match timer:
             case Timer.STATE if self.state is _COMPLETING and self.placeholder_count:
@@ -241,7 +241,7 @@ class Application:
         return facts
 
     def _update_ask(self, now_ns: int, update: Ask) -> list[Fact]:
-        """A pending ask has another size (AP-110) or policy (AP-116), or the resource manager has placed it itself (AP-112)."""
+        """Update a pending ask: its size (AP-110) or policy (AP-116), or place it where the resource manager did (AP-112)."""
         facts = self._resize_ask(now_ns, update)
         before = self.asks[update.allocation_key]
         after = with_policy_of(before, update)
@@ -255,7 +255,7 @@ class Application:
         return facts
 
     def _update_replacement(self, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
-        """The same for a real ask that waits for its placeholder to end."""
+        """Update a real ask that waits for its placeholder to end."""
         if update.node_id is None:
             return gang.update_replacement(self, now_ns, placeholder, update)
         before, _ = self.gang.replacing[placeholder]
@@ -279,7 +279,7 @@ class Application:
         return [AskResized(now_ns, before, after, self.queue)]
 
     def _update_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
-        """A running allocation has another size (AP-111) or policy (AP-116), or is ending already (AP-145)."""
+        """Update a running allocation: its size (AP-111) or policy (AP-116), or note that it is ending already (AP-145)."""
         facts = self._resize_allocation(now_ns, update)
         before, node_id = self.allocations[update.allocation_key]
         after = with_policy_of(before, update)
@@ -313,7 +313,7 @@ class Application:
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
-        """An ask becomes an allocation (AP-130)."""
+        """Turn an ask into an allocation (AP-130)."""
         allocated = Allocated(now_ns, ask, self.queue, node_id, recovered)
         begun = self.move(now_ns, ApplicationEvent.RUN) if self.state is _NEW else []  # AP-35
         caused = begun + self.settle(now_ns, ask, node_id)
@@ -362,7 +362,7 @@ class Application:
     def end_allocation(
         self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str, *, with_node: bool = False
     ) -> list[Fact]:
-        """An allocation is over; the end of the last one completes the application (AP-41, AP-42)."""
+        """End an allocation; the end of the last one completes the application (AP-41, AP-42)."""
         ask, node_id = self.allocations.pop(key)
         self.account.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
         self.replaced_ns.pop(key, None)
@@ -378,7 +378,7 @@ class Application:
         return states_first(facts + self.after_failing(now_ns))
 
     def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
-        """The node of an allocation has left (SC-112), or the node on which a real ask waits for its placeholder."""
+        """End an allocation whose node has left (SC-112), or the place there of a real ask that waits for its placeholder."""
         if key not in self.allocations:
             return gang.lose_replacement(self, now_ns, key)
         if gang.is_replaced_elsewhere(self, key):  # SC-114
@@ -404,7 +404,7 @@ class Application:
         return facts
 
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
-        """The fact that tells the end of a task, which counts no more; what a pending one has waited for is counted."""
+        """The fact about the end of a task, which counts no more; the wait of a pending one is counted."""
         self.changed.tasks -= 1
         self.books.types.remove(ask.resource)
         if pending:
@@ -413,7 +413,7 @@ class Application:
         return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
 
     def take_asks(self) -> list[Ask]:
-        """Drop all pending asks; the caller has to tell their end."""
+        """Drop all pending asks; the caller has to report their end."""
         asks = list(self.asks.values())
         self.asks.clear()
         return asks
@@ -434,7 +434,7 @@ class Application:
         return facts
 
     def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]:
-        """The same for any number of allocations."""
+        """Ask the resource manager to end any number of allocations (AP-133). Pauses."""
         facts, pace = list[Fact](), Pace()
         for part in in_parts(keys):
             facts += self.start_release(now_ns, part, message)
@@ -459,7 +459,7 @@ class Application:
     # ---- what could not be carried out (AP-144)
 
     def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
-        """An allocation could not start on the node: its ask is pending again with its age. Ignored if it does not run there."""
+        """Queue the ask of an allocation again that could not start on the node, with its age. Ignored if it runs elsewhere."""
         if key not in self.allocations or node_id not in (None, self.allocations[key][1]):
             return []
         if key in self.gang.released:  # it is to end, and this confirms it (AP-121)
@@ -490,7 +490,7 @@ class Application:
             self.set_timer(Timer.BACKOFF, min(due_ns, self.lifecycle.timers.get(Timer.BACKOFF, due_ns)))
 
     def _readmit(self, now_ns: int) -> Pausing[list[Fact]]:
-        """The timer has expired: nodes whose time is over are no longer left out."""
+        """Readmit nodes whose time is over: the timer has expired."""
         facts, pace = list[Fact](), Pace()
         for before in self.backoffs.take_due(self.asks, now_ns):
             after = readmitted(before, now_ns)
@@ -506,7 +506,7 @@ class Application:
         return facts
 
     def record(self, record: TaskRecord) -> None:
-        """A task has ended, as its resource manager says; where it ran is known here until it is released (AP-152)."""
+        """Keep the record of an ended task; its node is known here until it is released (AP-152)."""
         key = record.allocation_key
         node_id = NodeID(self.allocations[key][1][:NAME_MAX] if key in self.allocations else "")
         self.past.record(structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=node_id))
@@ -515,7 +515,7 @@ class Application:
     # ---- the end
 
     def remove(self, now_ns: int, outcome: Outcome | None = None, said: str = "") -> Pausing[list[Fact]]:
-        """The resource manager removes the application: Completing, Completed, then everything ends (AP-80, AP-81).
+        """Remove the application for its resource manager: Completing, Completed, then everything ends (AP-80, AP-81).
 
         With an outcome it has ended like that, and is kept (AP-151).
         """
@@ -532,7 +532,7 @@ class Application:
         return facts
 
     def fail(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
-        """Failing because of ``why`` (AP-95), Failed, then everything ends, with ``message`` for each allocation."""
+        """Fail at once because of ``why`` (AP-95): Failing, Failed, then all allocations end with ``message``, and all asks."""
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
         facts += yield from self._end(now_ns, message, is_removed=False)
@@ -551,17 +551,17 @@ class Application:
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
-        """An administrator ends the application, which must not be failing already."""
+        """End the application for an administrator; it must not be failing already."""
         return self._wind_up(now_ns, "Terminated", "releasing allocations on application termination")
 
     def _execution_timeout(self, now_ns: int) -> Pausing[list[Fact]]:
-        """The application has used up its execution time (AP-62)."""
+        """End the application, which has used up its execution time (AP-62)."""
         if self.state not in HAVE_STARTED:
             return []
         return (yield from self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout"))
 
     def _wind_up(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
-        """Failing because of ``why``: asks are dropped, allocations released; Failed when the last one is gone (AP-47)."""
+        """Begin to fail because of ``why``: drop asks, release allocations; Failed when the last one is gone (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
         self.touch()
@@ -576,12 +576,12 @@ class Application:
         return facts + self.after_failing(now_ns)
 
     def _with_ask(self, released: Released) -> list[Fact]:
-        """The end of an allocation is the end of its ask too."""
+        """The end of an allocation, with the end of its ask."""
         timed_out = released.termination_type is TerminationType.TIMEOUT
         return [released, self.ask_removed(released.at_ns, released.ask, pending=False, timed_out=timed_out)]
 
     def after_failing(self, now_ns: int) -> list[Fact]:
-        """A failing application has failed when its last allocation is gone (AP-47)."""
+        """Move a failing application to Failed when its last allocation is gone (AP-47)."""
         if self.state is not _FAILING or self.allocations:
             return []
         return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]

@@ -1,4 +1,4 @@
-"""Pending asks for which nodes are left out, because the resource manager could not carry out decisions there (AP-144)."""
+"""Back-offs: pending asks for which nodes are left out, because they could not start there (AP-144)."""
 
 from __future__ import annotations
 

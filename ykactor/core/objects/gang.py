@@ -1,7 +1,7 @@
 """The gang of an application: task groups of placeholders that hold resources, and real asks that replace them (GA-73 to GA-78).
 
-``Gang`` is data and counts. The functions are what happens to the placeholders of an application: they are allocated, replaced,
-released, and end. Each returns the facts that it caused, in order.
+``Gang`` is data and counts. The functions allocate, replace, release and end the placeholders of an application. Each returns the
+facts that it caused, in order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TaskGroup(Struct, forbid_unknown_fields=True):
     min_resource: Resource = {}
 
     def is_open(self) -> bool:
-        """Whether placeholders are left to replace; real asks of the group wait for them (GA-13)."""
+        """True if placeholders are left to replace; real asks of the group wait for them (GA-13)."""
         return self.count > self.replaced + self.timed_out
 
 
@@ -104,7 +104,7 @@ class Gang:
         self.is_over = False
 
     def add(self, ask: Ask) -> None:
-        """A placeholder is new, pending or running."""
+        """Count a new placeholder, pending or running."""
         group = self.groups.setdefault(ask.task_group_name, TaskGroup(min_resource=ask.resource))
         group.count += 1
 
@@ -113,34 +113,34 @@ class Gang:
         return len(self.groups) >= GROUPS_MAX and name not in self.groups
 
     def is_open(self, name: str) -> bool:
-        """Whether real asks of this group wait for placeholders."""
+        """True if real asks of this group wait for placeholders."""
         group = self.groups.get(name)
         return group is not None and group.is_open()
 
     def placeholder_allocated(self, resource: Resource) -> None:
-        """A placeholder was allocated."""
+        """Count an allocated placeholder."""
         add_to(self.allocated_ever, resource)
 
     def placeholder_handed_back(self, resource: Resource) -> None:
-        """A placeholder could not start, and is pending again (AP-144)."""
+        """Uncount a placeholder that could not start, and is pending again (AP-144)."""
         subtract_from(self.allocated_ever, resource)
 
     def resize(self, before: Resource, after: Resource) -> None:
-        """A placeholder has another size."""
+        """Count the new size of a placeholder."""
         subtract_from(self.allocated_ever, before)
         add_to(self.allocated_ever, after)
 
     def is_complete(self) -> bool:
-        """Whether all of ``total`` has been allocated (AP-38)."""
+        """True if all of ``total`` has been allocated (AP-38)."""
         return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
     def replace(self, placeholder: AllocationKey, real: Ask, node_id: NodeID) -> None:
-        """A real ask waits for this placeholder, and will run on the node."""
+        """Note that a real ask waits for this placeholder, and will run on the node."""
         self.replacing[placeholder] = real, node_id
         self._placeholders[real.allocation_key] = placeholder
 
     def end_replacement(self, placeholder: AllocationKey) -> None:
-        """No real ask waits for this placeholder any more."""
+        """Note that no real ask waits for this placeholder any more."""
         ended = self.replacing.pop(placeholder, None)
         if ended is not None:
             del self._placeholders[ended[0].allocation_key]
@@ -157,7 +157,7 @@ def timeout_ns(milliseconds: int) -> int | None:
 
 
 def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> int:
-    """When a gang times out whose first placeholder is allocated now; counted from the application's creation (AP-61)."""
+    """The timeout of a gang whose first placeholder is allocated now, counted from the application's creation (AP-61)."""
     created_s = parse_uint64(tags.get(APPLICATION_CREATED_TAG, ""))
     if created_s is None:
         return now_ns + gang.timeout_ns
@@ -165,7 +165,7 @@ def placeholder_deadline_ns(now_ns: int, gang: Gang, tags: dict[str, str]) -> in
 
 
 class GangOwner(Protocol):
-    """What the functions below use of an application."""
+    """An application, as the functions below use it."""
 
     application_id: ApplicationID
     queue: QueuePath
@@ -225,9 +225,7 @@ def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
 # ---- replacement
 
 
-def start_replacement(
-    application: GangOwner, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID
-) -> list[Fact]:
+def start_replacement(application: GangOwner, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID) -> list[Fact]:
     """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
     del application.asks[ask.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
@@ -240,7 +238,7 @@ def start_replacement(
 
 
 def is_replaced_elsewhere(application: GangOwner, placeholder: AllocationKey) -> bool:
-    """Whether the real ask that replaces the placeholder already has a place on another node."""
+    """True if the real ask that replaces the placeholder already has a place on another node."""
     replacing = application.gang.replacing
     return placeholder in replacing and replacing[placeholder][1] != application.allocations[placeholder][1]
 
@@ -297,9 +295,7 @@ def update_replacement(application: GangOwner, now_ns: int, placeholder: Allocat
     return facts + _resize_replacement(application, now_ns, placeholder, update.resource)
 
 
-def _resize_replacement(
-    application: GangOwner, now_ns: int, placeholder: AllocationKey, resource: Resource
-) -> list[Fact]:
+def _resize_replacement(application: GangOwner, now_ns: int, placeholder: AllocationKey, resource: Resource) -> list[Fact]:
     before, node_id = application.gang.replacing[placeholder]
     real = resized(before, resource)
     application.books.types.replace(before.resource, resource)
@@ -372,7 +368,7 @@ def _return_ask(application: GangOwner, now_ns: int, real: Ask) -> list[Fact]:
 
 
 def _after_last(application: GangOwner, now_ns: int) -> list[Fact]:
-    """What follows when no placeholder runs any more (AP-42)."""
+    """Move on when no placeholder runs any more (AP-42)."""
     if application.placeholder_count:
         return []
     application.set_timer(Timer.PLACEHOLDERS, None)
@@ -397,7 +393,7 @@ def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
 
 
 def drop_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
-    """A pending placeholder was cancelled."""
+    """Report a pending placeholder that was cancelled."""
     name = ask.task_group_name
     group = application.gang.groups[name]
     group.timed_out += 1

@@ -153,7 +153,7 @@ class LeafCore:
 
     def _add_application(self, now_ns: int, admitted: Admitted, arrival_ns: int, arrival: int) -> Fact:
         spec, who = admitted.spec, admitted.who
-        application = Application(spec, who, self.path, arrival_ns, arrival, self._books)
+        application = Application(spec, who, self.path, (arrival_ns, arrival), self._books)
         self.applications[spec.application_id] = application
         return ApplicationAdded(
             now_ns,

@@ -1,4 +1,4 @@
-"""The state of an application and its timers (AP-30): which moves there are, and which timers they start and stop.
+"""The state of an application and its timers (AP-30): the moves, and the timers that they start and stop.
 
 ``Application`` has one, and decides with ``gang`` when it moves.
 """
@@ -56,8 +56,8 @@ class Lifecycle:
 
     Attributes:
         stateaware: False when Starting is left at once (AP-40).
-        execution_timeout_ns: how long it may run; None is "no limit" (AP-62).
-        timers: by timer, when it is due; ``armed`` holds those that the leaf has not noted yet.
+        execution_timeout_ns: the longest time that it may run; None is "no limit" (AP-62).
+        timers: the deadlines by timer; ``armed`` holds those that the leaf has not noted yet.
     """
 
     __slots__ = ("armed", "execution_timeout_ns", "state", "stateaware", "timers")

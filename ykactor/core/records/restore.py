@@ -129,7 +129,7 @@ def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
 
 def _application(application_id: ApplicationID, row: ApplicationRow, books: Books) -> Application:
     spec = AddApplication(application_id, row.queue, row.who.user, tags=row.tags, placeholder_ask=row.gang.total)
-    application = Application(spec, row.who, row.queue, row.submission_ns, row.arrival, books)
+    application = Application(spec, row.who, row.queue, (row.submission_ns, row.arrival), books)
     lifecycle = application.lifecycle
     lifecycle.state, lifecycle.execution_timeout_ns = row.state, row.execution_timeout_ns
     lifecycle.timers = {Timer(name): due_ns for name, due_ns in row.timers.items()}
