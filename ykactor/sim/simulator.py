@@ -128,7 +128,8 @@ def simulate(
         wire.queuefile.ConfigError: the scenario's configuration is invalid.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
-    return trio.run(partial(simulate_here, scenario, progress, budget, reserves=reserves), clock=clock)
+    main = partial(simulate_here, scenario, progress, budget, reserves=reserves)
+    return trio.run(main, clock=clock, restrict_keyboard_interrupt_to_checkpoints=True)  # as ``cli/loop.py`` does
 
 
 async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, *, reserves: bool) -> Outcome:
