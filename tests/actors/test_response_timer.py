@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from ykactor.actors.response_timer import ResponseTimer
+from ykactor.actors.journal import ResponseTimer
 
 LIMIT_S = 5.0
 

@@ -26,8 +26,7 @@ from ykactor.client.connection import open_connection
 from ykactor.surfaces.cli import exit_codes, obstacles
 from ykactor.surfaces.cli import serve as serve_module
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.daemon.daemon import Daemon, Settings
-from ykactor.surfaces.daemon.reloading import CHANGES_LOGGED_MAX
+from ykactor.surfaces.daemon.daemon import CHANGES_LOGGED_MAX, Daemon, Settings
 from ykactor.surfaces.log.log_writer import LINES_MAX
 from ykactor.surfaces.net.doors import DoorSettings, TcpAddress, open_doors
 from ykactor.surfaces.net.systemd import Notifier

@@ -7,8 +7,9 @@ one gathers. What waits is bounded: whoever causes turns or messages waits for `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -19,7 +20,6 @@ from trio.testing import wait_all_tasks_blocked
 from ykactor.actors.commands import Publication
 from ykactor.actors.histogram import Histogram
 from ykactor.actors.recording import History
-from ykactor.actors.response_timer import ResponseTimer
 from ykactor.actors.writer_thread import AsyncStore
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
@@ -107,6 +107,43 @@ class _Group(Struct):
         """The next group."""
         batch = self.batch
         return _Group(Batch(batch.first_event + batch.events_count, batch.first_message + batch.messages_count))
+
+
+class ResponseTimer:
+    """Watches one call after the other, which may never return: it tells when one takes too long, without touching it.
+
+    Args:
+        limit_s: how long a call may take.
+        on_late: called once for each call that takes longer, while it still goes on; must not block or raise.
+    """
+
+    def __init__(self, limit_s: float, on_late: Callable[[], None]) -> None:
+        self._limit_s = limit_s
+        self._on_late = on_late
+        #: When the present call is late.
+        self._due_s = inf
+        self._waiting = trio.CancelScope()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """The block is a call."""
+        self._due_s = trio.current_time() + self._limit_s
+        # To change a deadline takes longer than all the rest. An earlier one is let be: when it comes, ``run`` looks again.
+        if self._waiting.deadline == inf:
+            self._waiting.deadline = self._due_s
+        try:
+            yield
+        finally:
+            self._due_s = inf
+
+    async def run(self) -> None:
+        """Tell of late calls until cancelled."""
+        while True:
+            with trio.CancelScope(deadline=self._due_s) as self._waiting:
+                await trio.sleep_forever()
+            if self._due_s <= trio.current_time():
+                self._due_s = inf
+                self._on_late()
 
 
 class Journal:

@@ -8,7 +8,7 @@ an event. With each change it is noted which text of the queue file was read las
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from msgspec import structs
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.acts import Act
-from ykactor.core.messages.facts import ConfigurationChanged, Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files import config_loader
@@ -34,8 +33,6 @@ from ykactor.wire.si.protocol_error import ProtocolError
 
 log = get_logger(__name__)
 
-#: The number of changes of one configuration that are logged one by one.
-CHANGES_LOGGED_MAX = 200
 #: A load that goes on is logged after this many seconds, and again at this interval.
 PROGRESS_FIRST_S = 2.0
 PROGRESS_S = 10.0
@@ -310,17 +307,6 @@ async def _load(text: str, source: str) -> SchedulerConfig:
         raise ProtocolError("CONFIG_REFUSED", found, "config") from None
     except (OSError, ValueError) as error:
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error or type(error).__name__}", "config") from None
-
-
-def log_changes(partition: PartitionName, facts: Iterable[Fact]) -> None:
-    """Log what a new configuration changes in a partition, if the facts tell of one: at most ``CHANGES_LOGGED_MAX`` changes."""
-    for fact in facts:  # 20 ns each, nothing beside making their events
-        if type(fact) is ConfigurationChanged:
-            for change in fact.changes[:CHANGES_LOGGED_MAX]:
-                log_event(log, logging.INFO, "config_change", partition=partition, change=change)
-            if len(fact.changes) > CHANGES_LOGGED_MAX:
-                more = len(fact.changes) - CHANGES_LOGGED_MAX
-                log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")
 
 
 # ---- the queue file, whose changes are followed, and which is read again on request
