@@ -2,7 +2,7 @@
 
 import random
 
-from ykactor.core.messages.changed import KeptRows
+from ykactor.core.messages.kept_rows import KeptRows
 
 
 def test_every_change_is_noted() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import NEGATIVE_RESOURCES, Ask
-from ykactor.core.messages.changed import KeptRows
 from ykactor.core.messages.facts import (
     AllocationRejected,
     Fact,
@@ -18,6 +17,7 @@ from ykactor.core.messages.facts import (
     PredicatesForgotten,
     QueueLimitChanged,
 )
+from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.messages.kinds import Change, NodeAction, QueueLimit
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import (

@@ -11,7 +11,8 @@ import heapq
 from msgspec import Struct, field
 
 from ykactor.core.accounting.past import ENDED_RECORDS_MAX, Past
-from ykactor.core.messages.changed import Changed, KeptRows
+from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.messages.states import TERMINAL_TIMEOUT_NS, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application

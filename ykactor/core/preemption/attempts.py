@@ -12,8 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ykactor.core.messages.asks import Ask, AskID, ask_id
-from ykactor.core.messages.changed import Changed, KeptRows
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Preempted
+from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage

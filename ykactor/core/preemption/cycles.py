@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ykactor.core.messages.changed import Changed, KeptRows
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     Allocated,
     AllocationResized,
@@ -31,6 +31,7 @@ from ykactor.core.messages.facts import (
     QueueLimitChanged,
     QueueRemoved,
 )
+from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.values.ids import QueuePath
 
 #: Facts about external changes. The end of a task may be external or not: ``PreemptionAttempts.confirm`` decides.

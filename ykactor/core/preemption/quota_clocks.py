@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.changed import Changed, KeptRows
+from ykactor.core.messages.changed import Changed
+from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.times import NEVER
