@@ -1,4 +1,4 @@
-"""What the adapter for Kubernetes costs, each figure beside what the same work costs its client alone, by turns.
+"""Cost of the adapter for Kubernetes, each figure beside what the same work costs its client alone, by turns.
 
 Costs are CPU times of the process of the adapter; other processes make them longer, never shorter, so the smallest of the rounds
 count, on both sides.
@@ -277,7 +277,7 @@ class Answering(Struct, frozen=True):
 
 
 async def answer(answering: Answering) -> Samples:
-    """How many answers the daemon is sent when one node changes, by the number of classes."""
+    """Measure the number of answers that the daemon is sent when one node changes, by the number of classes."""
     return {"ratio": [_answers(answering.nodes, classes) / classes for classes in answering.classes]}
 
 
@@ -311,7 +311,7 @@ class Takeover(Struct, frozen=True):
 
 
 async def take_over(takeover: Takeover) -> Samples:
-    """How long nothing is decided, by the time of the Lease."""
+    """Measure the time in which nothing is decided, by the duration of the Lease."""
     async with running_town(takeover.nodes) as town:
         gaps_s = [await _gap(town, number) for number in range(takeover.rounds)]
     return {"ratio": [gap_s / DURATION_S for gap_s in gaps_s], "gap_s": gaps_s}
@@ -365,7 +365,7 @@ class Stall(Struct, frozen=True):
 
 
 async def grow(stall: Stall) -> Samples:
-    """How much the memory of the adapter grows while no write is answered."""
+    """Measure the growth of the adapter's memory while no write is answered."""
     async with running_town(stall.nodes) as town, town.adapter() as running:
         server = town.server
         await _wave(town, running, stall, "warm")

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import h11
@@ -27,6 +27,16 @@ _OK, _CREATED, _NOT_FOUND = b"200 OK", b"201 Created", b"404 Not Found"
 _ABSENT = b'{"kind":"Status","code":404}'
 _READ_MAX = 2**16
 _PAGE = 500
+
+
+class Call(NamedTuple):
+    """A request about an object, or about all of a kind if it has no name."""
+
+    method: str
+    kind: str
+    name: str
+    subresource: str
+    body: bytes
 
 
 class ApiServer:
@@ -127,19 +137,19 @@ class ApiServer:
             return
         if method != "GET":
             await self.until(lambda: not self.is_stalled)
-        status, answer = self._carried_out(method, kind, name, subresource, body, query)
+        call = Call(method, kind, name, subresource, body)
+        status, answer = self._carried_out(call, int(query.get("continue", ["0"])[0]))
         head = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(answer))
         await stream.send_all(head + answer)
         self.counts[f"{method} {subresource or kind}"] += 1
         self.notify()
 
-    def _carried_out(
-        self, method: str, kind: str, name: str, subresource: str, body: bytes, query: dict[str, list[str]]
-    ) -> tuple[bytes, bytes]:
+    def _carried_out(self, call: Call, start: int) -> tuple[bytes, bytes]:
+        method, kind, name, subresource, body = call
         if not kind:  # no further versions
             return _NOT_FOUND, _ABSENT
         if method == "GET" and not name:
-            return _OK, self._page(kind, int(query.get("continue", ["0"])[0]))
+            return _OK, self._page(kind, start)
         found = self.objects.get(kind, {})
         if method == "GET":
             return (_OK, msgspec.json.encode(found[name])) if name in found else (_NOT_FOUND, _ABSENT)
@@ -167,7 +177,7 @@ class ApiServer:
         return msgspec.json.encode({"kind": "List", "metadata": meta, "items": items[start : start + _PAGE]})
 
     async def _watch(self, stream: trio.abc.Stream, kind: str, version: int) -> None:
-        """Until the connection ends; each event is a chunk of its own."""
+        """Serve a watch until the connection ends; each event is a chunk of its own."""
         await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
         lines, versions = self._lines[kind], self._versions[kind]
         sent = next((at for at, each in enumerate(versions) if each > version), len(versions))

@@ -1,4 +1,4 @@
-"""What the client of the adapter costs alone: ``python -m bench.bare KUBECONFIG ACTION COUNT``, started by ``bench.town``.
+"""Cost of the adapter's client alone: ``python -m bench.bare KUBECONFIG ACTION COUNT``, started by ``bench.town``.
 
 It binds so many pods (``bind``), or reads and decodes so many pods (``list``) or changes of nodes (``watch``): what the adapter
 cannot do with less. It prints ``ready``, begins when it reads a line, and prints its CPU seconds.

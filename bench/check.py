@@ -94,7 +94,7 @@ class Lowest:
                 self.measure(names, 1)
 
     def costs(self) -> dict[str, float]:
-        """What each case costs."""
+        """The costs of each case."""
         return {name: float(f"{figure / self._loop_s:.4g}") for name, figure in self._figures.items()}
 
 
@@ -104,7 +104,7 @@ def too_expensive(costs: dict[str, float], ranges: dict[str, float]) -> list[str
 
 
 def mistakes(costs: dict[str, float], ranges: dict[str, float]) -> list[str]:
-    """What is wrong, a sentence for each case."""
+    """The mistakes, a sentence for each case."""
     found = [
         f"{name}: found {costs[name]:g}, expected at most {FACTOR_MAX * ranges[name]:g}, {FACTOR_MAX:g} times its range"
         for name in too_expensive(costs, ranges)

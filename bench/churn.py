@@ -108,7 +108,7 @@ class Churn:
         )
 
     async def _operate(self) -> None:
-        """What operators do."""
+        """Carry out the requests of operators."""
         if self._steps % 90 == 30:
             await self._on_node(self._nodes[0], "DRAIN_NODE")
         elif self._steps % 90 == 60:

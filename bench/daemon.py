@@ -59,7 +59,7 @@ async def _serving(program: str, *arguments: str) -> AsyncIterator[tuple[str, in
 
 
 async def read_line(pipe: trio.abc.ReceiveStream) -> bytes:
-    """What comes, up to the end of a line; shorter if the pipe ends."""
+    """Read up to the end of a line; less if the pipe ends."""
     read = b""
     while not read.endswith(b"\n") and (part := await pipe.receive_some()):
         read += part

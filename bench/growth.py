@@ -27,7 +27,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
 class Quantity(Struct, frozen=True):
-    """What is measured; ``unit`` is one of ``SLACK``."""
+    """A measured quantity; ``unit`` is one of ``SLACK``."""
 
     name: str
     unit: str

@@ -107,7 +107,7 @@ class _Reader:
 
 
 def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
-    """What a batch is written as: the number of its events, and their JSON."""
+    """Pack a batch as it is written: the number of its events, and their JSON."""
     return len(events), b",".join(events)
 
 
@@ -179,7 +179,7 @@ class Rig:
             task_status.started()
 
     async def submit(self, request: requests.PartitionRequest) -> None:
-        """What a session does with a decoded request."""
+        """Handle a decoded request, like a session."""
         for submissions in requests.submissions(request).values():
             await self.partition.inbox.put(Intake(submissions, limits=_LIMITS))
 

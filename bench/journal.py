@@ -1,4 +1,4 @@
-"""What durability costs: the daemon with a state directory (``--durability full``) beside the same without, and its recovery."""
+"""Cost of durability: the daemon with a state directory (``--durability full``) beside the same without, and its recovery."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class OneByOne(Struct, frozen=True):
 
 
 async def acknowledgement(paced: OneByOne) -> Samples:
-    """How long an acknowledgement takes without and with a journal: median and 99th percentile, and what the journal adds."""
+    """Measure acknowledgements without and with a journal: median and 99th percentile, and what the journal adds."""
     without = await _acknowledged(paced)
     with state_dir() as arguments:
         kept = await _acknowledged(paced, *arguments)

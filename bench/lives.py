@@ -125,7 +125,7 @@ class Line:
         return sum(part.size for part in self._unread) < _UNREAD_BYTES
 
     def flush(self) -> bool:
-        """Whether the client has read everything."""
+        """True if the client has read everything."""
         if self._reads.is_set() and not self.has_ended:
             self._unread.clear()
         return not self._unread

@@ -120,7 +120,7 @@ class Manager:
             self._line.send(si.PredicatesResponse(answers=answers))
 
     def releases(self) -> list[si.AllocationRelease]:
-        """What ends now, and the confirmations of what the scheduler has released."""
+        """Releases of the tasks that end now, and confirmations of those that the scheduler has released."""
         taken, self._confirmations = self._confirmations, []
         while self._ends and self._ends[0][0] <= trio.current_time():
             _, application_id, key = heapq.heappop(self._ends)

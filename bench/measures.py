@@ -104,7 +104,7 @@ async def one_more_ask(cluster: FullCluster, rounds: int = 100) -> Samples:
 
 
 async def loop_lag(workload: Workload) -> Samples:
-    """How long the event loop does not check its sockets while the workload is placed.
+    """Measure the pauses in which the event loop does not check its sockets while the workload is placed.
 
     ``max_ms`` and ``p99_ms`` are times between two checks, ``step_max_ms`` is the longest step of one task without a checkpoint,
     ``gc_max_ms`` the longest garbage collection (contained in the others).

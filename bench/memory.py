@@ -1,4 +1,4 @@
-"""What the process needs for a large cluster: the peak of its memory with many running allocations, and with asks that wait."""
+"""Memory of the process for a large cluster: the peak with many running allocations, and with asks that wait."""
 
 import resource
 import sys

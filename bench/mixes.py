@@ -135,7 +135,7 @@ class Mix(Struct, frozen=True, forbid_unknown_fields=True):
         return {"name": f"q{leaf}", "resources": resources, "properties": properties, "limits": limits}
 
     def _user_vcore(self) -> int:
-        """What each user may use: together more than there is."""
+        """The limit of each user: together more than there is."""
         return self._vcore() * 3 // 2 // max(2, self.users)
 
     def _limit(self, vcore: int) -> dict[str, object]:
@@ -151,7 +151,7 @@ class Mix(Struct, frozen=True, forbid_unknown_fields=True):
     # ---- nodes and what runs on them
 
     def _vcore(self) -> int:
-        """Of all nodes."""
+        """The vcore of all nodes."""
         return sum(self._node_vcore(number) for number in range(self.nodes))
 
     def _node_vcore(self, number: int) -> int:
@@ -205,7 +205,7 @@ class Mix(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def _size(self, number: int) -> si.WireResource:
-        """From 1 to 16 vcore."""
+        """A size from 1 to 16 vcore."""
         return {"vcore": 1_000 + number % self.ask_sizes * 15_000 // self.ask_sizes, "memory": (1 + number % 3) * GIB}
 
     def _ask(self, number: int) -> si.Allocation:
@@ -247,7 +247,7 @@ WORST_FOUND = Mix(
 
 
 class _Stage(NamedTuple):
-    """What some requests cost: CPU seconds, and the number of decisions."""
+    """The cost of some requests: CPU seconds, and the number of decisions."""
 
     spent_s: float
     decisions: int

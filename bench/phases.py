@@ -1,4 +1,4 @@
-"""What the phases of a turn cost: CPU time of an allocation, divided among the phases and what is around them.
+"""Cost of the phases of a turn: CPU time of an allocation, divided among the phases and what is around them.
 
 An instrument of trio is called before and after each step of a task, and the ``TurnTimes`` of a partition also tell it where
 a phase begins or ends. So the CPU time between two such moments belongs to exactly one phase, and the phases add up to the whole:
@@ -112,11 +112,9 @@ class PhaseClock(trio.abc.Instrument):
         self.phase, self._since_s = phase, now_s
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Of ``trio.abc.Instrument``."""
         self.switch(self._phase_of(task))
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Of ``trio.abc.Instrument``."""
         self.switch("trio")
 
     def _phase_of(self, task: trio.lowlevel.Task) -> str:
@@ -127,7 +125,7 @@ class PhaseClock(trio.abc.Instrument):
         return "follower" if task.name in READERS else self._of_turn
 
     def on_collection(self, moment: str, _: dict[str, Any]) -> None:
-        """For ``gc.callbacks``."""
+        """Note the time of a collection, as one of ``gc.callbacks``."""
         if moment == "start":
             self._interrupted = self.phase
             self.switch("gc")

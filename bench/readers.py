@@ -34,7 +34,7 @@ _COMPRESSED = 0x40
 
 
 class Outcome(Struct, frozen=True):
-    """What the followers of one process saw: how many have all events in order, missed some, or lost the connection."""
+    """The followers of one process, counted: those that have all events in order, missed some, or lost the connection."""
 
     whole: int
     gaps: int
@@ -59,7 +59,7 @@ class Span(NamedTuple):
 
 
 def _span(message: bytes) -> Span | None:
-    """None for a bookmark."""
+    """The first and last number of a message; None for a bookmark."""
     if not message.startswith(b'{"type":"Events"'):
         return None
     first = _number(message, message.index(_FIELD))

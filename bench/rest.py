@@ -109,12 +109,12 @@ async def read(cluster: Read) -> Samples:
 
 
 def _cost_percent(read: list[Phase], alone: list[Phase]) -> float:
-    """Of the phases of a round with readers, beside those before and after them without."""
+    """The added cost of the phases of a round with readers, beside those before and after them without."""
     return 100 * (1 - 1 / _cost_ratio(read, alone))
 
 
 def _cost_ratio(read: list[Phase], alone: list[Phase]) -> float:
-    """How many times as expensive a placement is with readers."""
+    """The cost of a placement with readers, as a multiple of that without."""
     return mean(rate for rate, _ in alone) / mean(rate for rate, _ in read)
 
 

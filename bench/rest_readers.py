@@ -8,10 +8,12 @@ object at the end.
 
 import sys
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from http.client import HTTPConnection, RemoteDisconnected
 from itertools import count
 from time import perf_counter
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -48,17 +50,33 @@ class Outcome(Struct, frozen=True):
 
 
 def is_read(phase: int) -> bool:
-    """Whether it is asked in this phase."""
+    """True if it is asked in this phase."""
     return (phase + 1) % ROUND != 0
 
 
-async def read(port: int, rate: int, loops: int, begin_s: float, phase_s: float, rounds: int) -> Outcome:
+class Phases(NamedTuple):
+    """The phases of all processes.
+
+    Attributes:
+        begin_s: when the first one begins, of the system's monotonic clock, which all processes have.
+        length_s: of each.
+        rounds: of ``ROUND`` phases.
+    """
+
+    begin_s: float
+    length_s: float
+    rounds: int
+
+    def read(self) -> Iterable[int]:
+        """The phases in which it is asked."""
+        return filter(is_read, range(ROUND * self.rounds))
+
+
+async def read(port: int, rate: int, loops: int, phases: Phases) -> Outcome:
     """Ask ``rate`` times a second.
 
     Args:
         loops: how many ask for everything, each as soon as it has the answer before.
-        begin_s: when the first phase begins, of the system's monotonic clock, which all processes have.
-        rounds: of ``ROUND`` phases.
     """
     took_ms: list[float] = []
     refused = 0
@@ -77,21 +95,21 @@ async def read(port: int, rate: int, loops: int, begin_s: float, phase_s: float,
 
     async def loop(since_s: float) -> None:
         connection = HTTPConnection("127.0.0.1", port, timeout=120)
-        for phase in filter(is_read, range(ROUND * rounds)):
-            await trio.sleep_until(since_s + phase * phase_s)
-            while trio.current_time() < since_s + (phase + 1) * phase_s:
+        for phase in phases.read():
+            await trio.sleep_until(since_s + phase * phases.length_s)
+            while trio.current_time() < since_s + (phase + 1) * phases.length_s:
                 began_s = perf_counter()
                 await trio.to_thread.run_sync(partial(_get, connection, LARGE[2], "identity"))
                 took_ms.append((perf_counter() - began_s) * 1e3)
 
     async with trio.open_nursery() as nursery:
-        since_s = trio.current_time() + begin_s - perf_counter()
+        since_s = trio.current_time() + phases.begin_s - perf_counter()
         numbers = count()
         for _ in range(loops):
             nursery.start_soon(loop, since_s)
-        for phase in filter(is_read, range(ROUND * rounds)):
-            for place in range(int(rate * phase_s)):
-                await trio.sleep_until(since_s + phase * phase_s + place / rate)
+        for phase in phases.read():
+            for place in range(int(rate * phases.length_s)):
+                await trio.sleep_until(since_s + phase * phases.length_s + place / rate)
                 nursery.start_soon(ask, path_of(next(numbers)))
     return Outcome(len(took_ms), refused, max(took_ms))
 
@@ -119,5 +137,5 @@ def _asked(connection: HTTPConnection, path: str, encoding: str) -> int:
 
 if __name__ == "__main__":
     port, rate, loops, begin_s, phase_s, rounds = sys.argv[1:]
-    outcome = trio.run(read, int(port), int(rate), int(loops), float(begin_s), float(phase_s), int(rounds))
+    outcome = trio.run(read, int(port), int(rate), int(loops), Phases(float(begin_s), float(phase_s), int(rounds)))
     print(msgspec.json.encode(outcome).decode(), flush=True)

@@ -81,7 +81,7 @@ def described(mix: Mix) -> str:
 
 
 def in_fresh_process(mix: Mix) -> float:
-    """What a decision costs, measured in a new process."""
+    """Measure the cost of a decision in a new process."""
     command = [sys.executable, "-m", "bench", "--mix", described(mix)]
     completed = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     cpu_us: float = msgspec.json.decode(completed.stdout)["cpu_us"][0]

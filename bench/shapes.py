@@ -99,15 +99,16 @@ def zones(nodes: int = 5_000, asks: int = 20_000, count: int = 100) -> Shape:
     )
 
 
-def leaves(parents: int, each: int, asks: int, applications: int, nodes: int = 2_000, policy: str = "fifo") -> Shape:
+def leaves(parents: int, each: int, asks: int, applications: int, nodes: int = 2_000) -> Shape:
     """Applications spread over the leaves of a tree with two levels."""
 
     def config() -> str:
         lines = list(HEAD)
         for parent in range(parents):
             lines += [f"          - name: p{parent}", "            queues:"]
-            leaf = "              - {{name: q{}, properties: {{application.sort.policy: {}}}}}"
-            lines += [leaf.format(number, policy) for number in range(each)]
+            lines += [
+                f"              - {{name: q{number}, properties: {{application.sort.policy: fifo}}}}" for number in range(each)
+            ]
         return "\n".join(lines)
 
     def setup() -> list[PartitionRequest]:
@@ -123,7 +124,7 @@ def _applications(count: int, leaves: int) -> list[tuple[str, str]]:
 
 
 def many_applications(applications: int = 50_000, leaves: int = 10, nodes: int = 2_000) -> Shape:
-    """As many applications with one ask each."""
+    """Make as many applications with one ask each."""
     return Shape(
         nodes,
         applications,

@@ -1,4 +1,4 @@
-"""What small messages cost: a resource manager sends few asks in a message to ``ykactor serve``, with and without a journal.
+"""Cost of small messages: a resource manager sends few asks in a message to ``ykactor serve``, with and without a journal.
 
 The sender costs as little as possible, so that the daemon is measured: its frames are made before the time starts.
 """
@@ -76,7 +76,7 @@ async def cost(small: Small) -> Samples:
 
 
 class Placed(Struct):
-    """What one connection saw: when each ask was sent and placed, and the daemon's CPU time for each placement."""
+    """The times at which one connection sent each ask and saw it placed, and the daemon's CPU time for each placement."""
 
     sent_s: dict[str, float]
     placed_s: dict[str, float]
@@ -84,7 +84,7 @@ class Placed(Struct):
 
     @property
     def seconds(self) -> float:
-        """From the first message to the last placement."""
+        """Seconds from the first message to the last placement."""
         return max(self.placed_s.values()) - min(self.sent_s.values())
 
     def latency_ms(self, percent: int) -> float:

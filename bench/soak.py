@@ -60,7 +60,7 @@ class Plan(Struct, frozen=True):
 
 
 class Result(Struct):
-    """What a soak has found.
+    """The result of a soak.
 
     Attributes:
         history: a sample after each simulated hour.

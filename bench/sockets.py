@@ -1,4 +1,4 @@
-"""What the sockets cost: a resource manager sends asks to ``ykactor serve``, a process of its own, over a websocket."""
+"""Cost of the sockets: a resource manager sends asks to ``ykactor serve``, a process of its own, over a websocket."""
 
 from time import perf_counter
 from typing import Literal
@@ -26,7 +26,7 @@ class Paced(Struct, frozen=True):
 
 
 async def latency(paced: Paced) -> Samples:
-    """How long after an ask was sent its allocation was received: median and 99th percentile; the daemon's CPU for each ask."""
+    """Measure the time from an ask to its allocation: median and 99th percentile; and the daemon's CPU for each ask."""
     workload = Workload(paced.nodes, leaves=2, applications=2, asks_each=paced.asks // 2)
     asks = [ask for request in workload.requests() for ask in request.allocations]
     async with running_daemon(workload.config()) as (url, pid), connect(url, rm_id="bench") as rm:

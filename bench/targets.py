@@ -1,4 +1,4 @@
-"""What the figures are compared with: our targets, and YuniKorn's figures for the same workload."""
+"""Figures to compare with: our targets, and YuniKorn's figures for the same workload."""
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ class Target(Struct, frozen=True):
     always: bool = False
 
     def is_met(self, name: str, figure: Figure) -> bool:
-        """Whether the figure called ``name`` meets the bound; True without a bound."""
+        """True if the figure called ``name`` meets the bound, or there is none."""
         if self.bound is None:
             return True
         if name in _RATES:

@@ -78,7 +78,7 @@ class Trace(Struct):
         return set(self.calls)
 
     def moves(self) -> int:
-        """How often another file than before was entered; the first one counts too."""
+        """The number of times another file than before was entered; the first one counts too."""
         return sum(1 for _ in groupby(self.calls, key=lambda code: code.co_filename))
 
 
@@ -93,7 +93,7 @@ class Calls(Struct):
 
 
 async def of_one_ask(workload: Workload) -> Trace:
-    """What a daemon with a journal runs for an ask of the first application of the workload, in a message of its own."""
+    """Trace a daemon with a journal for an ask of the first application of the workload, in a message of its own."""
     traces: list[Trace] = []
     async with _daemon(workload.config()) as url, open_websocket_url(f"{url}/v1/rm", subprotocols=[JSON.name]) as manager:
         for number, request in enumerate((si.RegisterResourceManagerRequest(rm_id="bench"), *workload.setup())):
