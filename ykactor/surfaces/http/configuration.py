@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
-from ykactor.surfaces.files.config_loader import load_config
+from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
+from ykactor.surfaces.files.helper_process import in_helper_process
 from ykactor.surfaces.http.admission import check_sees_all, view_for
-from ykactor.surfaces.http.config_writer import written_config
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import JSON, reply
@@ -24,6 +24,7 @@ from ykactor.surfaces.net.refusals import RefusedError
 from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import checks
 from ykactor.wire.rest.codec import encode
+from ykactor.wire.rest.configuration import json_of, yaml_of
 from ykactor.wire.si.lengths import CONFIG_MAX
 
 YAML = "application/x-yaml; charset=UTF-8"
@@ -32,6 +33,7 @@ BODY_S = 10
 #: Configurations that are validated or wait for it; one is at a time, because each takes a processor and much memory.
 VALIDATIONS_MAX = 4
 _SOURCE = "body"
+_FORMS = {"json": json_of, "yaml": yaml_of}
 
 
 class Configuration:
@@ -85,8 +87,16 @@ class Configuration:
 
 
 async def _page(config: SchedulerConfig, form: str) -> Page:
+    data = config.text.encode()
+    if is_small(config.text):
+        return Page(200, [_written(data, config.checksum, form)])
     with _other_process():
-        return Page(200, [await written_config(config.text, config.checksum, form)])
+        return Page(200, [await in_helper_process(_written, data, config.checksum, form, limit_s=LOAD_S)])
+
+
+def _written(data: bytes, checksum: str, form: str) -> bytes:
+    """A valid configuration as ``json`` or ``yaml``."""
+    return _FORMS[form](data.decode(), checksum)
 
 
 @contextmanager
