@@ -20,7 +20,7 @@ def surroundings(files: Mapping[str, bytes] = {}) -> Surroundings:
 
 
 def access_of(text: str, files: Mapping[str, bytes] = {}) -> Access:
-    """What the text of an access file says."""
+    """The parsed text of an access file."""
     return load(text, "access.yaml", surroundings(files))
 
 

@@ -70,7 +70,7 @@ def jwt_of(name: str, **claims: Any) -> str:
 
 
 def credentials(name: str, way: str) -> Credentials:
-    """What shows this identity."""
+    """The credentials that prove this identity."""
     match way:
         case "token":
             return Credentials(bearer=SECRETS[name])
@@ -83,5 +83,5 @@ def credentials(name: str, way: str) -> Credentials:
 
 
 def control_of(found: Access | None = None) -> AccessControl:
-    """At the time of ``accessfiles``; to be called within trio."""
+    """An access control at the time of ``accessfiles``; to be called within trio."""
     return AccessControl(access() if found is None else found, Clock(NOW_NS))

@@ -26,7 +26,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def logging_restored() -> Iterator[None]:
-    """For tests that configure logging, which is for a whole process: gives pytest its handlers and levels back."""
+    """Restore the handlers and levels of pytest after a test that configures logging, which is for a whole process."""
     ours = logging.getLogger("ykactor")
     handlers, level, ours_level = logging.root.handlers[:], logging.root.level, ours.level
     logging.root.handlers[:] = []

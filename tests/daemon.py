@@ -137,7 +137,7 @@ async def _start(
 
 
 async def _read_to_the_end(process: Forked) -> tuple[str, str]:
-    """What it writes on standard output and error."""
+    """Read its standard output and error to the end."""
     written = {"stdout": b"", "stderr": b""}
 
     async def read(name: str) -> None:
@@ -256,7 +256,7 @@ async def next_event(messages: Any, kind: str, contains: str = "") -> si.EventRe
 
 
 async def status_of(url: str, path: str) -> int:
-    """Of the answer to ``GET``, with the user of this moment."""
+    """The status of the answer to ``GET``, with the user of this moment."""
     host, port = url.removeprefix("http://").rsplit(":", 1)
     async with await trio.open_tcp_stream(host, int(port)) as stream:
         await stream.send_all(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())

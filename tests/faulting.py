@@ -6,7 +6,7 @@ from ykactor.core.turn.scheduler import SchedulerCore
 
 
 class Bug(Exception):
-    """What a test makes go wrong."""
+    """The fault that a test causes."""
 
 
 class _Inbox:

@@ -68,7 +68,7 @@ def story_of(name: str) -> tuple[scenario.Scenario, Budget]:
 
 
 def texts_of(name: str) -> dict[str, str]:
-    """What a scenario brings about, as classes of JSON."""
+    """The outcome of a scenario, as classes of JSON."""
     messages: dict[str, list[object]] = {}  # by partition: what partitions do at the same time has no order
     records: dict[str, list[object]] = {}
     add = simulator._Record.add

@@ -69,7 +69,7 @@ class Forked:
         return self.poll()
 
     def poll(self) -> int | None:
-        """As ``returncode``."""
+        """The exit code, like ``returncode``."""
         if self._code is None and select.select([self._report.fileno()], [], [], 0)[0]:
             self._code = self._read()
         return self._code
@@ -81,7 +81,7 @@ class Forked:
                 await stream.aclose()
 
     async def wait(self) -> int:
-        """Until it has ended; its exit code."""
+        """Wait until it has ended; returns its exit code."""
         async with self._waiting:
             if self.poll() is None:
                 await trio.lowlevel.wait_readable(self._report.fileno())

@@ -1,4 +1,4 @@
-"""What tests of gangs say: a gang in ``root.g``, its placeholders, and the real tasks that take their places."""
+"""Words of tests about gangs: a gang in ``root.g``, its placeholders, and the real tasks that take their places."""
 
 from typing import Any
 

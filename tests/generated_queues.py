@@ -110,7 +110,7 @@ def _draw_slots(rng: random.Random, above: int) -> int:
 
 
 def _draw_max(rng: random.Random, cluster: Resource, ceiling: Resource) -> Resource:
-    """No max for half of the queues; else a max for some types, rounded up, rarely 0, which forbids the type (QU-32)."""
+    """Draw a max for half of the queues: of some types, rounded up, rarely 0, which forbids the type (QU-32)."""
     largest: Resource = {}
     if rng.random() < 0.5:
         return largest

@@ -1,4 +1,4 @@
-"""As much of JSON schema as ours use, to check what an editor would say of a file."""
+"""The part of JSON schema that ours use, to check what an editor would say of a file."""
 
 import re
 from collections.abc import Iterator

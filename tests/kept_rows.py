@@ -14,7 +14,7 @@ from ykactor.core.values.parts import finished
 
 
 def all_rows(core: PartitionCore, scheduler: SchedulerCore) -> dict[bytes, bytes]:
-    """Everything that is to be kept, read from the owners."""
+    """The rows to keep, read from the owners."""
     rows = encode(core.name, everything(core, scheduler.state))
     return {key: data for key, data in rows if data is not None}
 
@@ -49,7 +49,7 @@ class KeptRows:
             self.restored(reserves=scheduler.state.reserves)
 
     def check(self, core: PartitionCore, scheduler: SchedulerCore) -> None:
-        """What the turns said they changed is all that has changed."""
+        """Check that the turns have noted every change."""
         expected, found = values_of(all_rows(core, scheduler)), values_of(self.rows)
         for key in sorted(expected.keys() | found.keys()):
             assert found.get(key) == expected.get(key), f"row {key.decode()}: kept {found.get(key)}, expected {expected.get(key)}"

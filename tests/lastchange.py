@@ -13,7 +13,7 @@ BAD, REFUSED = -1, -2
 
 
 class Step(NamedTuple):
-    """What somebody does.
+    """A step of an actor.
 
     Attributes:
         kind: ``write`` (a text to the file), ``event`` (the watcher is told that the file may have changed), ``SIGHUP``,
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 class Model(Struct, frozen=True):
-    """What must be so.
+    """The model of what must hold.
 
     Attributes:
         disk: the text in the file.
@@ -47,7 +47,7 @@ class Model(Struct, frozen=True):
     told: tuple[str, ...] = ()
 
     def after(self, step: Step, *, is_answered: bool = True) -> Model:
-        """What must be so when a step is done; an answer may still be on its way."""
+        """The state that must follow a step; an answer may still be on its way."""
         match step.kind:
             case "write":
                 return structs.replace(self, disk=step.text)
@@ -62,17 +62,17 @@ class Model(Struct, frozen=True):
         return structs.replace(found, told=(*found.told, f"{answer} {step.id}"))
 
     def restarted(self) -> Model:
-        """What must be so after the next start."""
+        """The state that must follow the next start."""
         return structs.replace(self, read=self.noted).reading(is_asked=False)
 
     def reading(self, *, is_asked: bool) -> Model:
-        """What must be so when the file was read."""
+        """The state that must follow when the file was read."""
         if self.disk == BAD or (self.disk == self.read and not is_asked):
             return self
         return structs.replace(self, read=self.disk).changed_to(self.disk)
 
     def changed_to(self, text: int, *, is_manager: bool = False) -> Model:
-        """What must be so after a change of the configuration to a text, in whose place nothing else was read."""
+        """The state that must follow a change of the configuration to a text, when nothing else was read in its place."""
         if text in (BAD, REFUSED):
             return self
         told, is_other = self.told, text != self.in_force
@@ -83,7 +83,7 @@ class Model(Struct, frozen=True):
 
 
 def after_all(models: Iterable[Model], steps: list[Step]) -> set[Model]:
-    """What may be so when steps were done at the same time: as if one had come after the other, in some order."""
+    """The states that may follow simultaneous steps: those of some order of them."""
     return {_after(model, order) for model in models for order in permutations(steps)}
 
 

@@ -108,7 +108,7 @@ class LocalManager:
                 await trio.sleep(0.05)
 
     async def states(self, job: str) -> list[State]:
-        """Of the tasks, when the job has ended."""
+        """The states of the tasks, when the job has ended."""
         with trio.fail_after(LIMIT_S):
             return [task.state for task in (await self.show(job, waits=True)).tasks]
 
@@ -121,7 +121,7 @@ class LocalManager:
 
 @asynccontextmanager
 async def local_manager(directory: Path, url: str, *options: str) -> AsyncIterator[LocalManager]:
-    """Until the block ends; then it is killed, and so is what its jobs have left."""
+    """Run a local resource manager until the block ends; then kill it and what its jobs have left."""
     manager = LocalManager(directory, url, *options)
     await manager.start()
     try:

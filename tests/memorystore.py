@@ -8,7 +8,7 @@ from ykactor.journal.errors import NotWrittenError
 
 
 class MemoryStore:
-    """What was committed; ``delay_s`` gives the time of each commit, in which nothing of it is there yet.
+    """The committed transactions; ``delay_s`` gives the time of each commit, in which nothing of it is there yet.
 
     While ``is_full`` is set commits fail, and nothing is written; while ``answers`` is not set they do not return.
     """

@@ -1,4 +1,4 @@
-"""How long the parts of long work take."""
+"""Times of the parts of long work."""
 
 import gc
 from time import thread_time

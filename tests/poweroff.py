@@ -1,4 +1,4 @@
-"""What a disk has kept when the power fails: of what was written since the last fsync any sectors, and others not."""
+"""A disk after a power failure: of what was written since the last fsync it has kept any sectors, and others not."""
 
 import random
 import shutil

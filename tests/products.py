@@ -1,4 +1,4 @@
-"""Which collections of messages are multiplied by each other: the costs of partitions, one collection larger, another, or both.
+"""Collections of messages that are multiplied by each other: the costs of partitions, one collection larger, another, or both.
 
 A *story* is what a resource manager sends to a new partition, with a configuration. Each field of ``Story`` is an *axis*: how
 many items a collection of a message has. The bytes of all messages are a sum over the axes, so the costs should be one too.
@@ -38,7 +38,7 @@ S_NS = 10**9
 
 
 class Story(Struct, frozen=True):
-    """How many items there are of each collection."""
+    """The number of items of each collection."""
 
     nodes: int = 1
     attributes: int = 0
@@ -174,7 +174,7 @@ def config(story: Story) -> dict[str, Any]:
 
 
 def messages(story: Story) -> Iterator[requests.PartitionRequest]:
-    """What the resource manager sends, in order."""
+    """The messages of the resource manager, in order."""
     yield si.NodeRequest(nodes=_nodes(story))
     yield si.ApplicationRequest(new=_applications(story))
     yield si.AllocationRequest(allocations=_allocations(story))
@@ -271,7 +271,7 @@ def size_of(story: Story) -> int:
 
 
 class Cost(NamedTuple):
-    """What a story costs.
+    """The cost of a story.
 
     Attributes:
         held: bytes of memory that the partition keeps.
@@ -330,7 +330,7 @@ class _Calls:
 
 
 class Product(NamedTuple):
-    """What two axes cost together for each pair of their items, beyond what each costs alone."""
+    """The cost of two axes for each pair of their items, beyond what each costs alone."""
 
     axes: tuple[str, str]
     cost: str
@@ -382,7 +382,7 @@ class _Costs:
         self._known: dict[Story, Cost] = {}
 
     def together(self, times: int, *pair: str) -> Cost:
-        """What two axes cost together beyond the sum of what each costs alone."""
+        """The cost of two axes together beyond the sum of what each costs alone."""
         both, left, right, neither = (self._of(times, *axes) for axes in (pair, pair[:1], pair[1:], ()))
         return Cost(*(a - b - c + d for a, b, c, d in zip(both, left, right, neither, strict=True)))
 

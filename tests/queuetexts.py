@@ -40,7 +40,7 @@ def codes_of(text: str) -> list[str]:
 
 
 def assert_mistake(text: str, code: str, path: str, *parts: str) -> None:
-    """That ``text`` has exactly one mistake, where the mark § stands, whose message has these ``parts``."""
+    """Assert that ``text`` has exactly one mistake, where the mark § stands, whose message has these ``parts``."""
     before, mark, after = text.partition("§")
     assert mark, "the text says where the mistake is"
     found = mistakes_of(before + after)

@@ -53,7 +53,7 @@ class Step(Struct):
 
 
 def no_failure(partition: PartitionName, failure: Exception) -> None:
-    """What a ``Recording`` calls if a partition cannot be made anew."""
+    """Called by a ``Recording`` if a partition cannot be made anew."""
     raise AssertionError(partition) from failure
 
 

@@ -34,7 +34,7 @@ class Answer:
 
     @property
     def content(self) -> Any:
-        """Of a JSON body."""
+        """The content of a JSON body."""
         return json.loads(self.body)
 
 
@@ -72,7 +72,7 @@ class Rest:
         return answer.content
 
     async def submit(self, *messages: requests.PartitionRequest) -> None:
-        """What a resource manager would send; returns when nothing more can be decided."""
+        """Submit requests like a resource manager; returns when nothing more can be decided."""
         for message in messages:
             for name, submissions in requests.submissions(message).items():
                 await self.daemon.partitions[name].put(Intake(submissions))
@@ -82,7 +82,7 @@ class Rest:
             await decided.wait()
 
     async def send(self, data: bytes) -> bytes:
-        """What comes back on a connection of its own until it ends."""
+        """Send bytes on a connection of its own; returns what comes back until it ends."""
         stream = await trio.open_tcp_stream("127.0.0.1", self.port)
         async with stream:
             await stream.send_all(data)

@@ -1,4 +1,4 @@
-"""How many random histories a test plays: a quarter of its count by day, always the same ones, and more of them by night.
+"""The number of random histories that a test plays: a quarter of its count by day, always the same ones, and more by night.
 
 ``YKACTOR_SEEDS=3`` in the environment, as in ``make test-nightly``, multiplies every count by 3. By day hypothesis draws the
 same examples in every run, too.

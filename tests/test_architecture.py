@@ -1,4 +1,4 @@
-"""Who may import whom, who may ask for the time, and who may wait: the properties on which consistency rests."""
+"""Rules about imports, clocks and waiting: the properties on which consistency rests."""
 
 import ast
 import re
@@ -59,6 +59,8 @@ CLOCKS = {"time"}
 CHANCE = {"random", "secrets", "uuid"}
 #: Folders whose docstrings begin with a noun or a verb, and the words with which clauses begin.
 DOCUMENTED = ("core", "client", "wire", "local", "journal", "access", "sim", "kubernetes", "surfaces/cli", "bench")
+#: The same of tests.
+DOCUMENTED_TESTS = ("tests/abuse", "tests/additions", "tests/browser", "tests/crash", "tests/jobs", "tests/scenarios")
 CLAUSES = re.compile(
     r"(Around|As|At|By|Everybody|Everything|For|From|How|If|In|Its?|No|Nobody|None|Of|On|Since|That|There|Those|To|Until|What|When|"
     r"Where|Whether|Which|Who|Whose|Why|With|Without)\b"
@@ -95,7 +97,7 @@ def layer(source: str) -> str:
 
 @cache
 def syntax(source: str) -> ast.Module:
-    """What a file says."""
+    """The syntax tree of a file."""
     return ast.parse((PACKAGE / source).read_text())
 
 
@@ -181,7 +183,7 @@ def test_imports_point_one_way() -> None:
 
 
 def test_the_adapter_for_kubernetes_can_be_left_out() -> None:
-    """It is an extra: only its command imports it, and it knows the protocol and the client only."""
+    """The adapter is an extra: only its command imports it, and it knows the protocol and the client only."""
     for source in SOURCES:
         imported = files_imported(source)
         if layer(source) == "kubernetes":
@@ -232,7 +234,7 @@ def test_strangers_do_not_import_each_other(who: str, whom: str) -> None:
 
 
 def test_no_file_imports_itself_through_others() -> None:
-    """There is no circle of imports, TYPE_CHECKING and functions included; a package's face is not counted as a file."""
+    """The imports have no circle, TYPE_CHECKING and functions included; a package's face is not counted as a file."""
     edges = {source: {path for path in files_imported(source) if not path.endswith("__init__.py")} for source in SOURCES}
     done: set[str] = set()
 
@@ -254,14 +256,13 @@ def test_a_file_has_one_idea() -> None:
         assert lines <= LINES_MAX or source in CATALOGUES, source
 
 
-@pytest.mark.parametrize("folder", DOCUMENTED)
+@pytest.mark.parametrize("folder", [*DOCUMENTED, *DOCUMENTED_TESTS])
 def test_a_docstring_begins_with_what_a_thing_is_or_does(folder: str) -> None:
-    """Its first line begins with a noun or a verb, not with a clause; a predicate is "True if ..."."""
+    """The first line begins with a noun or a verb, not with a clause; a predicate is "True if ..."."""
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     nodes = [(source, node) for source, tree in trees(folder) for node in ast.walk(tree) if isinstance(node, documented)]
     firsts = [(source, (ast.get_docstring(node) or "").partition("\n")[0]) for source, node in nodes]
-    assert len(trees(folder)) > 5
-    assert len(firsts) > 50
+    assert len(firsts) > 5
     assert [first for first in firsts if CLAUSES.match(first[1])] == []
 
 
@@ -322,7 +323,7 @@ def test_a_function_has_at_most_five_parameters(folder: str) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is wrong with each example of an addition, when all are applied together."""
+    """The mistakes of each example of an addition, when all are applied together."""
     return applying.outcomes([*FILES_TOUCHED], tmp_path_factory.mktemp("additions"))
 
 
@@ -341,7 +342,7 @@ def test_the_page_is_no_part_of_the_program() -> None:
 
 
 def test_core_needs_only_the_standard_library_msgspec_and_re2() -> None:
-    """What is decided does not depend on how the program runs, nor on its environment; one file knows RE2."""
+    """Decisions depend neither on how the program runs nor on its environment; one file knows RE2."""
     for source in in_layers("core"):
         engine = {"re2"} if source == "core/values/expressions.py" else set()
         assert outside(source) <= set(sys.stdlib_module_names) | {"msgspec"} | engine, source
@@ -349,7 +350,7 @@ def test_core_needs_only_the_standard_library_msgspec_and_re2() -> None:
 
 
 def test_core_wire_journal_and_access_never_wait() -> None:
-    """No ``async def``, no ``await``, no trio: nothing can change under a decision, and the journal may run in any thread."""
+    """Files without ``async def``, ``await``, trio: nothing changes under a decision, and the journal may run in any thread."""
     waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
     for source in in_layers("core", "wire", "journal", "access"):
         assert not any(isinstance(node, waiting) for node in ast.walk(syntax(source))), source
@@ -363,13 +364,13 @@ def test_core_and_wire_know_neither_time_nor_chance() -> None:
 
 
 def test_the_journal_is_told_the_time() -> None:
-    """What is old is decided by the time of its caller; chance only makes the names of instances."""
+    """Ages follow from the time of the caller; chance only makes the names of instances."""
     for source in in_layers("journal"):
         assert not outside(source) & (CLOCKS | {"datetime"}), source
 
 
 def test_access_is_told_the_time() -> None:
-    """What has expired is decided by the time of its caller; chance only makes tokens, and only their file is on the disk."""
+    """Expiry follows from the time of the caller; chance only makes tokens, and only their file is on the disk."""
     for source in in_layers("access"):
         assert not outside(source) & CLOCKS, source
         if source != "access/tokens.py":

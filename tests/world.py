@@ -242,17 +242,17 @@ def prioritise(application_id: str, priority: int, key: str | None = None) -> Ad
 
 
 def answer(predicate: str, *nodes: str, no: str = "", allocate: bool = True, uses: int | None = None) -> list[Submission]:
-    """What is said of asks of this class on these nodes: they may run there, or may not because of ``no``."""
+    """An answer about asks of this class on these nodes: they may run there, or may not because of ``no``."""
     return [AnswerPredicate(predicate, node_id, allocate, no, uses) for node_id in nodes]  # type: ignore[arg-type]
 
 
 def forget(predicate: str = "", node_id: str = "") -> Submission:
-    """What was said of a class on a node does not hold any more."""
+    """Withdraw the answer about a class on a node."""
     return ForgetPredicates(predicate, node_id)
 
 
 def answering(is_there: bool) -> Submission:
-    """Whether somebody answers."""
+    """A registration that answers predicates, or does not."""
     return SetPredicateService(is_there)
 
 
@@ -262,7 +262,7 @@ def reset() -> Submission:
 
 
 def told(instant: Instant) -> list[Submission]:
-    """Everything that an instant of a scenario says to its only partition."""
+    """The submissions of an instant of a scenario to its only partition."""
     said: list[Submission] = []
     for step in instant.steps:
         if isinstance(step, SchedulerConfig):
@@ -368,7 +368,7 @@ class World:
         return refusal
 
     def given(self, *submissions: Submission, at: float | None = None) -> None:
-        """As ``send``, but its results are not to be reported."""
+        """Send without reporting the results."""
         self.send(*submissions, at=at)
         self.heard()
 
@@ -383,7 +383,7 @@ class World:
         self.direct.wakes = False
 
     def heard(self) -> list[str]:
-        """What was decided since this was last asked."""
+        """The decisions since the last call."""
         heard = [line for decision in self.facts[self._heard :] if (line := spoken(decision)) is not None]
         self._heard = len(self.facts)
         return heard
@@ -433,7 +433,7 @@ class World:
         return found
 
     def priorities(self) -> dict[str, int | None]:
-        """What every queue shows to its parent; None is "nothing pending"."""
+        """The priority that every queue shows to its parent; None is "nothing pending"."""
         return priorities_of(self.final())
 
     def waiting(self) -> list[str]:
@@ -441,7 +441,7 @@ class World:
         return sorted(key for key, _, _ in waiting_asks(self.direct.scheduler.state))
 
     def why(self, key: str) -> str:
-        """Why an ask waits."""
+        """The reason of a pending ask."""
         (reason,) = [reason for waiting, _, reason in waiting_asks(self.direct.scheduler.state) if waiting == key]
         return reason
 

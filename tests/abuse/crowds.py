@@ -52,7 +52,7 @@ class Follower:
         self.lagged: list[tuple[int, int]] = []
 
     async def subscribe(self) -> None:
-        """From now on."""
+        """Subscribe to the events from now on."""
         await self._peer.stream.send_all(handshake() + frame(b'{"type":"Subscribe"}'))
         await self._peer.accepted()
         self.last = (await self._receive()).sequence
@@ -157,7 +157,7 @@ async def _play(abused: Target, changes: _Changes, readers: list[Follower], requ
 
 
 async def _all_read(abused: Target, readers: list[Follower]) -> None:
-    """Everything up to now."""
+    """Read everything up to now."""
     async with _following(abused) as newest, trio.open_nursery() as nursery:
         for reader in readers:
             nursery.start_soon(reader.reach, newest.last)

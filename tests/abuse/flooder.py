@@ -29,13 +29,13 @@ def subscriptions(number: int) -> Iterator[object]:
 
 
 def wrong_subscriptions(number: int) -> Iterator[object]:
-    """With a kind that does not exist."""
+    """Subscriptions with a kind that does not exist."""
     for count in itertools.count():
         yield {"type": "Subscribe", "kinds": ["APP"] * 63 + [f"KIND-{count}"]}
 
 
 def registrations(number: int) -> Iterator[object]:
-    """Of another resource manager than the one that has the daemon; it ends the session."""
+    """The registration of a second resource manager, which ends the session."""
     yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-2"}
 
 
@@ -57,7 +57,7 @@ def wrong_requests(number: int) -> Iterator[object]:
 
 
 def largest_requests(number: int) -> Iterator[object]:
-    """With as many entries as are allowed, of what does not exist; now and then the last one is wrong."""
+    """Requests with as many entries as are allowed, about unknown objects; now and then the last one is wrong."""
     yield {"type": "RegisterResourceManagerRequest", "rmID": "rm-1", "resumeFrom": number}
     size = {"vcore": 1000, "memory": "1Gi"}
     nodes: list[object] = [{"nodeID": f"x-{item}", "action": "UPDATE", "schedulableResource": size} for item in range(_MOST)]

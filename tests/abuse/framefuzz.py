@@ -75,7 +75,7 @@ def _step(work: Pausing[object]) -> str:
 
 
 async def send_mutants(abused: Target, count: int, seed: int) -> str:
-    """None of them ends the daemon or changes anything, and others are served meanwhile. Returns figures."""
+    """Send mutants, which neither end the daemon nor change anything, while others are served. Returns figures."""
     rng = random.Random(seed)
     before = await abused.state_hash()
     kinds = mutators(rng)
@@ -89,7 +89,7 @@ async def send_mutants(abused: Target, count: int, seed: int) -> str:
 
 
 async def _send(abused: Target, path: str, encoding: Encoding, frames: list[bytes], rng: random.Random) -> None:
-    """On one connection after the other, until all are sent: the daemon ends those with wrong frames."""
+    """Send all on one connection after the other, because the daemon ends those with wrong frames."""
     while frames:
         async with raw_peer(abused) as peer:
             await peer.stream.send_all(handshake(path, encoding.name, compresses=rng.random() < 0.5))

@@ -76,7 +76,7 @@ def mutant(rng: random.Random, texts: list[str]) -> str:
 
 
 def load_mutants(count: int, seed: int) -> str:
-    """None takes long, or much memory. Returns figures."""
+    """Load mutants, each of which takes little time and memory. Returns figures."""
     rng, texts = random.Random(seed), _texts()
     codes: Counter[str] = Counter()
     longest_s = 0.0

@@ -54,7 +54,7 @@ class Target:
         return len(os.listdir(self._process / "fd"))
 
     async def state_hash(self) -> str:
-        """Of all that a snapshot shows, but for refused applications, which are listed for a while."""
+        """The hash of a snapshot without refused applications, which are listed for a while."""
         state = await self.daemon.state()
         listed: dict[str, dict[str, Any]] = state["applications"]
         kept = {name: entry for name, entry in listed.items() if entry["state"] != "Rejected"}

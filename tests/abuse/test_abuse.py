@@ -1,4 +1,4 @@
-"""No client takes the daemon down or slows others (SE-90 to SE-95); ``make abuse`` does more of everything."""
+"""Abusive clients neither end the daemon nor slow others (SE-90 to SE-95); ``make abuse`` does more of everything."""
 
 import random
 from pathlib import Path

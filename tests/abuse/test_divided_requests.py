@@ -94,7 +94,7 @@ def many_nodes(number: int, **last: object) -> dict[str, Any]:
 
 @both
 def test_a_large_request_is_decoded_with_pauses(encoding: Encoding) -> None:
-    """There is one for every 500 entries, and at the end the request is as it was."""
+    """A pause follows every 500 entries, and the decoded request equals the original."""
     data = encoding._library.encode(many_nodes(20_000))
     assert outcome(encoding, data, in_parts=True) == outcome(encoding, data, in_parts=False)
     assert len(list(encoding.decoding_request(data))) >= 40
@@ -102,7 +102,7 @@ def test_a_large_request_is_decoded_with_pauses(encoding: Encoding) -> None:
 
 @both
 def test_a_mistake_in_the_last_entry_of_a_large_request(encoding: Encoding) -> None:
-    """Its index is that in the message, and its details are those of a small one."""
+    """The error names the index in the message, and the same details as for a small request."""
     data = encoding._library.encode(many_nodes(20_000, schedulableResource={"vcore": 1, "memory": 0.5}))
     message = 'found float, expected a whole number of base units, or text such as "500m"'
     path = "nodes[20000].schedulableResource.memory"
@@ -111,7 +111,7 @@ def test_a_mistake_in_the_last_entry_of_a_large_request(encoding: Encoding) -> N
 
 @pytest.mark.parametrize(("name", "path"), [("nodeID", "nodes[15000].nodeID"), ("nodes", ""), ("id", "")])
 def test_a_repeated_key_in_a_large_request(name: str, path: str) -> None:
-    """Of an entry it is named."""
+    """The error names the entry."""
     data = JSON._library.encode(many_nodes(20_000))
     if name == "nodeID":
         data = data.replace(b'"n15000","action"', b'"x","nodeID":"n15000","action"')
@@ -168,7 +168,7 @@ def test_a_list_of_entries_that_is_none(encoding: Encoding, value: object, path:
 
 
 def test_the_last_value_of_a_repeated_key_counts(always_in_parts: None) -> None:
-    """As for msgspec, which allows this in MessagePack only."""
+    """The last value counts, like in msgspec, which allows this in MessagePack only."""
     encode = MSGPACK._library.encode
     node = encode({"nodeID": "n", "action": "CREATE"})
     first, second = b"\x93" + node * 3, b"\x92" + node * 2
@@ -178,7 +178,7 @@ def test_the_last_value_of_a_repeated_key_counts(always_in_parts: None) -> None:
 
 
 def test_a_large_request_in_the_wrong_encoding() -> None:
-    """It is refused as a small one is."""
+    """The error is the same as for a small request."""
     data = JSON._library.encode(many_nodes(20_000))
     assert outcome(MSGPACK, data, in_parts=True)[0] == "WRONG_TYPE"  # type: ignore[index]
     assert outcome(JSON, MSGPACK._library.encode(many_nodes(20_000)), in_parts=True)[0] == "MALFORMED"  # type: ignore[index]

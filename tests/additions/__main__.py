@@ -29,7 +29,7 @@ class Changed(MetaPathFinder):
 
 
 def outcome(kind: str) -> str:
-    """What is wrong with an example."""
+    """The mistake of an example; "" if it works."""
     try:
         importlib.import_module(f"additions.{kind}").works()
     except Exception:

@@ -75,7 +75,7 @@ def _index(lines: list[str], start: str) -> int:
 
 
 def edits_of(kind: str) -> Edits:
-    """What the example of this kind writes."""
+    """The edits of the example of this kind."""
     edits: Edits = importlib.import_module(f"additions.{kind}").EDITS
     return edits
 

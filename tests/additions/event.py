@@ -52,7 +52,7 @@ def _task_recorded(fact: facts.TaskRecorded) -> list[_Event]:
 
 
 def works() -> None:
-    """It comes of what is said, can be subscribed to, is kept, and is shown to limited readers and in the REST API."""
+    """Check that the event is made, can be subscribed to, is kept, and is shown to limited readers and in the REST API."""
     from world import app, make_world, node, queue, record, tree
 
     from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE

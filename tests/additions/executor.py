@@ -50,7 +50,7 @@ def niceness(name: str) -> Niceness | None:
 
 
 def works() -> None:
-    """It is found where nothing better is, says what it is, and runs a task."""
+    """Check that it is found where nothing better is, says what it is, and runs a task."""
     import os
     import tempfile
     from pathlib import Path

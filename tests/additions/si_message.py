@@ -109,7 +109,7 @@ class SetTags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def works() -> None:
-    """From bytes to an application with its tags; with rights, a path in errors, large requests, scenarios and the journal."""
+    """Check the way from bytes to an application with its tags: rights, errors, large requests, scenarios, journal."""
     import msgspec
     from world import app, make_world, node, queue, tree
 

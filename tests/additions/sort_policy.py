@@ -24,7 +24,7 @@ def by_youth(application: PendingApplication, rank: int, guaranteed: Resource | 
 
 
 def works() -> None:
-    """It decides, gangs are taken, it is shown, and the queue file knows it; the invariants hold after each step."""
+    """Check that it decides, gangs are taken, it is shown, and the queue file knows it; the invariants hold after each step."""
     from gangs import gang, three
     from world import app, ask, make_world, node, queue, tree
 

@@ -111,7 +111,7 @@ def extend(apps: tuple[str, ...], seconds: int, daemon: Destination, partition: 
 
 
 def works() -> None:
-    """From bytes to a gang that waits longer, with the rights, the words and the audit of other verbs."""
+    """Check the way from bytes to a gang that waits longer, with the rights, the words and the audit of other verbs."""
     import msgspec
     from click.testing import CliRunner
     from gangs import gang, holder, room

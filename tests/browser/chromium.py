@@ -165,7 +165,7 @@ class Page:
         await self.send("Emulation.setDeviceMetricsOverride", mobile=width < 700, **size)
 
     async def darken(self) -> None:
-        """As on a system with dark colours."""
+        """Emulate a system with dark colours."""
         await self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
 
     async def picture(self) -> bytes:

@@ -24,5 +24,5 @@ async def page(browser: str) -> AsyncIterator[Page]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the queue file of a test is."""
+    """The path of the queue file of a test."""
     return tmp_path / "queues.yaml"

@@ -42,14 +42,14 @@ class World(NamedTuple):
     page: Page
 
     async def read(self, path: str) -> Any:
-        """What the REST API answers."""
+        """Read an answer of the REST API."""
         port = int(self.daemon.http.rpartition(":")[2])
         answer = await trio.to_thread.run_sync(request, port, "GET", f"/ws/v1/{path}", {})
         assert answer.status == 200
         return answer.content
 
     async def cells(self, panel: str) -> list[list[str]]:
-        """Of the grid of a panel, when it is live."""
+        """The cells of the grid of a panel, when it is live."""
         await self.page.until("document.getElementById('status').dataset.state == 'live'")
         cells: list[list[str]] = await self.page.run(CELLS.format(panel))
         return cells

@@ -1,4 +1,4 @@
-"""What the page shows, in a real browser beside a daemon as it ships: what the REST API answers."""
+"""The contents of the page, in a real browser beside a daemon as it ships, compared with the REST API."""
 
 import json
 from pathlib import Path
@@ -91,7 +91,7 @@ async def test_names_are_text(page: Page, file: Path) -> None:
 
 
 async def test_applications_are_found(page: Page, file: Path) -> None:
-    """By a part of the name, the queue, the user or the state; what is chosen is told in words, also that its queue is held."""
+    """Search by a part of the name, the queue, the user or the state; the selection is described, also that its queue is held."""
     async with shown(page, file, "applications") as world:
         await some_work(world.rm)
         await world.rm.request(application("other", "root.test.a"))
@@ -205,7 +205,7 @@ async def test_a_queue_above_its_max_says_why(page: Page, file: Path) -> None:
 
 
 async def test_wait_times(page: Page, file: Path) -> None:
-    """Of placed asks how long they waited, in words and in two charts."""
+    """The waiting times of placed asks are shown in words and in two charts."""
     async with shown(page, file, "waits") as world:
         await some_work(world.rm)
         await page.until("document.getElementById('waits-summary').innerText.startsWith('Of the last 2 placed asks')")

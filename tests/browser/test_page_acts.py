@@ -1,4 +1,4 @@
-"""What an operator does on the page, and that others are not offered it."""
+"""Acts of an operator on the page, which others are not offered."""
 
 from pathlib import Path
 

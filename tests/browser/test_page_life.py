@@ -58,7 +58,7 @@ async def test_goes_on_by_number_after_a_restart(page: Page, tmp_path: Path) -> 
 
 
 async def test_says_that_numbers_began_anew(page: Page) -> None:
-    """Without a state directory the daemon has forgotten all: the page says so, and shows what there is now."""
+    """A daemon without a state directory has forgotten all: the page says so, and shows the present state."""
     async with again(page) as (daemon, _):
         await page.until("document.getElementById('notice').innerText.includes('restarted')")
         async with connect(daemon.url, rm_id="rm") as rm:
@@ -139,7 +139,7 @@ async def test_a_limited_reader_sees_its_queues(page: Page, file: Path, tmp_path
 
 
 async def test_one_partition_is_shown_at_a_time(page: Page, file: Path) -> None:
-    """With several there is a list of them to choose from."""
+    """Several partitions are listed, to choose from."""
     partitions = "[{name: default, queues: [{name: root}]}, {name: other, queues: [{name: root, queues: [{name: x}]}]}]"
     async with shown(page, file, config=f"partitions: {partitions}"):
         await page.until(f"{CELLS.format('queues')}.length === 1")
@@ -149,7 +149,7 @@ async def test_one_partition_is_shown_at_a_time(page: Page, file: Path) -> None:
 
 
 async def test_events_are_filtered_and_paused(page: Page, file: Path) -> None:
-    """By kind and by words; a pause holds the list and counts what comes."""
+    """Filters are kinds and words; a pause holds the list and counts new events."""
     async with shown(page, file, "events") as world:
         await page.until(f"{CELLS.format('events')}.length > 1")
         await page.run("document.getElementById('events-kind').value = 'NODE'")

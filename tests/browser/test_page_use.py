@@ -54,7 +54,7 @@ async def test_all_is_reached_by_keyboard(page: Page, file: Path) -> None:
 
 
 async def test_everything_has_a_name_and_a_role(page: Page, file: Path) -> None:
-    """What a screen reader is told: no control without a name, in any panel."""
+    """A screen reader finds a name for each control, in each panel."""
     async with shown(page, file) as world:
         await some_work(world.rm)
         for panel in PANELS:
@@ -77,7 +77,7 @@ async def test_everything_has_a_name_and_a_role(page: Page, file: Path) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_fits_into_the_window(page: Page, file: Path, width: int) -> None:
-    """On a phone and on a screen nothing is wider than the window, in any panel; the picture is as large as the window."""
+    """Nothing is wider than the window, in any panel, on a phone and on a screen; the picture is as large as the window."""
     async with shown(page, file) as world:
         await some_work(world.rm)
         await page.resize(width, 800)
@@ -132,14 +132,14 @@ async def test_long_and_much(page: Page, file: Path) -> None:
 
 
 async def test_many_queues_and_nodes(page: Page, file: Path) -> None:
-    """With 5,000 of each only those rows exist that are seen, and frames keep coming as with few, while events come."""
+    """Only visible rows exist among 5,000 of each, and frames keep coming like with few, while events come."""
     few = await frames(page, file, 10)
     many = await frames(page, file, MANY)
     assert all(many[panel] > few[panel] / 3 for panel in few), (few, many)
 
 
 async def frames(page: Page, file: Path, count: int) -> dict[str, int]:
-    """How many frames there are in the panels of queues and of nodes, with so many of them."""
+    """The number of frames in the panels of queues and of nodes, with so many of them."""
     leaves = ", ".join(f"{{name: q{number}}}" for number in range(count))
     config = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{leaves}]}}]}}]"
     found = {}

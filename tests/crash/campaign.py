@@ -43,5 +43,5 @@ async def run(directory: Path, kills: int, seed: int) -> Counter[str]:
 
 
 def table(counts: Counter[str]) -> str:
-    """What was done, for people."""
+    """The table of what was done, for people."""
     return "\n".join(f"{number:8} {name}" for name, number in sorted(counts.items()))

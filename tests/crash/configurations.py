@@ -1,4 +1,4 @@
-"""Which configuration may be in force after a daemon was killed (DU-9)."""
+"""Configurations that may be in force after a daemon was killed (DU-9)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Configurations:
 
 
 def _in_force(recovered: Recovered) -> SchedulerConfig:
-    """What the next daemon begins with: it finishes what was under way."""
+    """The configuration with which the next daemon begins: it finishes what was under way."""
     return recovered.config if recovered.unfinished is None else recovered.unfinished.config
 
 

@@ -74,7 +74,7 @@ class Trail:
             self.seen.append(data)
 
     def check(self, events: list[bytes]) -> None:
-        """What was seen is a beginning of what the journal holds."""
+        """Check that the events seen are the first ones of the journal."""
         assert len(self.seen) <= len(events), f"event {len(self.seen)} was seen, the newest one kept is {len(events)}"
         assert self.seen == events[: len(self.seen)]
 
@@ -95,7 +95,7 @@ async def look(url: str, found: list[tuple[int, Placed]]) -> None:
 
 
 def _placed(partitions: list[si.PartitionStatus]) -> Placed:
-    """What runs on each node of a snapshot."""
+    """The allocations on each node of a snapshot."""
     applications = [application for partition in partitions for application in partition.applications.values()]
     waiting = {entry.allocation_key for application in applications for entry in application.replacing or ()}
     return {

@@ -1,4 +1,4 @@
-"""What a journal holds after its daemon was killed, and whether that agrees with all that ever left the daemon."""
+"""The contents of a journal after its daemon was killed, compared with all that ever left the daemon."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _check_turns(turns: Iterable[bytes]) -> None:
 
 
 def replay(directory: Path) -> None:
-    """What was decided is decided again, by all daemons that have written the journal."""
+    """Check that all daemons that have written the journal decide the same again."""
     with Reader.open(directory) as reader:
         outcome = replayed(reader)
     assert outcome.turns
@@ -95,13 +95,13 @@ def replay(directory: Path) -> None:
 
 
 def assert_same(found: Placed, expected: Placed, when: str) -> None:
-    """What runs on each node is what events say."""
+    """Check that the allocations on each node are those of the events."""
     differing = [node for node in found.keys() | expected.keys() if found.get(node) != expected.get(node)]
     assert not differing, f"{when}: {[(node, found.get(node), expected.get(node)) for node in differing]} (found, expected)"
 
 
 def placed_by(events: Iterable[bytes]) -> Placed:
-    """What runs on each node, according to the events from number 1 on."""
+    """The allocations on each node, according to the events from number 1 on."""
     placed: Placed = {}
     for data in events:
         event = msgspec.json.decode(data)

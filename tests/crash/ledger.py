@@ -1,4 +1,4 @@
-"""What a resource manager knows of its own: what it has sent, and what every message since then has told it.
+"""The own knowledge of a resource manager: what it has sent, and what every message since then has told it.
 
 Messages are taken by number, each once. A number that comes again, after a resume or from the journal, must come with the same
 content. Keys of tasks and applications are never used twice, so a task that is told to run twice was doubled.
@@ -45,7 +45,7 @@ class Task(Struct, eq=False):
     must_be_gone: bool = False
 
     def may_wait(self) -> bool:
-        """Whether it does not run as far as is known, or may have been handed back."""
+        """True if it does not run as far as is known, or may have been handed back."""
         return not self.node_id or self.node_id in self.handed_back
 
 
@@ -91,7 +91,7 @@ class Sent(Struct):
 
 
 class Ledger:
-    """Everything that one registration has sent and was told.
+    """The messages that one registration has sent and received.
 
     Args:
         first: the number before that of the first message.

@@ -201,7 +201,7 @@ class World:
     # ---- what is left behind
 
     def _check(self) -> None:
-        """What the journal holds agrees with what anybody was told."""
+        """Check that the journal agrees with everything that anybody was told."""
         assert not (self._directory / "post-mortem.json").exists()
         if not (self._directory / "journal.db").exists():
             return
@@ -240,7 +240,7 @@ class World:
         self._lose()
 
     def _lose(self) -> None:
-        """What the journal holds is what was there some time ago (DU-3, DU-18)."""
+        """Forget what the journal has lost: it holds an earlier state (DU-3, DU-18)."""
         kept = Kept.read(self._directory)
         if kept is not None:
             kept.check(None)

@@ -77,7 +77,7 @@ class Load:
 
     @property
     def has_applications(self) -> bool:
-        """Whether there is an application that may have tasks."""
+        """True if there is an application that may have tasks."""
         return bool(self._live())
 
     def _nodes(self) -> list[Node]:

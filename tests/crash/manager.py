@@ -108,7 +108,7 @@ class Manager:
         self._forget()
 
     async def _find_out(self, url: str, number: int, term: str) -> None:
-        """Who was told what is not there has to register anew; it does so in any case."""
+        """Register anew, which is required after a loss, and done in any case."""
         try:
             async with connect(url, rm_id="rm", epoch=self._epoch, resume_from=number, term=term):
                 assert self._is_there, f"message {number} of term {term} is lost"
@@ -132,7 +132,7 @@ class Manager:
         self.ledger = None
 
     async def _send_again(self) -> None:
-        """What is not answered now had no effect; what was interrupted had some, and entries may be repeated."""
+        """Send unanswered requests again: they had no effect; interrupted ones had some, and entries may be repeated."""
         assert self.ledger is not None
         for sent in list(self.ledger.unanswered.values()):
             assert not sent.had_effect, f"{sent} took effect and was not answered"
@@ -145,7 +145,7 @@ class Manager:
             await self._stream.send(request)
 
     def _what_is_left(self, request: si.AllocationRequest) -> si.AllocationRequest:
-        """Without the asks of which something was told: they may run or have ended."""
+        """The request without the asks that were decided: they may run or have ended."""
         assert self.ledger is not None
         tasks = self.ledger.tasks
         missing = [entry for entry in request.allocations if not _was_told(tasks[entry.allocation_key])]
@@ -217,7 +217,7 @@ class Manager:
         await self.send((si.UpdateConfigurationRequest(config=config(self._rng.randrange(6))), [], []))
 
     def total(self) -> Counter[str]:
-        """What all registrations have sent and were told."""
+        """The messages of all registrations."""
         return self.counts + (Counter() if self.ledger is None else self.ledger.counts)
 
     async def counted(self, what: str, number: int) -> None:

@@ -13,7 +13,7 @@ FAILURES = 2
 
 
 async def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    """What the journal holds agrees with all that was sent and received, after each kill and at the end."""
+    """The journal agrees with all that was sent and received, after each kill and at the end."""
     counts = await run(tmp_path, KILLS, seed=4)
     print(table(counts))
     assert sum(number for name, number in counts.items() if name.startswith("killed")) == KILLS
@@ -37,7 +37,7 @@ async def test_a_directory_that_is_put_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durability", ["full", "normal"])
 @pytest.mark.parametrize("seed", seeds(1))
 async def test_power_failures(tmp_path: Path, durability: str, seed: int) -> None:
-    """With ``full`` nothing is lost; with ``normal`` the last moments, which is said, and nobody goes on by number (DU-3)."""
+    """Nothing is lost with ``full``; with ``normal`` the last moments, which is said, and nobody resumes by number (DU-3)."""
     world = World(tmp_path, seed, durability)
     for _ in range(FAILURES):
         await world.kill("load")

@@ -372,10 +372,11 @@ async def test_a_defect_of_a_reading_is_no_missing_partition(monkeypatch: pytest
 async def test_a_configuration_that_cannot_be_read_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process reads it, and takes too long: nothing is wrong with this one."""
 
-    async def late(*_: object) -> bytes:
+    async def late(*_: object, **__: object) -> bytes:
         raise trio.TooSlowError
 
-    monkeypatch.setattr(configuration, "written_config", late)
+    monkeypatch.setattr(configuration, "is_small", lambda _: False)
+    monkeypatch.setattr(configuration, "in_helper_process", late)
     async with rest_daemon() as rest:
         assert (await rest.ask("/ws/v1/config")).status == 503
 

@@ -34,7 +34,7 @@ messages:
 
 @pytest.mark.parametrize("run", [simulate, simulate_directly])
 def test_slow_half_and_dead_answerers(run, tmp_path):
-    """What is answered late is placed late, what is answered in part after 10 s, what is never answered never; others at once."""
+    """Asks with a late answer are placed late, with a partial one after 10 s, without one never; others at once."""
     (tmp_path / "answers.yaml").write_text(textwrap.dedent(STORY))
     outcome = run(load(tmp_path / "answers.yaml"))
     lines = [line for fact in outcome.facts for line in decision_lines(fact) if line["decision"] == "allocated"]

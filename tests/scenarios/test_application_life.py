@@ -34,7 +34,7 @@ def test_second_allocation_runs() -> None:
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "1"])
 def test_starting_takes_no_time(value: str) -> None:
-    """With the tag Starting and Running are entered in one step, in this order (AP-40)."""
+    """Starting and Running are entered in one step with the tag, in this order (AP-40)."""
     world = room()
     world.send(app("app-1", application__stateaware__disable=value), ask("t1", "app-1", vcore=1))
     world.expect(*STARTED, "app-1 Running", "t1 on n1")
@@ -153,7 +153,7 @@ def test_allocations_without_asks_keep_it_running() -> None:
     ids=["New", "pending ask only", "with allocation", "Completing"],
 )
 def test_removal(story: list[object], told: list[str]) -> None:
-    """What is reported (AP-81), that nothing is left (AP-80), that its id is free and that it is not kept (AP-82)."""
+    """Removal is reported (AP-81), leaves nothing (AP-80), frees the id and keeps no record (AP-82)."""
     world = room()
     for submission in [app("app-1"), *story]:
         world.given(submission)  # type: ignore[arg-type]
@@ -270,7 +270,7 @@ def test_release_all() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_after_releasing_all_an_application_completes(waits: bool) -> None:
-    """It is Completing for 30 s as after any last release, and its user has everything back (AP-126, AP-51, QU-74)."""
+    """The application is Completing for 30 s, as after any last release; its user has everything back (AP-126, AP-51, QU-74)."""
     limited = limit("alice", vcore=4, applications=1)
     world = make_world(tree(queue("a", limits=[limited])), [node("n1", vcore=10)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=4), *([ask("t2", "app-1", vcore=9)] if waits else []))
@@ -338,7 +338,7 @@ def test_two_ends_in_one_second() -> None:
 
 
 def test_typical_sequence() -> None:
-    """What the resource manager hears of a short life, in this order (AP-134)."""
+    """Responses to the resource manager about a short life, in this order (AP-134)."""
     world = room()
     world.send(app("app-1"), at=0)
     world.send(ask("t1", "app-1", vcore=1), at=1)

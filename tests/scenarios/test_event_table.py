@@ -594,7 +594,7 @@ def test_row(scenario: Scenario, expected: list[Row]) -> None:
 
 
 def test_every_row_has_a_scenario() -> None:
-    """There is no row of the table that nothing produces."""
+    """Each row of the table is produced by a scenario."""
     assert [row for row, cases in ROWS.items() if not cases] == []
 
 
@@ -621,7 +621,7 @@ def test_the_page_has_these_rows() -> None:
 
 
 def rows_of(page: str) -> list[tuple[str, str]]:
-    """What each row of a table of events is about, and when it is written, in the order of the page."""
+    """The subject of each row of a table of events, and when it is written, in the order of the page."""
     found, kind = [], ""
     for line in page.splitlines():
         if heading := re.match(r"### (\S+)", line):

@@ -25,7 +25,7 @@ LONG = "x" * 300
 )
 @pytest.mark.parametrize("tasks", [RUNNING, [*RUNNING, ask("t2", "app-1", vcore=99)]], ids=["runs", "runs and waits"])
 def test_an_outcome_ends_an_application_at_once(outcome: Outcome, states: list[str], tasks: list[object]) -> None:
-    """Its states, that it is kept with outcome and message, that nothing of it is left, and that its id is free."""
+    """The application passes its states, is kept with outcome and message, leaves nothing else, and its id is free."""
     world = room()
     world.given(app("app-1"), *tasks, at=5)  # type: ignore[arg-type]
     world.send(remove("app-1", outcome, LONG), at=7)
@@ -40,7 +40,7 @@ def test_an_outcome_ends_an_application_at_once(outcome: Outcome, states: list[s
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_has_ended_keeps_its_outcome(outcome: Outcome) -> None:
-    """Who cancels it is refused, and a second removal is ignored (AP-83)."""
+    """Cancelling it is refused, and a second removal is ignored (AP-83)."""
     world = room()
     world.given(app("app-1"), *RUNNING)
     world.given(remove("app-1", outcome))
@@ -53,7 +53,7 @@ def test_what_has_ended_keeps_its_outcome(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_the_outcome_of_what_was_cancelled_meanwhile(outcome: Outcome) -> None:
-    """It has failed for the daemon, and has ended as the resource manager says."""
+    """The application has failed for the daemon, and has ended as the resource manager says."""
     world = make_world(tree(queue("a")), [node("n1", vcore=10)], confirms=False)
     world.given(app("app-1"), *RUNNING)
     assert world.administer(terminate("app-1")) == ""
@@ -65,7 +65,7 @@ def test_the_outcome_of_what_was_cancelled_meanwhile(outcome: Outcome) -> None:
 
 
 def test_the_delay_of_completing_is_no_run_time() -> None:
-    """Without an outcome an application is Completed 30 s after the end of its last task (AP-51), and has not run as long."""
+    """An application without an outcome is Completed 30 s after the end of its last task (AP-51), and has not run as long."""
     world = room()
     world.given(app("app-1"), *RUNNING, at=5)
     world.given(release("t1"), at=7)

@@ -99,7 +99,7 @@ def test_the_eleven_steps(leaves: list[str]) -> None:
 
 
 def test_one_cycle_decides_as_eleven_do() -> None:
-    """How many decisions share a cycle changes nothing (PR-25: every step begins at root with fresh values)."""
+    """The number of decisions in a cycle changes nothing (PR-25: every step begins at root with fresh values)."""
     world = make_world(CONFIG)
     world.given(*submitted(list(ASKS)))
     world.send(ALL_AT_ONCE)

@@ -81,7 +81,7 @@ def test_out_of_order() -> None:
 
 
 def test_everything_twice() -> None:
-    """Who reports again changes nothing (AP-13, AP-113, SC-82)."""
+    """Reporting again changes nothing (AP-13, AP-113, SC-82)."""
     world = make_world(tree(queue("a")))
     story = [node("n1", vcore=4), app("app-1"), ask("t1", "app-1", on="n1", vcore=1), foreign("f1", "n1", vcore=1)]
     world.given(*story, ask("t2", "app-1", vcore=1))
@@ -138,7 +138,7 @@ def test_a_replacement_in_the_middle() -> None:
 
 
 def test_forced_applications() -> None:
-    """Where the configuration has no place for them any more they go on in the recovery queue, others are refused (PL-41)."""
+    """Forced applications without a place in the configuration go on in the recovery queue, others are refused (PL-41)."""
     world = room()
     world.given(app("app-1", "root.b"), ask("t1", "app-1", vcore=1), configure(tree(queue("a"))), reset())
     world.send(node("n1", vcore=2), forced("app-1", "root.b"), app("app-2", "root.b"), forced("app-3", "root.a"))

@@ -1,4 +1,4 @@
-"""Who ends what: releases of the resource manager, releases that the scheduler starts, timers that are cancelled."""
+"""Releases of the resource manager, releases that the scheduler starts, timers that are cancelled."""
 
 import pytest
 from gangs import gang, holder, real, room, three
@@ -41,7 +41,7 @@ def test_all_of_an_application(termination_type: str) -> None:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "UNKNOWN_TERMINATION_TYPE", *CONFIRMATIONS])
 def test_a_pending_placeholder(termination_type: str) -> None:
-    """It is cancelled without a word, and nobody waits for it any more (AP-120, GA-73)."""
+    """The placeholder is cancelled without a word, and nobody waits for it any more (AP-120, GA-73)."""
     world = room()
     world.given(gang(), holder("p1", vcore=99), real("t1"))
     world.send(release("p1", "gang", termination_type))
@@ -85,7 +85,7 @@ def test_what_is_done_needs_no_confirmation(ends: object) -> None:
 
 
 def test_all_of_a_failing_application() -> None:
-    """Its end comes with the last allocation and takes the asks that wait with it, once (AP-47, AP-117)."""
+    """The end comes with the last allocation and takes the pending asks with it, once (AP-47, AP-117)."""
     world = plain(timeout_ms=10_000)
     world.wait(10)
     world.given(ask("t3", "app-1", vcore=1))
@@ -95,7 +95,7 @@ def test_all_of_a_failing_application() -> None:
 
 
 def test_all_of_a_gang_in_the_middle_of_a_replacement() -> None:
-    """Nobody takes a place of what ends as a whole, whatever its type (AP-126)."""
+    """Places of what ends as a whole stay free, whatever its type (AP-126)."""
     world = room(confirms=False)
     world.given(gang(), *three(), real("t1"))
     world.send(release(None, "gang", "PLACEHOLDER_REPLACED"))
@@ -103,7 +103,7 @@ def test_all_of_a_gang_in_the_middle_of_a_replacement() -> None:
 
 
 def test_all_of_nothing() -> None:
-    """Without an ask that is removed nothing completes (AP-39): a gang that timed out goes on waiting for work (GA-50)."""
+    """An application completes only when an ask is removed (AP-39): a gang that timed out goes on waiting for work (GA-50)."""
     world = room(2)
     world.given(gang(timeout_s=60), *three())
     world.wait(60)
@@ -122,7 +122,7 @@ def test_a_lost_node_ends_the_handshake() -> None:
 
 
 def test_a_partition_that_is_removed() -> None:
-    """Its applications fail, and what they run is released without a confirmation (AP-45, AP-33)."""
+    """The applications fail, and what they run is released without a confirmation (AP-45, AP-33)."""
     world = plain()
     world.direct.ingest(world.now_ns, [RemovePartition()])
     world.expect(
@@ -150,7 +150,7 @@ def test_asks_of_a_failing_application() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_removal_of_a_gang_that_has_timed_out(style: str) -> None:
-    """In Resuming and Failing nothing is said of its state (AP-81); what ran is reported once, and its id is free (AP-82)."""
+    """The state is not told in Resuming and Failing (AP-81); what ran is reported once, and the id is free (AP-82)."""
     world = room(2, confirms=False)
     world.given(gang(style=style, timeout_s=60), *three())
     world.wait(60)
@@ -205,7 +205,7 @@ def test_no_timer_outlives_its_application(seconds: int) -> None:
 
 
 def test_the_execution_timer_runs_on() -> None:
-    """It counts from the first start, not before, also through Completing and back (AP-62); its end stops it."""
+    """The timer counts from the first start, not before, also through Completing and back (AP-62); the end stops it."""
     world = make_world(tree(queue("a")))
     world.given(app("app-1", timeout_ms=60_000), ask("t1", "app-1", vcore=1))
     world.given(node("n1", vcore=1), at=50)
@@ -229,7 +229,7 @@ def test_the_execution_timer_runs_on() -> None:
 
 
 def test_a_gang_has_no_execution_timeout() -> None:
-    """Its timeout is that of its placeholders only (AP-63)."""
+    """The timeout is that of the placeholders only (AP-63)."""
     world = room()
     world.given(gang(1, timeout_s=60), holder("p1"), real("t1"))
     world.wait(299)
@@ -249,7 +249,7 @@ def test_execution_timeout_in_the_middle_of_a_replacement() -> None:
 
 
 def test_termination_of_a_gang() -> None:
-    """It ends like an execution timeout; the timer of its placeholders has nothing left to do (AP-47)."""
+    """Termination ends a gang like an execution timeout; the timer of its placeholders has nothing left to do (AP-47)."""
     world = room(2, confirms=False)
     world.given(gang(timeout_s=60), *three())
     assert world.administer(terminate("gang")) == ""

@@ -29,7 +29,7 @@ def records(world: World) -> list[dict[str, Any]]:
 
 
 def test_a_record_changes_nothing_but_what_is_shown() -> None:
-    """Where the task runs is known until it is released; afterwards, and of one that never ran, it is not."""
+    """The node of a task is known until it is released; afterwards, and of one that never ran, it is not."""
     world = room()
     world.given(app("app-1"), ask("t1", "app-1", vcore=1), ask("t2", "app-1", vcore=99))
     world.send(record("t1", state="Failed", exit_code=137, signal="SIGKILL", started_ns=1, finished_ns=2, peak_memory=0))
@@ -63,7 +63,7 @@ def test_a_record_of_an_application_that_does_not_live_is_ignored(before: list[A
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_the_newest_records_are_kept(is_removed: bool) -> None:
-    """Of a live application, fewer of one that has ended, with names that are not too long, also after a restart."""
+    """The newest records of a live application are kept, fewer of an ended one, with bounded names, also after a restart."""
     world = room()
     world.given(app("app-1"), ask("t", "app-1", vcore=1))
     for number in range(RECORDS_MAX + 2):
@@ -80,7 +80,7 @@ def test_the_newest_records_are_kept(is_removed: bool) -> None:
 
 
 def test_a_journal_keeps_the_order_of_records() -> None:
-    """Of a live application, which has nothing else that would be kept with it."""
+    """A live application has nothing else that would be kept with the records."""
     world = room()
     world.given(app("app-1"), *(record(key, exit_code=3) for key in ("c", "a", "b")))
     before = records(world)
