@@ -222,6 +222,7 @@ async def timed(line: Line) -> AsyncIterator[list[tuple[str, float]]]:
 
 async def passes(clock: trio.testing.MockClock, seconds: float, step_s: float = 0.25) -> None:
     """Time goes by while real sockets carry what there is."""
+    await trio.testing.wait_all_tasks_blocked(0.005)
     for _ in range(round(seconds / step_s)):
         clock.jump(step_s)
         await trio.testing.wait_all_tasks_blocked(0.005)
