@@ -8,9 +8,10 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 from mutants import REQUESTS, Mutator
 
-from ykactor.client.splitting import SENT_BYTES_MAX, parts_of
+from ykactor.client.splitting import SENT_BYTES_MAX, new_ids, parts_of
 from ykactor.wire.si import codec, division
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, MSGPACK, Encoding
@@ -190,8 +191,11 @@ def test_clients_split_what_is_too_large(encoding: Encoding) -> None:
     allocations = [si.Allocation(allocation_key=f"{number}" + "x" * 200, application_id="a") for number in range(9000)]
     releases = [si.AllocationRelease(application_id="a", allocation_key=f"{number}" + "x" * 200) for number in range(2000)]
     ended = si.AllocationReleasesRequest(allocations_to_release=releases)
-    parts = list(parts_of(si.AllocationRequest(id="mine", allocations=allocations, releases=ended), encoding.encode))
-    assert max(len(encoding.encode(part)) for part in parts) <= SENT_BYTES_MAX
+    request = si.AllocationRequest(id="mine", allocations=allocations, releases=ended)
+    split = list(parts_of(request, new_ids(), encoding.encode))
+    parts = [part.request for part in split]
+    assert max(len(part.data) for part in split) <= SENT_BYTES_MAX
+    assert all(encoding.decode_request(part.data) == structs.replace(part.request, id=part.id) for part in split)
     assert [entry for part in parts for entry in part.allocations] == allocations
     assert [entry for part in parts for entry in part.releases.allocations_to_release] == releases
     first_release = next(index for index, part in enumerate(parts) if part.releases.allocations_to_release)
@@ -202,4 +206,12 @@ def test_clients_split_what_is_too_large(encoding: Encoding) -> None:
 @both
 @pytest.mark.parametrize("request_", [si.NodeRequest(), si.UpdateConfigurationRequest(config="x" * 2 * SENT_BYTES_MAX)])
 def test_a_request_without_entries_is_not_split(encoding: Encoding, request_: si.Request) -> None:
-    assert list(parts_of(request_, encoding.encode)) == [request_]
+    """The request is encoded once, with the id under which it is sent."""
+    encoded: list[msgspec.Struct] = []
+
+    def encode(message: msgspec.Struct) -> bytes:
+        encoded.append(message)
+        return encoding.encode(message)
+
+    assert list(parts_of(request_, iter(["id"]), encode)) == [(request_, "id", encoding.encode(*encoded))]
+    assert encoded == [structs.replace(request_, id="id")]

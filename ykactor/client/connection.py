@@ -231,7 +231,9 @@ class MessageStream:
         self._encoding = encoding
 
     async def send(self, message: Struct) -> None:
-        data = self._encoding.encode(message)
+        await self.send_encoded(self._encoding.encode(message))
+
+    async def send_encoded(self, data: bytes) -> None:
         try:
             await self._connection.send_message(data.decode() if self._encoding is JSON else data)
         except ConnectionClosed as closed:

@@ -1,7 +1,6 @@
 """A resource manager that stays registered: it connects again, resumes, and registers afresh when it has to."""
 
 import random
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +16,7 @@ from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
 from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
-from ykactor.client.splitting import parts_of
+from ykactor.client.splitting import Part, new_ids, parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -74,10 +73,9 @@ class KeptSession(Sender):
         self._sequence: int | None = None
         #: Its term.
         self._term = ""
-        self._id_prefix = secrets.token_hex(4)
-        self._ids_count = 0
+        self._ids = new_ids()
         #: Requests without an answer, by id, and the ids of those that this connection has not sent, both in order.
-        self._unanswered: dict[str, si.WorkRequest] = {}
+        self._unanswered: dict[str, Part[si.WorkRequest]] = {}
         self._unsent: dict[str, None] = {}
         self._has_unsent = trio.Event()
         #: Set when iteration has yielded a fresh registration, after which everything is to be sent.
@@ -98,11 +96,9 @@ class KeptSession(Sender):
             The session has ended with it, as iteration says too.
         """
         self.check()
-        for part in parts_of(request, JSON.encode):
-            self._ids_count += 1
-            request_id = f"{self._id_prefix}-{self._ids_count}"
-            self._unanswered[request_id] = part
-            self._unsent[request_id] = None
+        for part in parts_of(request, self._ids, JSON.encode):
+            self._unanswered[part.id] = part
+            self._unsent[part.id] = None
         self._has_unsent.set()
 
     def check(self) -> None:
@@ -197,7 +193,7 @@ class KeptSession(Sender):
                 while self._unsent:
                     request_id = next(iter(self._unsent))
                     del self._unsent[request_id]
-                    await rm.send(structs.replace(self._unanswered[request_id], id=request_id))
+                    await rm.send_encoded(self._unanswered[request_id].data)
                 self._has_unsent = trio.Event()
                 await self._has_unsent.wait()
         except Disconnected:
@@ -207,14 +203,14 @@ class KeptSession(Sender):
         """Deliver a message, and note its number when it is delivered."""
         match message:
             case si.Ack(id=request_id):  # also of registrations, which come again
-                request = self._unanswered.get(request_id)
-                if request is not None and (request.id or isinstance(request, si.UpdateConfigurationRequest)):
-                    await self._messages_in.send(structs.replace(message, id=request.id))
+                part = self._unanswered.get(request_id)
+                if part is not None and (part.request.id or isinstance(part.request, si.UpdateConfigurationRequest)):
+                    await self._messages_in.send(structs.replace(message, id=part.request.id))
                 self._forget(request_id)
             case si.ErrorResponse(id=request_id, code=code) if request_id in self._unanswered:
                 if code == _INTERRUPTED:
                     raise _Interrupted
-                request = self._unanswered[request_id]
+                request = self._unanswered[request_id].request
                 await self._messages_in.send(Refusal(request, structs.replace(message, id=request.id)))
                 self._forget(request_id)
             case _:

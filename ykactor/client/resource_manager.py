@@ -1,6 +1,5 @@
 """The client of a resource manager."""
 
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -8,14 +7,14 @@ from itertools import chain, islice
 from typing import Generic, Literal, NamedTuple, TypeVar, Unpack
 
 import trio
-from msgspec import UNSET, structs
+from msgspec import UNSET
 from trio_websocket import WebSocketConnection
 
 from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection, term_of
 from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.rejections import SentRequest, attribute
-from ykactor.client.splitting import parts_of
+from ykactor.client.splitting import Part, new_ids, parts_of, whole
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 
@@ -61,9 +60,7 @@ class ResourceManager:
         self._responses: deque[si.Response] = deque()
         #: Requests without an answer by id, in order, also those for whose answer nobody waits.
         self._sent: dict[str, SentRequest] = {}
-        #: Old acknowledgements may be repeated after a resume, so the ids of two sessions must differ.
-        self._id_prefix = secrets.token_hex(4)
-        self._ids_count = 0
+        self._ids = new_ids()
 
     @property
     def unread_count(self) -> int:
@@ -78,6 +75,10 @@ class ResourceManager:
         Disconnected
         """
         await self._stream.send(request)
+
+    async def send_encoded(self, data: bytes) -> None:
+        """Send a request that is encoded, like `send`."""
+        await self._stream.send_encoded(data)
 
     async def request(self, request: si.Request) -> si.Ack:
         """Send a request and wait for its `si.Ack`. All messages with its direct results have arrived before.
@@ -97,7 +98,7 @@ class ResourceManager:
             It is not known whether the request took effect. Register again with ``resume_from``: the missing messages come
             first, with the `si.Ack` of the request if it took effect. If there is none, send it again (rule SC-157).
         """
-        outcome = await self._outcome(await self._start(request))
+        outcome = await self._outcome(await self._start(whole(request, next(self._ids), self._encode)))
         if isinstance(outcome, Refused):
             raise outcome
         return outcome
@@ -131,18 +132,16 @@ class ResourceManager:
                 if isinstance(outcome, Refused):
                     print(request, outcome)
         """
-        parts = (part for request in requests for part in parts_of(request, self._encode))
+        parts = (part for request in requests for part in parts_of(request, self._ids, self._encode))
         return Answers(parts, self._start, self._outcome)
 
-    async def _start(self, request: si.Request) -> SentRequest:
+    async def _start(self, part: Part[R]) -> SentRequest:
         """Send a request, for `_outcome`."""
-        self._ids_count += 1
-        request_id = f"{self._id_prefix}-{self._ids_count}"
-        sent = self._sent[request_id] = SentRequest(request)
+        sent = self._sent[part.id] = SentRequest(part.request)
         try:
-            await self._stream.send(structs.replace(request, id=request_id))
+            await self._stream.send_encoded(part.data)
         except BaseException:
-            del self._sent[request_id]  # no rejection can be about it
+            del self._sent[part.id]  # no rejection can be about it
             raise
         return sent
 
@@ -227,11 +226,11 @@ class Answers(Generic[R]):
 
     def __init__(
         self,
-        requests: Iterable[R],
-        start: Callable[[R], Awaitable[SentRequest]],
+        parts: Iterable[Part[R]],
+        start: Callable[[Part[R]], Awaitable[SentRequest]],
         outcome: Callable[[SentRequest], Awaitable[si.Ack | Refused]],
     ) -> None:
-        self._requests = iter(requests)
+        self._parts = iter(parts)
         self._start = start
         self._outcome = outcome
         self._in_flight: deque[tuple[R, SentRequest]] = deque()
@@ -240,11 +239,11 @@ class Answers(Generic[R]):
         return self
 
     async def __anext__(self) -> Answered[R]:
-        for request in islice(self._requests, IN_FLIGHT_MAX - len(self._in_flight)):
+        for part in islice(self._parts, IN_FLIGHT_MAX - len(self._in_flight)):
             try:
-                self._in_flight.append((request, await self._start(request)))
+                self._in_flight.append((part.request, await self._start(part)))
             except BaseException:
-                self._requests = chain([request], self._requests)
+                self._parts = chain([part], self._parts)
                 raise
         if not self._in_flight:
             raise StopAsyncIteration

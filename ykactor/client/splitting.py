@@ -1,7 +1,9 @@
 """Requests in parts that the daemon takes: a request has at most 4 MiB (AP-138)."""
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -15,15 +17,44 @@ R = TypeVar("R", bound=si.Request)
 SENT_BYTES_MAX = 2**20
 
 
-def parts_of(request: R, encode: Callable[[msgspec.Struct], bytes]) -> Iterator[R]:
+class Part(NamedTuple, Generic[R]):
+    """A request of a size that the daemon takes.
+
+    Attributes
+    ----------
+    request
+        Without the id under which it is sent.
+    id : str
+        This id.
+    data : bytes
+        The encoded request, with this id.
+    """
+
+    request: R
+    id: str
+    data: bytes
+
+
+def parts_of(request: R, ids: Iterator[str], encode: Callable[[msgspec.Struct], bytes]) -> Iterator[Part[R]]:
     """The request, or several with the entries of it, in their order. Only the last has its ``id``."""
-    halves = _halves(request) if len(encode(request)) > SENT_BYTES_MAX else None
+    part = whole(request, next(ids), encode)
+    halves = _halves(request) if len(part.data) > SENT_BYTES_MAX else None
     if halves is None:
-        yield request
+        yield part
     else:
-        first, second = halves
-        yield from parts_of(first, encode)
-        yield from parts_of(second, encode)
+        for half in halves:
+            yield from parts_of(half, ids, encode)
+
+
+def whole(request: R, request_id: str, encode: Callable[[msgspec.Struct], bytes]) -> Part[R]:
+    """The request in one part, whatever its size is."""
+    return Part(request, request_id, encode(structs.replace(request, id=request_id)))
+
+
+def new_ids() -> Iterator[str]:
+    """Ids of requests. Old acknowledgements may be repeated after a resume, so the ids of two sessions differ."""
+    prefix = secrets.token_hex(4)
+    return (f"{prefix}-{number}" for number in count(1))
 
 
 def _halves(request: R) -> tuple[R, R] | None:
