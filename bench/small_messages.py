@@ -9,6 +9,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from time import perf_counter
+from typing import NamedTuple
 
 import trio
 from msgspec import Struct, structs
@@ -63,9 +64,9 @@ async def cost(small: Small) -> Samples:
     for has_journal in (True, False):
         figures: dict[str, float] = {}
         for each, asks in small.floods.items():
-            flood = await place(small.workload(asks), each, 0.0, has_journal=has_journal)
+            flood = await place(small.workload(asks), Sending(each), has_journal=has_journal)
             figures |= {f"per_second_{each}": asks / flood.seconds, f"cpu_us_{each}": flood.cpu_us}
-        paced = await place(small.workload(small.paced), 1, _PACED_S, has_journal=has_journal)
+        paced = await place(small.workload(small.paced), Sending(1, _PACED_S), has_journal=has_journal)
         figures |= {"cpu_us_paced": paced.cpu_us, "p50_ms": paced.latency_ms(50), "p99_ms": paced.latency_ms(99)}
         prefix = "" if has_journal else "without_"
         ratios = {
@@ -73,6 +74,13 @@ async def cost(small: Small) -> Samples:
         }
         samples |= {f"{prefix}{name}": [figure] for name, figure in (figures | ratios).items()}
     return samples
+
+
+class Sending(NamedTuple):
+    """The asks in a message, and the seconds between messages."""
+
+    each: int
+    interval_s: float = 0.0
 
 
 class Placed(Struct):
@@ -99,14 +107,13 @@ async def _ignore(_: int) -> None:
 
 async def place(
     workload: Workload,
-    each: int,
-    interval_s: float,
+    sending: Sending,
     *,
     has_journal: bool,
     program: str = "ykactor",
     around: Callable[[int], Awaitable[None]] = _ignore,
 ) -> Placed:
-    """Place the asks of a workload, ``each`` in a message, one message every ``interval_s``; each message is acknowledged.
+    """Place the asks of a workload; each message is acknowledged.
 
     Args:
         program: as of ``running_daemon``.
@@ -119,13 +126,13 @@ async def place(
             for request in workload.setup():
                 await line.request(request)
             asks = [ask for request in workload.requests() for ask in request.allocations]
-            requests = in_requests(asks, each)
+            requests = in_requests(asks, sending.each)
             frames = [line.frame(request) for request in requests]
             placed = Placed({}, {}, 0.0)
             await around(pid)
             began_cpu_s = cpu_of(pid)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_send, line, list(zip(requests, frames, strict=True)), interval_s, placed.sent_s)
+                nursery.start_soon(_send, line, list(zip(requests, frames, strict=True)), sending.interval_s, placed.sent_s)
                 await _receive(line, len(requests), len(asks), placed.placed_s)
             placed.cpu_us = (cpu_of(pid) - began_cpu_s) * 1e6 / len(asks)
             await around(pid)

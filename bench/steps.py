@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.cases import SMALL
-from bench.small_messages import place
+from bench.small_messages import Sending, place
 from bench.workloads import Workload
 from ykactor.surfaces.cli.main import main as ykactor
 
@@ -56,14 +56,18 @@ OTHER = "other"
 
 
 class _Run(NamedTuple):
-    """Asks in a message, in all, and the interval of messages."""
+    """The number of asks, and how they are sent."""
 
-    each: int
     asks: int
-    interval_s: float = 0.0
+    sending: Sending
 
 
-_RUNS = {"1, 100 a second": _Run(1, 500, 0.01), "1": _Run(1, 8_000), "10": _Run(10, 16_000), "100": _Run(100, 16_000)}
+_RUNS = {
+    "1, 100 a second": _Run(500, Sending(1, 0.01)),
+    "1": _Run(8_000, Sending(1)),
+    "10": _Run(16_000, Sending(10)),
+    "100": _Run(16_000, Sending(100)),
+}
 
 
 class Spent(Struct):
@@ -135,8 +139,8 @@ def _serve() -> None:
 # ---- beside the daemon
 
 
-async def measured(workload: Workload, each: int, interval_s: float) -> Spent:
-    """What a daemon with a journal spends for the asks of a workload, ``each`` in a message, a message every ``interval_s``."""
+async def measured(workload: Workload, sending: Sending) -> Spent:
+    """Measure what a daemon with a journal spends for the asks of a workload."""
     spent = Spent({}, {})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spent"
@@ -148,7 +152,7 @@ async def measured(workload: Workload, each: int, interval_s: float) -> Spent:
             spent = msgspec.json.decode(await trio.to_thread.run_sync(path.read_bytes), type=Spent)
 
         with patch.dict(os.environ, {_OUT: str(path)}):
-            await place(workload, each, interval_s, has_journal=True, program="bench.steps", around=note)
+            await place(workload, sending, has_journal=True, program="bench.steps", around=note)
     return spent
 
 
@@ -167,7 +171,7 @@ def _table(spent: dict[str, Spent]) -> Table:
 @click.command()
 def main() -> None:
     """Print the table."""
-    spent = {name: trio.run(measured, SMALL.workload(run.asks), run.each, run.interval_s) for name, run in _RUNS.items()}
+    spent = {name: trio.run(measured, SMALL.workload(run.asks), run.sending) for name, run in _RUNS.items()}
     Console(width=140).print(_table(spent))
 
 

@@ -22,7 +22,7 @@ from bench.memory import Cluster, footprint
 from bench.plot import svg
 from bench.preempting import Starving, preempt
 from bench.runs import Figure, Report, Result, measure_all
-from bench.small_messages import Small, cost
+from bench.small_messages import Sending, Small, cost
 from bench.sockets import Paced, bulk, latency
 from bench.table import print_report
 from bench.targets import Target, target, times_better, yunikorn_here
@@ -199,7 +199,7 @@ async def test_small_messages() -> None:
 async def test_steps_of_a_daemon_are_counted_by_task() -> None:
     """A real daemon: the tasks that each message needs have taken steps and time, and few steps are of unknown tasks."""
     with trio.fail_after(100):
-        spent = await steps.measured(SMALL, 5, 0.0)
+        spent = await steps.measured(SMALL, Sending(5))
     for part in ("session: frames", "turn: partition", "turn: scheduler", "journal: gathering, telling what is durable"):
         assert spent.steps[part] > 0
         assert spent.cpu_s[part] > 0
