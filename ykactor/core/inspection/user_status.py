@@ -146,7 +146,8 @@ def _uses(scope: Scope, name_of: Callable[[PendingApplication], str | None]) -> 
     pace = Pace()
     for application in scope.state.applications.values():
         name = name_of(application)
-        if name is not None and scope.only in (None, name) and application.allocated and scope.shows_queue(application.leaf.path):
+        is_shown = scope.shows_queue(application.leaf.path)  # first: the work must not tell whose application is hidden (SE-88)
+        if is_shown and name is not None and scope.only in (None, name) and application.allocated:
             uses.setdefault(name, _Use()).add(application, scope)
         if pace.is_due(APPLICATION_ITEMS):
             yield ()
