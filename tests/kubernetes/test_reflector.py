@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from directapi import DirectApi, process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
@@ -223,3 +224,53 @@ async def test_large_lists_come_in_pages_of_one_version(autojump_clock: Clock) -
     pages = [query.get("continue", "") for query in watching.queries if "watch" not in query]
     assert [bool(each) for each in pages] == [False, True, False, True, True]
     assert {query["limit"] for query in watching.queries if "watch" not in query} == {str(PAGE_SIZE)}
+
+
+class Scripted:
+    """A server that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.lists: list[trio.Event] = []
+        self.to_watch, self.lines = trio.open_memory_channel[bytes](10)
+
+    async def request(self, method: str, path: str) -> bytes:
+        self.lists.append(trio.Event())
+        await self.lists[-1].wait()
+        return b'{"metadata":{"resourceVersion":"5"},"items":[]}'
+
+    @asynccontextmanager
+    async def watch(self, path: str, limit_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self.lines
+
+
+@pytest.mark.parametrize("trial", range(8))  # the order of tasks is random
+async def test_an_event_that_comes_with_a_refresh_does_not_undo_it(trial: int, nursery: trio.Nursery) -> None:
+    """The watch has the line, but has not handled it yet, when the kind is to be listed again."""
+    server = Scripted()
+    reflector = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
+    nursery.start_soon(reflector.run)
+    await trio.testing.wait_all_tasks_blocked()
+    server.lists[0].set()
+    await trio.testing.wait_all_tasks_blocked()
+    nursery.start_soon(reflector.refresh)
+    server.to_watch.send_nowait(b'{"type":"ADDED","object":{"metadata":{"name":"n1","resourceVersion":"6"}}}')
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(server.lists) == 2
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("trial", range(8))  # the order of tasks is random
+async def test_a_list_that_is_under_way_is_no_refresh(trial: int, nursery: trio.Nursery) -> None:
+    """What it shows may be older than the call: one that has begun later is waited for."""
+    server = Scripted()
+    reflector = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
+    nursery.start_soon(reflector.run)
+    await trio.testing.wait_all_tasks_blocked()
+    async with trio.open_nursery() as refreshing:
+        refreshing.start_soon(reflector.refresh)
+        server.lists[0].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert refreshing.child_tasks
+        assert len(server.lists) == 2
+        server.lists[1].set()
+    nursery.cancel_scope.cancel()

@@ -73,7 +73,8 @@ class Reflector:
         self._attempts = 0
         #: Cancelled when the kind is to be listed again.
         self._round = trio.CancelScope()
-        self._was_listed = trio.Event()
+        #: Set by the first list that begins after a refresh was asked for; None while none is. What arrives late cannot undo it.
+        self._refreshed: trio.Event | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled, or until the server does not have this kind."""
@@ -83,17 +84,24 @@ class Reflector:
                 is_there = await self._list_and_watch()
 
     async def refresh(self) -> None:
-        """List again, and return when that is told: a watch may be behind, but a list has all that is there when it begins."""
-        self._version, self._was_listed = "", trio.Event()
+        """List again, and return when that is told: a watch may be behind, but a list has all that is there when it begins.
+
+        A later call takes the place of one that waits.
+        """
+        refreshed = self._refreshed = trio.Event()
         self._round.cancel()
-        await self._was_listed.wait()
+        await refreshed.wait()
 
     async def _list_and_watch(self) -> bool:
         """List if that is necessary, watch until something is wrong, and pause; False if the server does not have this kind."""
         began_s, least_s = trio.current_time(), 0.0
         try:
-            if not self._version:
+            refreshed = self._refreshed
+            if refreshed is not None or not self._version:
                 await self._list()
+            if refreshed is not None:
+                refreshed.set()
+                self._refreshed = None if self._refreshed is refreshed else self._refreshed
             await self._watch()
         except _Missed:
             self._version = ""
@@ -143,7 +151,6 @@ class Reflector:
         self._tell(Listed(self._source.kind, objects, [each.ref for each in unreadable]))
         for each in unreadable:
             self._skip(each)
-        self._was_listed.set()
 
     def _skip(self, unreadable: Unreadable) -> None:
         """An object cannot be read: told by an Event about it, if it has a name."""
