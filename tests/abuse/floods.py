@@ -15,6 +15,8 @@ _FLOODER = Path(__file__).with_name("flooder.py")
 #: How much longer a calm client may wait beside a flood than alone, before or after it (99 of 100 answers), but for the first ms.
 RATIO_MAX = 50
 _FIRST_S = 0.001
+#: A flood makes the daemon work within this time.
+_FLOOD_S = 60
 
 
 async def floods(abused: Target, count: int) -> tuple[str, float]:
@@ -42,10 +44,12 @@ async def _beside(abused: Target, kind: str, count: int) -> list[float]:
         assert process.stdout is not None
         async with process.stdout:
             assert (await process.stdout.receive_some()).startswith(b"begins")
-            found = await round_trips(abused, count)
+            found = list[float]()
+            with trio.fail_after(_FLOOD_S):  # on a busy machine it comes late
+                while not found or abused.daemon.cpu_s() - used_s <= sum(found) / 10:
+                    found += await round_trips(abused, count)
         assert process.poll() is None, f"the flood of {kind} has ended"
-        assert abused.daemon.cpu_s() - used_s > sum(found) / 10, f"there was no flood of {kind}"
-        return found
+        return sorted(found)
     finally:
         process.kill()
         with trio.CancelScope(shield=True):
