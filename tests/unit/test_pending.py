@@ -139,7 +139,7 @@ class Chances:
     def change(self, chance: random.Random, now_ns: int) -> None:
         """What was tried may again at once, as when others were placed; or nothing may for a while."""
         self.from_ns = now_ns + chance.randrange(1, 4) if chance.random() < 0.2 else 0
-        self.stamp = chance.choice((self.stamp, self.stamp, self.stamp, now_ns, None))
+        self.stamp = chance.choice((*[self.stamp] * 18, now_ns, None))
         if self.stamp in (None, now_ns):
             self.again_ns.clear()
 
@@ -167,12 +167,27 @@ def test_the_first_ask_whose_turn_it_is_against_trying_all(created: int, priorit
         assert found is (expected[0] if expected else None)
         assert at_ns == chances.at_ns(found) if found else now_ns < at_ns <= min(map(chances.at_ns, present), default=at_ns)
         if found:
-            chances.again_ns[found.allocation_key] = now_ns + chance.randrange(1, 9)
+            chances.again_ns[found.allocation_key] = now_ns + chance.randrange(1, 60)
         if present:
             assert asks.oldest_ns() == min(ask.since_ns for ask in present)
             counts[asks.is_by_age] += 1
     assert bool(counts[False]) is (created > 1 or priorities > 1)
     assert counts[True] > 20
+
+
+@pytest.mark.parametrize("cancelled", [(), (3,), (3, 8)], ids=["none", "one", "all behind it"])
+def test_an_ask_that_comes_among_those_that_have_tried_has_its_turn(cancelled: tuple[int, ...]) -> None:
+    """t1, t3 and t8 have tried, and t2 comes between them, whatever is left of them: its turn is now."""
+    chances, asks = Chances(), AskQueue((shape_of(waiting("t", 0)), RESERVES), 1, SchedulingQueue(), waiting("t", 0))
+    tried = {number: waiting(f"t{number}", number) for number in (1, 3, 8)}
+    for each in tried.values():
+        asks.add(order_of(each), each)
+        chances.again_ns[each.allocation_key] = 100
+    assert asks.first_eligible(10, chances) == (None, 100)
+    for number in cancelled:
+        asks.remove(order_of(tried[number]))
+    asks.add(order_of(come := waiting("t2", 2)), come)
+    assert asks.first_eligible(10, chances)[0] is come
 
 
 @pytest.mark.parametrize("seed", range(3))

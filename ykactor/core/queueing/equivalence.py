@@ -187,7 +187,9 @@ class AskQueue(SortedList[Ask]):
 
     def add(self, key: SortKey, item: Ask) -> None:
         """Insert an ask at ``key``, its position."""
-        entries = self._entries
+        entries, tried = self._entries, self.tried
+        if tried.up_to is not None and key < tried.up_to:
+            tried.add(item)
         if self._start == len(entries):
             self.is_by_age = True
             entries.append((key, item))
@@ -199,9 +201,6 @@ class AskQueue(SortedList[Ask]):
         else:
             self.is_by_age = False
             insort(entries, (key, item), lo=self._start)
-            up_to = self.tried.up_to
-            if up_to is not None and key < up_to:
-                self.tried.add(item)
 
     def is_alike(self) -> bool:
         """True if the queue is at its first ask, and another one of the same priority follows."""
