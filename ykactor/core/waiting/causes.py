@@ -131,12 +131,10 @@ class PendingCauses:
             short = application.shortage(shape)
         if short is None:
             return block or self._on_nodes(shape)
-        queue, name = short
-        is_cluster = bool(name) and not isinstance(queue, Tracker) and queue.parent is None
         missing = _missing(shape, short)
         if block is None:
             return missing
-        if not is_cluster:
+        if not _is_cluster(short):
             return _joined(missing, block.text)
         if block.text in (reasons.NO_NODE, reasons.ALL_DRAINED):
             return block
