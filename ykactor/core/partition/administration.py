@@ -52,7 +52,7 @@ def refusal_of(registry: Registry, timers: Timers, objections: Objections, reque
     """The reason why the request cannot be carried out, or "". ``who`` is None for a caller who may do everything."""
     if isinstance(request, HoldQueue):
         path = full_path(request.queue_name)
-        is_known = path in registry.queues and request.operator.may_operate(path)
+        is_known = request.operator.may_operate(path) and path in registry.queues
         return "" if is_known else f"queue {brief(path)} does not exist"
     if not knows_application(registry, request.application_id, request.operator):
         return _not_there(timers, request.application_id, request.operator)
