@@ -66,7 +66,7 @@ class ExtendGang(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         replaced("CancelTask, HoldApplication,", "CancelTask, ExtendGang, HoldApplication,"),
         replaced("import states_first", "import Timer, states_first"),
         before(
-            "#: What each act is to an application",
+            "#: The effects of the acts",
             """
 def _extend_objection(application: Application, act: ExtendGang) -> str:
     is_set = Timer.PLACEHOLDERS in application.lifecycle.timers

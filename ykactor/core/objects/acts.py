@@ -62,7 +62,7 @@ def _terminate_objection(application: Application, act: TerminateApplication) ->
 
 
 def _is_failing(application: Application, act: TerminateApplication) -> bool:
-    """AP-128."""
+    """True if the application is Failing (AP-128)."""
     return application.state is ApplicationState.FAILING
 
 
@@ -114,7 +114,7 @@ def _task(application: Application, act: CancelTask) -> str:
 
 
 def _is_released(application: Application, act: CancelTask) -> bool:
-    """AP-128."""
+    """True if the release of the allocation was started (AP-128)."""
     return act.allocation_key in application.gang.released
 
 
@@ -151,7 +151,7 @@ def _priority(application: Application, act: SetPriority) -> str:
     return f"priority {max(application.asks[key].priority for key in keys)}" if keys else ""
 
 
-#: What each act is to an application.
+#: The effects of the acts.
 EFFECTS: dict[type[ApplicationAct], Effect] = {
     TerminateApplication: Effect(
         _terminate_objection, lambda application, now_ns, act: application.terminate(now_ns), state_of, _is_failing

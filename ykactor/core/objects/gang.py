@@ -203,7 +203,7 @@ class GangOwner(Protocol):
 
 
 def add(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
-    """A placeholder is new, pending or running: real asks of its task group wait for it from now on (GA-13)."""
+    """Count a new placeholder, pending or running: real asks of its task group wait for it from now on (GA-13)."""
     name = ask.task_group_name
     was_open = application.gang.is_open(name)
     application.gang.add(ask)
@@ -212,7 +212,7 @@ def add(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
 
 
 def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
-    """A placeholder was allocated: the gang may be complete (AP-38), and its timeout runs from the first one on (GA-40)."""
+    """Count an allocated placeholder: the gang may be complete (AP-38); its timeout runs from the first one on (GA-40)."""
     gang, is_accepted = application.gang, application.state is ApplicationState.ACCEPTED
     gang.placeholder_allocated(ask.resource)
     application.touch()
@@ -226,7 +226,7 @@ def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
 
 
 def start_replacement(application: GangOwner, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID) -> list[Fact]:
-    """A real ask will replace a placeholder when the end of the placeholder is confirmed (GA-76, GA-77)."""
+    """Release a placeholder that a real ask replaces when its end is confirmed (GA-76, GA-77)."""
     del application.asks[ask.allocation_key]
     replaced, placeholder_node_id = application.allocations[placeholder]
     application.gang.released.add(placeholder)
@@ -244,7 +244,7 @@ def is_replaced_elsewhere(application: GangOwner, placeholder: AllocationKey) ->
 
 
 def withdraw(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
-    """Nothing replaces the placeholder any more; a place on another node becomes free."""
+    """End the replacement of a placeholder, which still ends; the place of the real ask on another node becomes free."""
     was_elsewhere = is_replaced_elsewhere(application, placeholder)
     real, node_id = application.gang.replacing[placeholder]
     application.gang.end_replacement(placeholder)
@@ -253,7 +253,7 @@ def withdraw(application: GangOwner, now_ns: int, placeholder: AllocationKey) ->
 
 
 def cancel_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
-    """The real ask ``key`` is cancelled while it waits for its placeholder; the placeholder still ends (AP-125)."""
+    """Cancel the real ask ``key`` if it waits for its placeholder, which still ends (AP-125)."""
     placeholder = application.gang.placeholder_of(key)
     return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
 
@@ -271,7 +271,7 @@ def cancel_replacements(application: GangOwner, now_ns: int) -> list[Fact]:
 
 
 def lose_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
-    """The node has left on which the real ask ``key`` had its place; its placeholder is on another node (SC-115)."""
+    """Queue the real ask ``key`` again, which had its place on a node that has left, not on its placeholder's (SC-115)."""
     placeholder = application.gang.placeholder_of(key)
     assert placeholder is not None
     real, _ = application.gang.replacing[placeholder]
@@ -280,7 +280,7 @@ def lose_replacement(application: GangOwner, now_ns: int, key: AllocationKey) ->
 
 
 def update_replacement(application: GangOwner, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
-    """The real ask that waits for this placeholder has another size (AP-110) or preemption policy (AP-116)."""
+    """Update the size (AP-110) or preemption policy (AP-116) of the real ask that waits for this placeholder."""
     before, node_id = application.gang.replacing[placeholder]
     real = with_policy_of(before, update)
     is_elsewhere = is_replaced_elsewhere(application, placeholder)
@@ -309,7 +309,7 @@ def _resize_replacement(application: GangOwner, now_ns: int, placeholder: Alloca
 
 
 def release_too_small(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
-    """A placeholder is smaller than the real ask that should replace it (GA-75)."""
+    """Release a placeholder that is smaller than the real ask that should replace it (GA-75)."""
     return application.start_release(now_ns, [placeholder], "cancel placeholder: resource incompatible")
 
 
@@ -319,7 +319,7 @@ def release_too_small(application: GangOwner, now_ns: int, placeholder: Allocati
 def ended(
     application: GangOwner, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
 ) -> list[Fact]:
-    """A placeholder's allocation is over: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
+    """Count a placeholder that has ended: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
     application.placeholder_count -= 1
     application.touch()
     real, real_node_id = application.gang.replacing.get(placeholder.allocation_key, (None, node_id))
@@ -343,7 +343,7 @@ def ended(
 
 
 def _replace(application: GangOwner, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
-    """GA-31; the first real allocation of a gang that is complete does not change the state (AP-37)."""
+    """Allocate a real ask (GA-31); the first one of a gang that is complete does not change the state (AP-37)."""
     is_first = not application.real_count
     application.account.count_begin(real.resource)
     application.replaced_ns[real.allocation_key] = placeholder.created_ns
@@ -357,7 +357,7 @@ def _replace(application: GangOwner, now_ns: int, real: Ask, node_id: NodeID, pl
 
 
 def _return_ask(application: GangOwner, now_ns: int, real: Ask) -> list[Fact]:
-    """A real ask that was to replace a placeholder is pending again, as if it were new (AP-34)."""
+    """Queue a real ask again that was to replace a placeholder, as if it were new (AP-34)."""
     real = readmitted(real, now_ns)
     application.leave_out(real)
     application.asks[real.allocation_key] = real
@@ -382,7 +382,7 @@ def _after_last(application: GangOwner, now_ns: int) -> list[Fact]:
 
 
 def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
-    """The application is an ordinary one from now on; real tasks that run already change its state (GA-49)."""
+    """Go on as an ordinary application; real tasks that run already change its state (GA-49)."""
     facts = application.move(now_ns, ApplicationEvent.RUN)
     for _ in range(min(2, application.real_count)):
         facts += application.run(now_ns)
@@ -393,7 +393,7 @@ def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
 
 
 def drop_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
-    """Report a pending placeholder that was cancelled."""
+    """Count a pending placeholder that was cancelled; its task group may be over."""
     name = ask.task_group_name
     group = application.gang.groups[name]
     group.timed_out += 1
@@ -408,7 +408,7 @@ def release_all(application: GangOwner, now_ns: int, message: str) -> Pausing[li
 
 
 def time_out(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
-    """GA-42: a complete gang releases its unused placeholders; an incomplete one resumes without them (Soft) or fails (Hard)."""
+    """Release unused placeholders; a gang that is not complete resumes without them (Soft) or fails (Hard) (GA-42)."""
     if application.state in HAVE_STARTED:
         facts = yield from release_all(application, now_ns, ON_TIMEOUT)
         return facts + (yield from _give_up_handed_back(application, now_ns))
@@ -442,7 +442,7 @@ def _give_up_handed_back(application: GangOwner, now_ns: int) -> Pausing[list[Fa
 
 
 def _time_out_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
-    """A pending ask is cancelled, and the resource manager is notified as of an allocation."""
+    """Cancel a pending ask, and notify the resource manager as of an allocation."""
     del application.asks[ask.allocation_key]
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)

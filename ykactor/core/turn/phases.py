@@ -48,7 +48,7 @@ class Cycle(Struct):
         facts: in the order of decision.
         at_rest: nothing more can be decided until something changes.
         is_full: True if the budget of placements was used up: there was progress, and probably there is more to place.
-        work: units of work spent (see ``plan.Budget``).
+        work: units of work spent (see ``planned.Budget``).
         recheck_ns: the time when the next cycle is due although nothing has changed; None if there is none.
     """
 
