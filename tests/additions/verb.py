@@ -42,16 +42,11 @@ def _extend(request: si.ExtendGang, operator: Operator) -> ExtendGang:
         before(
             "#: What its leaf does to an application",
             '''
-class ExtendGang(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class ExtendGang(_ApplicationAct, frozen=True, gc=False):
     """Let a gang wait so many seconds longer for the rest of its placeholders."""
 
-    application_id: ApplicationID
     seconds: int
     operator: Operator
-
-    @property
-    def target(self) -> str:
-        return self.application_id
 
     @property
     def words(self) -> str:

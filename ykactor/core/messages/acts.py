@@ -62,7 +62,27 @@ class Operator(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         return not self.queues or any(f"{path}.".startswith(f"{queue}.") for queue in self.queues)
 
 
-class TerminateApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class _ApplicationAct(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An act on an application."""
+
+    application_id: ApplicationID
+
+    @property
+    def target(self) -> str:
+        return self.application_id
+
+
+class _QueueAct(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An act on a queue, which is named in any case, with or without ``root.``."""
+
+    queue_name: str
+
+    @property
+    def target(self) -> str:
+        return full_path(self.queue_name)
+
+
+class TerminateApplication(_ApplicationAct, frozen=True, gc=False):
     """End an application.
 
     Attributes:
@@ -70,82 +90,56 @@ class TerminateApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=
         operator: the operator who requests it, or None.
     """
 
-    application_id: ApplicationID
     who: UserGroups | None = None
     operator: Operator | None = None
-
-    @property
-    def target(self) -> str:
-        return self.application_id
 
     @property
     def words(self) -> str:
         return f"end application {self.application_id}"
 
 
-class MoveApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class MoveApplication(_ApplicationAct, frozen=True, gc=False):
     """Move an application to another leaf with its asks and allocations; ``who`` and ``operator`` as above."""
 
-    application_id: ApplicationID
     queue_name: str
     who: UserGroups | None = None
     operator: Operator | None = None
-
-    @property
-    def target(self) -> str:
-        return self.application_id
 
     @property
     def words(self) -> str:
         return f"move application {self.application_id} to {self.queue_name}"
 
 
-class SetQueueQuotas(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class SetQueueQuotas(_QueueAct, frozen=True, gc=False):
     """Set quotas of a dynamic leaf (QU-107).
 
     Attributes:
-        queue_name: as in ``MoveApplication``.
         tags: quota tags of applications (QU-100); an empty value removes the quota.
     """
 
-    queue_name: str
     tags: dict[str, str]
-
-    @property
-    def target(self) -> str:
-        return full_path(self.queue_name)
 
     @property
     def words(self) -> str:
         return f"set the quotas of queue {self.queue_name}"
 
 
-class HoldApplication(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class HoldApplication(_ApplicationAct, frozen=True, gc=False):
     """Hold an application, or end its hold (OP-1)."""
 
-    application_id: ApplicationID
     is_held: bool
     operator: Operator
-
-    @property
-    def target(self) -> str:
-        return self.application_id
 
     @property
     def words(self) -> str:
         return f"{'hold' if self.is_held else 'end the hold of'} application {self.application_id}"
 
 
-class HoldQueue(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Hold a queue with all below it, or end its hold (OP-2); the name as in ``MoveApplication``."""
+class HoldQueue(_QueueAct, frozen=True, gc=False):
+    """Hold a queue with all below it, or end its hold (OP-2)."""
 
-    queue_name: str
     is_held: bool
     operator: Operator
-
-    @property
-    def target(self) -> str:
-        return full_path(self.queue_name)
 
     @property
     def words(self) -> str:
