@@ -47,7 +47,7 @@ class RequestAdmission:
 
     @property
     def holder(self) -> str:
-        """Whose slot the connection has."""
+        """The name of the identity whose slot the connection has."""
         return self._slot.holder
 
     def failed(self, errors: BaseException) -> None:

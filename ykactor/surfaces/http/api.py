@@ -119,7 +119,7 @@ class Api:
         return await self._applications_of(request, partition, path, status(request))
 
     async def _applications_of(self, request: Request, partition: PartitionName, path: QueuePath, wanted: str) -> Response:
-        """Those of a queue, in a state or in any with "": none if it is no leaf."""
+        """The applications of a queue, in a state or in any with "": none if it is no leaf."""
         queue = self._published.gateway.registry(partition).queues[path]
         is_small = applications.are_small(queue.applications.values() if isinstance(queue, LeafCore) else ())
         read = partial(_if_leaf, path, partial(applications.live, queue=path, status=wanted))

@@ -54,7 +54,7 @@ def application(routes: Sequence[Route], files: Sequence[BaseRoute]) -> Applicat
 
 
 async def _response(route: Route, request: Request) -> Response:
-    """To a request of a route, whatever its method."""
+    """The response to a request of a route, with any method."""
     if request.method == "OPTIONS":
         return await _options(request, route.methods)
     if request.method not in (route.method, "HEAD" if route.method == "GET" else ""):
@@ -63,13 +63,13 @@ async def _response(route: Route, request: Request) -> Response:
 
 
 async def _options(request: Request, methods: str) -> Response:
-    """What may be asked of a route, or of the server as a whole."""
+    """The methods of a route, or of the server as a whole."""
     await request.state.admission.turn(request)
     return Response(status_code=200, headers={"Allow": methods, **cors(methods)})
 
 
 async def _let_in(request: Request, route: Route | None, answer: Endpoint) -> Response:
-    """What is answered to who may ask, or why it may not.
+    """The answer to a caller that may ask, or the refusal of another one.
 
     Args:
         route: None: the path is none of ours.

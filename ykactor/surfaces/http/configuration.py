@@ -101,7 +101,7 @@ def _written(data: bytes, checksum: str, form: str) -> bytes:
 
 @contextmanager
 def _other_process() -> Iterator[None]:
-    """What keeps another process from reading a configuration is no error of this one."""
+    """Refuse the request if the helper process cannot read the configuration: that is no error of the daemon."""
     try:
         yield
     except (ConfigError, UnicodeDecodeError):

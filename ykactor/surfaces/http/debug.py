@@ -86,7 +86,7 @@ class Debug:
         yield "placementRules", await self._named(request, b"partition", b"rules", "rules", partitions.placement_rules)
 
     async def _bodies(self, request: Request, key: Key, read: Reading) -> list[list[bytes]]:
-        """What is read of each partition."""
+        """The page of each partition, in parts."""
         names = self._published.partitions(request)
         return [(await self._published.page(request, name, key, read)).parts for name in names]
 

@@ -19,7 +19,7 @@ def value_of(request: Request, name: bytes) -> str | None:
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Whether ``Accept-Encoding`` lists ``gzip``, and not with the weight 0."""
+    """True if ``Accept-Encoding`` lists ``gzip``, and not with the weight 0."""
     return _lists_gzip(b",".join([value for name, value in request.scope["headers"] if name == b"accept-encoding"]))
 
 

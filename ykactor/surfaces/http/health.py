@@ -1,4 +1,4 @@
-"""Whether the daemon is well: ``/ws/v1/scheduler/healthcheck``, ``/livez`` and ``/readyz``."""
+"""The health of the daemon: ``/ws/v1/scheduler/healthcheck``, ``/livez`` and ``/readyz``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _OWN_MIN = 0.1
 
 
 class Load:
-    """How much of the time this thread has something to do, and how much of it other programs take."""
+    """The share of the time in which this thread is busy, and the part of that which other programs take."""
 
     def __init__(self) -> None:
         self._is_busy = False

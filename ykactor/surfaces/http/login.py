@@ -37,7 +37,7 @@ class Login:
         return await self._answer(request, caller_of(request).log_out(), value_of(request, b"origin") or "", is_logged_in=False)
 
     async def _answer(self, request: Request, cookie: Cookie | None, page: str, *, is_logged_in: bool) -> Response:
-        """Who asks, with the cookie if there is one; behind a proxy only the page knows whether its connection is encrypted."""
+        """The caller, with the cookie if there is one; behind a proxy only the page knows whether its connection is encrypted."""
         found = structs.replace(self._websockets.found(request), is_logged_in=cookie is not None and is_logged_in)
         answer = await reply(request, Page(200, [encode(found)]))
         if cookie is not None:

@@ -66,12 +66,12 @@ class Page(Struct, eq=False):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it may be shown."""
+        """True if it may be shown."""
         return trio.current_time() < self.fresh_until_s
 
     @property
     def age_s(self) -> float:
-        """How old it is."""
+        """The seconds since it was made."""
         return trio.current_time() - self.made_s
 
     @property

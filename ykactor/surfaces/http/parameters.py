@@ -1,4 +1,4 @@
-"""What a path and a query say, decoded and checked as Apache YuniKorn does."""
+"""The parameters of a path and a query, decoded and checked like in Apache YuniKorn."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def status(request: Request) -> str:
 
 
 def columns(request: Request) -> tuple[Column, ...]:
-    """By what is summed up: names with commas between them; by default the user."""
+    """The columns by which is summed up: names with commas between them; by default the user."""
     names = request.query_params.get("by", "user").lower().split(",")
     if len(set(names)) < len(names) or not {*names} <= {*Column}:
         raise RefusedError(400, f"by: found {','.join(names)[:80]!r}, expected some of {', '.join(Column)}, each once")

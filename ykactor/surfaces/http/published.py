@@ -1,4 +1,4 @@
-"""What partitions publish for readers: pages that each makes between two of its turns, and who sees what of them."""
+"""The answers about partitions: pages that each makes between two of its turns, cut to what the caller may see."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Published:
 
     @property
     def build_information(self) -> dict[str, str]:
-        """What the registered resource manager has told of itself, and its id; {} without one."""
+        """The build information of the registered resource manager, and its id; {} without one."""
         current = self.gateway.outboxes.current
         return {} if current is None else {**dict(islice(current.build_info.items(), _BUILD_MAX)), "rmId": current.rm_id}
 
@@ -103,7 +103,7 @@ class Published:
         *,
         is_small: bool = False,
     ) -> Response:
-        """What is read of a partition; 404 with the text ``missing`` if the reading finds nothing.
+        """The answer of a reading of a partition; 404 with the text ``missing`` if the reading finds nothing.
 
         Args:
             is_small: the reading takes less than 1 ms, and is made for each request; others wait for each other (``Allowance``).
@@ -141,7 +141,7 @@ class Published:
         raise _no_answer(partition)
 
     def _stale_s(self, partition: PartitionName) -> float:
-        """How old a page may be; from all that are asked for, so not computed for each request."""
+        """The seconds that a page may be old; computed from all that are asked for, so not for each request."""
         allowance = self._allowance(partition)
         if allowance.is_review_due():
             taken_s = sum(page.took_s for key, page in self._pages.items() if key[0] == partition and page.age_s < STALE_MAX_S)
@@ -170,7 +170,7 @@ class Published:
         return Page(200, await _encoded(found), effort.seconds)
 
     async def ask(self, partition: PartitionName, read: Reading, view: View | None = None) -> Any:
-        """What a reading returns; the partition runs it between two turns."""
+        """The result of a reading, which the partition runs between two turns."""
         return await self._answered(partition, read, view, Effort())
 
     async def _answered(self, partition: PartitionName, read: Reading, view: View | None, effort: Effort) -> Any:
@@ -182,7 +182,7 @@ class Published:
 
 
 def _age(pages: Sequence[Page]) -> dict[str, str]:
-    """How old the oldest is, in whole seconds, for who asks; nothing where there are none."""
+    """The header with the age of the oldest page in whole seconds; none without pages."""
     return {"Age": str(int(max(page.age_s for page in pages)))} if pages else {}
 
 
@@ -254,7 +254,7 @@ class Allowance:
         return lock
 
     def may_renew(self, age: float, name: str) -> bool:
-        """Whether a page may be made again that could be shown as it is. Nobody has to wait for that, and the oldest come first.
+        """True if a page may be made again that could be shown as it is. Nobody has to wait for that, and the oldest come first.
 
         Args:
             age: 0 to 1, when it can be shown no longer; the older it is, the less of ``BURST_S`` has to be left.
@@ -263,7 +263,7 @@ class Allowance:
         return not self.own(name).locked() and trio.current_time() >= self._even_at_s - age * BURST_S / READ_SHARE
 
     def is_review_due(self) -> bool:
-        """Whether ``review`` should be told what all answers took."""
+        """True if ``review`` should be told what all answers took."""
         return trio.current_time() >= self._reviewed_s + REVIEW_S
 
     def review(self, taken_s: float) -> None:

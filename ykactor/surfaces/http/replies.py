@@ -1,4 +1,4 @@
-"""How answers and refusals are sent: headers, compression, and bodies in parts."""
+"""Answers and refusals on their way to the client: headers, compression, and bodies in parts."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class InParts(Response):
 
 
 def sending_of(scope: Scope) -> Sending:
-    """What sends large answers on the connection of a request."""
+    """The sender of large answers on the connection of a request."""
     sending: Sending = scope["state"]["sending"]
     return sending
 
 
 def holder_of(scope: Scope) -> str:
-    """Whose slot the connection of a request has."""
+    """The name of the identity whose slot the connection of a request has."""
     holder: str = scope["state"]["admission"].holder
     return holder
 

@@ -48,7 +48,7 @@ class Route(Struct, frozen=True):
 
     @property
     def methods(self) -> str:
-        """For the header ``Allow`` and its like."""
+        """The methods, for the header ``Allow`` and its like."""
         return "GET, OPTIONS" if self.method == "GET" else f"OPTIONS, {self.method}"
 
 
@@ -56,7 +56,7 @@ class Route(Struct, frozen=True):
 
 
 class _Branch(Struct, eq=False):
-    """What a path may have next.
+    """A part of the tree: the continuations of a path.
 
     Attributes:
         parts: by what is written there.

@@ -1,4 +1,4 @@
-"""What the parameters of routes may be, for the OpenAPI document; ``parameters`` checks them.
+"""The types of the parameters of routes, for the OpenAPI document; ``parameters`` checks their values.
 
 A value of the document is never refused. More is taken: names in other cases, and names with a slash, which has to be encoded
 twice.

@@ -1,4 +1,4 @@
-"""Where web pages find the websockets of the daemon, and ``/ws/v1/session``, which tells them."""
+"""The addresses of the websockets of the daemon for web pages, and ``/ws/v1/session``, which tells them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Websockets:
         return await reply(request, Page(200, [encode(self.found(request))]))
 
     def found(self, request: Request) -> types.Session:
-        """Who asks."""
+        """The caller, and the addresses of the websockets."""
         caller = caller_of(request)
         return types.Session(
             name=caller.identity.name,

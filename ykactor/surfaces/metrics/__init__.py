@@ -1,1 +1,1 @@
-"""What is measured and counted, for Prometheus. Each number has one writer; a scrape reads them all and changes none."""
+"""Metrics for Prometheus. Each number has one writer; a scrape reads them all and changes none."""

@@ -1,4 +1,4 @@
-"""What is counted of the facts that partitions publish. It begins at zero with the process."""
+"""Counters of the facts that partitions publish. They begin at zero with the process."""
 
 from __future__ import annotations
 

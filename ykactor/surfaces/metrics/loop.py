@@ -1,4 +1,4 @@
-"""For how long the event loop serves nobody: how late a timer is."""
+"""The holds of the event loop, in which it serves nobody: the lateness of a timer."""
 
 from __future__ import annotations
 

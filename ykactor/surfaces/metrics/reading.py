@@ -1,5 +1,7 @@
-"""What a scrape reads of a partition between two of its turns. It costs the partition about 16 us for each queue, and less than
-1 us for each application and node."""
+"""The figures that a scrape reads of a partition between two of its turns.
+
+They cost the partition about 16 us for each queue, and less than 1 us for each application and node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queues have series of their own, and what is counted for each: bounded, however many queues come and go."""
+"""The queues that have series of their own, and the counts of each: bounded, however many queues come and go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZEROS_MAX = 50_000
 
 
 class QueueSeries:
-    """What is kept for the series of one queue.
+    """The counts and names that the series of one queue need.
 
     Attributes:
         counts: by state: ``allocated`` and ``released`` containers, ``completed`` and ``failed`` applications.
@@ -35,7 +35,7 @@ class QueueSeries:
         self.scrape = scrape
 
     def names(self) -> int:
-        """How many names of amounts were shown."""
+        """The number of names of amounts that were shown."""
         return sum(map(len, self.shown.values()))
 
     def with_zeros(self, kind: str, amounts: Mapping[str, int]) -> dict[str, int]:

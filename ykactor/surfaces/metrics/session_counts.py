@@ -1,4 +1,4 @@
-"""What is counted of sessions of websockets."""
+"""Counters of the sessions of websockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a scrape are."""
+"""The sources of a scrape: whatever has its numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ykactor.surfaces.metrics.session_counts import SessionCounts
 
 
 class Instruments:
-    """What is measured and counted beside the actors.
+    """The measurements and counters beside the actors.
 
     Args:
         partitions: those that there are.
@@ -32,14 +32,14 @@ class Instruments:
 
 
 class Certificate(Protocol):
-    """That of the daemon."""
+    """The certificate of the daemon."""
 
     def expires_s(self) -> float:
         """The Unix time at which it expires, in seconds."""
 
 
 class Sources(Struct, frozen=True):
-    """What a scrape reads.
+    """The sources that a scrape reads.
 
     Attributes:
         has_old_names: see ``yunikorn.add_queues``.

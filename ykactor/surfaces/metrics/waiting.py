@@ -1,4 +1,4 @@
-"""How many asks are pending, by what they wait for; it looks at each equivalence class once."""
+"""The number of pending asks by reason; each equivalence class is looked at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CLASS_ITEMS = 3
 
 
 def by_reason(state: SchedulerState) -> Pausing[Counter[WaitingCause]]:
-    """How many asks are pending for each reason."""
+    """The number of pending asks for each reason."""
     found: Counter[WaitingCause] = Counter()
     known: dict[AskClass, WaitingCause] = {}
     pace = Pace()

@@ -38,14 +38,14 @@ class _Shown(NamedTuple):
     series: QueueSeries
 
     def applications(self) -> dict[str, int]:
-        """Those of a leaf by state; those that have ended are counted while the queue is there."""
+        """The applications of a leaf by state; those that have ended are counted while the queue is there."""
         if not self.figures.is_leaf:
             return {}
         counts, live = self.series.counts, self.figures.applications
         return {state: live[state] for state in _LIVE} | {state: counts[state] for state in ENDED}
 
     def amounts(self) -> dict[str, dict[str, int]]:
-        """By state and type. What has no guarantee or no maximum has no value of it: 0 would say that nothing is allowed."""
+        """The amounts by state and type. A queue without guarantee or maximum has no value of it: 0 would allow nothing."""
         amounts = self.figures.amounts
         used = {state: self.series.with_zeros(state, amounts[state]) for state in (*IN_USE, "preempting")}
         return amounts | used

@@ -1,4 +1,4 @@
-"""What was used and waited for, by what somebody asks for."""
+"""The use and the waiting of a partition, summed up by the columns of a request."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SMALL_MAX = 20
 
 
 def are_small(found: Iterable[Application]) -> bool:
-    """Whether these and their asks and allocations are so few together that to read them takes less than 1 ms."""
+    """True if these and their asks and allocations are so few together that to read them takes less than 1 ms."""
     size = 0
     for application in found:
         size += 1 + len(application.asks) + len(application.allocations)
@@ -50,7 +50,7 @@ def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausin
 
 
 def _live(look: Look, queue: QueuePath | None) -> Iterator[tuple[int, int, Application]]:
-    """What is shown, each after what orders it: the submission, and the number of the registration."""
+    """The applications that are shown, each after its order: the submission, and the number of the registration."""
     registry = look.core.registry
     for path in dict.fromkeys(registry.applications.values()) if queue is None else [queue]:
         for application in registry.leaf(path).applications.values() if look.shows(path) else ():
@@ -112,7 +112,7 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pa
 
 
 def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[list[bytes]]:
-    """What runs by its arrival, encoded."""
+    """The allocations of an application by their arrival, encoded."""
     running, found = application.allocations, list[bytes]()
     keys: Iterable[AllocationKey] = running
     if len(running) > 1:

@@ -1,4 +1,4 @@
-"""What a reading gets to see."""
+"""The input of a reading: a partition, and the view of the caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Look(Struct, frozen=True, gc=False):
     view: View | None = None
 
     def shows(self, path: str) -> bool:
-        """Whether the queue, a path in lower case, is shown; "" stands for what is in no queue."""
+        """True if the queue, a path in lower case, is shown; "" stands for what is in no queue."""
         return self.view is None or self.view.shows_queue(path)
 
     def leaf_of(self, application_id: ApplicationID) -> QueuePath | None:
@@ -39,7 +39,7 @@ class Look(Struct, frozen=True, gc=False):
         return path if self.shows(path) and path else None
 
     def reason(self, cause: PendingCause, wanted: Resource) -> str:
-        """Why an ask is pending that wants so much, base units."""
+        """The reason of a pending ask that wants so much, in base units."""
         return cause.text if self.view is None else self.view.reason(cause, wanted)
 
     def times(self, shown: ShownT, fields: Iterable[str]) -> ShownT:

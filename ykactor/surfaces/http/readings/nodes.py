@@ -33,7 +33,7 @@ def all_nodes(look: Look) -> Pausing[list[bytes]]:
 
 
 def is_small(node: NodeCore | None) -> bool:
-    """Whether the node has so few tasks that to read it takes less than 1 ms."""
+    """True if the node has so few tasks that to read it takes less than 1 ms."""
     return node is None or len(node.allocations) + len(node.foreign) <= _SMALL_MAX
 
 
@@ -50,7 +50,7 @@ def _node(look: Look, node: NodeCore, pace: Pace) -> Pausing[bytes]:
 
 
 def _allocations(look: Look, node: NodeCore) -> Iterator[Allocation]:
-    """What runs there, by its arrival."""
+    """The allocations on a node, by their arrival."""
     registry = look.core.registry
     for (application_id, key), _ in sorted(node.allocations.items(), key=lambda item: item[1].arrival):
         application = registry.leaf_of(application_id).applications[application_id]
@@ -69,7 +69,7 @@ def _encoded(items: Iterable[Payload], pace: Pace) -> Pausing[list[Raw]]:
 
 
 def utilizations(look: Look, cluster_id: str) -> Pausing[rest.NodeUtilizations]:
-    """For each type that a node has, the nodes by how much of it is allocated."""
+    """The nodes by the allocated part of each resource type that they have."""
     bands: dict[str, list[list[str]]] = {}
     pace = Pace()
     for node_id, node in sorted(look.core.registry.nodes.items()):

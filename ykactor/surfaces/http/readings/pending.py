@@ -1,4 +1,4 @@
-"""Why the asks of an application are pending."""
+"""The reasons of the pending asks of an application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENTRY_ITEMS = 10
 
 
 def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[bytes] | None]:
-    """Why each ask of a live application is pending, by their arrival, encoded; None if there is no such application."""
+    """The reason of each pending ask of a live application, by their arrival, encoded; None if there is no such application."""
     if look.leaf_of(application_id) is None:
         return None
     found, pace = list[bytes](), Pace()

@@ -1,4 +1,4 @@
-"""How the tasks of an application have ended (AP-152)."""
+"""The ends of the tasks of an application (AP-152)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users and groups use in each queue, and may use there."""
+"""The use and the limits of users and groups in each queue."""
 
 from __future__ import annotations
 
