@@ -91,7 +91,8 @@ def _replay(directory: Path, until: int | None, partition: str | None, output: s
         )
     say_lines(indented(_document(outcome)) if output == "json" else _text(directory, outcome))
     if outcome.difference is not None:
-        raise click.ClickException(f"{directory}: not every turn is as it was recorded")
+        why = "another version of ykactor may have recorded it (ykactor rule DU-15)"
+        raise click.ClickException(f"{directory}: not every turn is as it was recorded; {why}")
 
 
 def _refuse_unknown(reader: Reader, until: int | None, partition: str) -> None:
