@@ -303,6 +303,15 @@ def test_an_application_that_has_ended_is_told_so(outcome: Outcome | None) -> No
     assert world.administer(hold("app-1")) == ""
 
 
+def test_an_application_that_was_rejected_is_told_so() -> None:
+    """OP-10; SE-26: it has no queue, so only operators of all queues are told."""
+    world = two()
+    world.given(app("app-1", "root.nowhere"))
+    for request in (cancel("app-1", "t1"), prioritise("app-1", 5), hold("app-1"), terminate("app-1"), move("app-1", "root.b")):
+        assert world.administer(request) == "application app-1 has ended: Rejected"
+    assert world.administer(hold("app-1", operator=Operator("ops", ("root.b",)))) == "failed to find application app-1"
+
+
 def test_a_victim_is_not_cancelled() -> None:
     """AP-129: what is being released already is refused."""
     assert preempting().administer(cancel("app-0", "v1")) == "v1 of app-0 is being released already"

@@ -45,6 +45,9 @@ def _not_there(timers: Timers, application_id: ApplicationID, operator: Operator
     for ended in reversed(timers.ended.values()):
         if ended.application_id == application_id and (operator is None or operator.may_operate(QueuePath(ended.queue))):
             return f"application {brief(application_id)} has ended: {(ended.past.outcome or ended.state).value}"
+    sees_rejected = operator is None or operator.may_operate(QueuePath(""))  # those have no queue
+    if sees_rejected and application_id in timers.rejected:
+        return f"application {brief(application_id)} has ended: {ApplicationState.REJECTED.value}"
     return f"failed to find application {brief(application_id)}"
 
 
