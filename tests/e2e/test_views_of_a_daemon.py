@@ -250,7 +250,9 @@ async def test_cycles() -> None:
         assert isinstance(cycles["count"], int)
         assert 0 < cycles["meanSeconds"] <= cycles["maxSeconds"]
         assert cycles["lastSeconds"] <= cycles["maxSeconds"]
-        assert f"Cycles         {cycles['count']}: last " in (await run(url, "stats")).stdout
+        table = (await run(url, "stats")).stdout
+        assert f"Cycles         {cycles['count']}: last " in table
+        assert "Preemption     asks that preempt: 0, tasks being preempted: 0, preempted tasks: 0\n" in table
 
 
 async def test_events() -> None:
@@ -260,6 +262,7 @@ async def test_events() -> None:
         numbers = [int(line) for line in (await run(url, "events", "-o", "name")).stdout.splitlines()]
         assert sorted(numbers) == list(range(1, len(numbers) + 1))
         assert every == sorted(every, key=lambda event: event["timestampNano"])
+        assert "DETAILS_NONE" not in (await run(url, "events")).stdout
         chosen = ["--kind", "NODE_ALLOC", "--kind", "APP", "--queue", "root.team-a", "--queue", "root.nope", "--app", "app-1"]
         own = await run(url, "events", *chosen, "-o", "json")
         assert {(event["type"], event["queueName"]) for event in json.loads(own.stdout)} == {("APP", "root.team-a.x")}

@@ -37,6 +37,20 @@ def test_ages(seconds: int, text: str) -> None:
     assert cells.age(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("amounts", "text"),
+    [
+        ({}, "0"),
+        ({"gpu": 12 * 3600, "memory": 2**28 * 3600, "vcore": 1500 * 3600}, "vcore=1.5core-h,memory=0.25GiB-h,gpu=12h"),
+        ({"vcore": 8000, "memory": 8 * 2**24}, "vcore=0.00222core-h,memory=0.0000347GiB-h"),
+        ({"gpu": 123456 * 3600}, "gpu=123456h"),
+    ],
+)
+def test_resource_hours(amounts: dict[str, int], text: str) -> None:
+    """Three digits, and never an exponent."""
+    assert cells.resource_hours(amounts) == text
+
+
 def test_amounts_are_one_word() -> None:
     """In the order of events and the units of the queue file; nothing is 0."""
     assert cells.resource({"gpu": 1, "memory": 3 * 2**20, "vcore": 1500}) == "vcore=1500m,memory=3Mi,gpu=1"

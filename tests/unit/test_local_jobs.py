@@ -298,14 +298,16 @@ def test_gpus_are_given_once(world):
 
 
 def test_time_limits(world):
-    """Exactly the limit is enough."""
-    world.submit(time_limit_s=10)
+    """Exactly the limit is enough; the reason has it with all digits."""
+    two_weeks = 1_209_600
+    world.submit(time_limit_s=two_weeks)
     ((_, task),) = world.allocate("job-1.0").starts
-    for now_ns, kills in ((10 * S_NS - 1, []), (10 * S_NS, [task]), (11 * S_NS, [])):
+    for now_ns, kills in ((two_weeks * S_NS - 1, []), (two_weeks * S_NS, [task]), ((two_weeks + 1) * S_NS, [])):
         world.now_ns = now_ns
         world.jobs.on_time()
         assert world.jobs.take().kills == kills
     assert (world.end(task, 143).ended, task.state) == (["job-1"], State.TIMED_OUT)
+    assert task.reason == "ran longer than 1209600 s"
 
 
 @pytest.mark.parametrize("which", ["application", "ask", "request"])

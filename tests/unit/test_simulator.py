@@ -236,6 +236,8 @@ def test_administrators_in_a_scenario() -> None:
     released = "g1 releasing TIMEOUT (releasing allocations on application termination)"
     assert heard(outcome.facts, 5) == [(5, "d moved to root.b"), (6, "g Failing"), (6, released), (6, "g Failed")]
     assert outcome.refused == ["at 7: application g has ended: Failed", "at 7: failed to find partition tpu"]
+    late = play(story((1_234_567.5, si.TerminateApplication(application_id="g", partition_name="tpu")), until=2_000_000))
+    assert late.refused == ["at 1234567.5: failed to find partition tpu"]
 
 
 # ---- asks with runSeconds

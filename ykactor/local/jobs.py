@@ -215,7 +215,7 @@ class Jobs:
         now = self._now_ns()
         for _, task in self.with_processes():
             if task.state is State.RUNNING and self._deadline_ns(task) <= now:
-                self._kill(task, State.TIMED_OUT, f"ran longer than {self._works[task.job].job.time_limit_s:g} s")
+                self._kill(task, State.TIMED_OUT, f"ran longer than {self._works[task.job].job.time_limit_s:.12g} s")
 
     def stop_all(self) -> None:
         """End all tasks: who stops this program wants no process to be left."""

@@ -91,7 +91,7 @@ class _Record:
 
     def refuse(self, at_ns: int, reason: str) -> None:
         """Record that an administrator's request was refused."""
-        self.refused.append(f"at {at_ns / 1e9:g}: {reason}")
+        self.refused.append(f"at {at_ns / 1e9:.12g}: {reason}")
 
     def admit(self, work: Work, known: list[PartitionName], at_ns: int) -> Work:
         """The work of known partitions; records the refusal of all other work."""

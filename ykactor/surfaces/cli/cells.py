@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from ykactor.core.values.quantities import quantity_text
 
@@ -61,6 +62,11 @@ def resource(amounts: Mapping[str, int]) -> str:
     return ",".join(f"{name}={quantity_text(name, value)}" for name, value in in_order(amounts)) or "0"
 
 
+def number(value: float) -> str:
+    """A number with three digits, with more if it is larger, and never with an exponent: ``0.0000347``, ``1.5``, ``12345``."""
+    return f"{value:.0f}" if value >= 1000 else f"{Decimal(f'{value:.3g}'):f}"
+
+
 def memory(amount: int) -> str:
     """Bytes in one word: ``1Gi``."""
     return quantity_text("memory", amount)
@@ -76,7 +82,5 @@ def resource_hours(amounts: Mapping[str, int | str]) -> str:
     texts = []
     for name, amount in in_order({name: int(amount) for name, amount in amounts.items()}):
         unit, factor = hour_of(name)
-        hours = amount / factor
-        digits = ".3g" if hours < 1000 else ".0f"
-        texts.append(f"{name}={hours:{digits}}{unit.replace(' ', '-')}")
+        texts.append(f"{name}={number(amount / factor)}{unit.replace(' ', '-')}")
     return ",".join(texts) or "0"

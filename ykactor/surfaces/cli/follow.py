@@ -11,6 +11,7 @@ from ykactor.client.follower import OnConnection, silently
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli import loop
+from ykactor.surfaces.cli.cells import NONE
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DaemonUrl, Destination, daemon_options
@@ -138,13 +139,18 @@ def _state_line(snapshot: si.Snapshot) -> str:
 def event_line(event: si.EventRecord) -> str:
     """Aligned columns; long names shift the columns after them, nothing is cut."""
     resource = ", ".join(f"{name} {quantity_text(name, value)}" for name, value in (event.resource or {}).items())
-    detail = event.event_change_detail.replace("DETAILS_NONE", "-")
+    detail = detail_text(event.event_change_detail)
     text = "; ".join(event.message.splitlines())
     where = "" if event.partition == "default" else f"[{event.partition}] "
     return (
         f"{time_text(event.timestamp_nano)} {event.sequence:8} {event.type:9} {event.event_change_type:6} {detail:19} "
         f"{event.object_id:24} {event.reference_id:20} {resource:28} {where}{text}"
     ).rstrip()
+
+
+def detail_text(detail: str) -> str:
+    """The detail of an event; ``-`` if it has none."""
+    return NONE if detail == "DETAILS_NONE" else detail
 
 
 def time_text(unix_ns: int) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.surfaces.cli import cells, loop, past
-from ykactor.surfaces.cli.follow import COLOURS, time_text
+from ykactor.surfaces.cli.follow import COLOURS, detail_text, time_text
 from ykactor.surfaces.cli.since import since_option
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("NUMBER", field("sequence"), is_wide=True, is_number=True),
     Column("TYPE", field("type"), colour=lambda row: COLOURS.get(row["type"])),
     Column("CHANGE", field("eventChangeType")),
-    Column("DETAIL", field("eventChangeDetail")),
+    Column("DETAIL", field("eventChangeDetail", detail_text)),
     Column("OBJECT", field("objectID")),
     Column("REFERENCE", field("referenceID")),
     Column("PARTITION", field("partition"), is_wide=True),

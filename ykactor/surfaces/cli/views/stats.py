@@ -26,12 +26,12 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _preemption(counts: dict[str, object]) -> str:
-    texts = {"preemptors": "asks preempt", "victims": "tasks are being preempted", "evictions": "tasks were preempted"}
-    return ", ".join(f"{counts[key]} {text}" for key, text in texts.items()) if counts["enabled"] else "disabled"
+    texts = {"preemptors": "asks that preempt", "victims": "tasks being preempted", "evictions": "preempted tasks"}
+    return ", ".join(f"{text}: {counts[key]}" for key, text in texts.items()) if counts["enabled"] else "disabled"
 
 
 def _cycles(times: Mapping[str, float]) -> str:
-    took = (f"{kind} {1e3 * times[f'{kind}Seconds']:.3g} ms" for kind in ("last", "mean", "max"))
+    took = (f"{kind} {cells.number(1e3 * times[f'{kind}Seconds'])} ms" for kind in ("last", "mean", "max"))
     return f"{times['count']}: {', '.join(took)}"
 
 

@@ -130,7 +130,7 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
         f"{plural(counts['allocations'], 'task')} running",
         f"{plural(counts['pendingAsks'], 'ask')} pending",
         *([plural(sum(counts["nodes"].values()), "node")] if "nodes" in counts else []),
-        *(f"last cycle {1e3 * times['lastSeconds']:.3g} ms" for name, times in cycles.items() if name == state.name),
+        *(f"last cycle {cells.number(1e3 * times['lastSeconds'])} ms" for name, times in cycles.items() if name == state.name),
     )
     yield click.style(printable(f"{state.name}: {', '.join(numbers)}"), bold=True)
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
