@@ -34,9 +34,9 @@ def checks(partition: PartitionCore, state: SchedulerState, *, strict_max: bool 
     return {
         "queues and applications": objects.membership(registry),
         "limits of the configuration": objects.limits(registry),
-        "counts": objects.counts(registry),
+        "numbers with limits": objects.counts(registry),
         "allocations": objects.allocations(registry),
-        "what is counted": objects.counted(registry),
+        "accounts": objects.counted(registry),
         "amounts of nodes": objects.node_amounts(registry),
         "order of nodes": nodes.node_index(registry, state.nodes),
         "reservations": nodes.reservations(state),
