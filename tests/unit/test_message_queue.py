@@ -68,6 +68,22 @@ async def test_nothing_comes_after_the_end(is_dropped: bool) -> None:
         await queue.take()
 
 
+async def test_cancelled_wait_neither_loses_nor_repeats_a_message() -> None:
+    """A session that gives up waiting gets the message later; a reader that gives up waiting for room has put its one in."""
+    queue, put, messages = MessageQueue(), list[bytes](), [b"%d" % number for number in range(WAITING_MAX)]
+    with trio.move_on_after(0):
+        await queue.take()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(put_all, queue, messages, put)
+        await trio.testing.wait_all_tasks_blocked()
+        assert put == messages[:-1]
+        nursery.cancel_scope.cancel()
+    queue.end()
+    assert [(await queue.take())[0] for _ in messages] == messages
+    with pytest.raises(trio.EndOfChannel):
+        await queue.take()
+
+
 async def test_end_wakes_both_sides() -> None:
     """The task that waits for a message learns that none comes; the one that waits for room goes on."""
     empty, full, put = MessageQueue(), MessageQueue(), list[bytes]()

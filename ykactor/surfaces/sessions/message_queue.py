@@ -4,7 +4,7 @@ from collections import deque
 
 import trio
 
-#: The messages that may wait, and their bytes; a single one may have more.
+#: With so many messages, or with more bytes, nothing is read until one is left: two large messages may wait at most.
 WAITING_MAX, WAITING_BYTES_MAX = 64, 2**16
 #: The work of a session before other tasks run, about 2 ms: a message is as much as its bytes and some more.
 STEP_WORK, MESSAGE_WORK = 2**14, 2**9
