@@ -1,4 +1,7 @@
-"""Runs the generators of the core: each yields what is to be carried out, or a pause, and is sent the result."""
+"""Runs the generators of the core: each yields what is to be carried out, or a pause, and is sent the result.
+
+Tasks of partitions, queues and nodes do the same in place: there one call more for each command counts.
+"""
 
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar

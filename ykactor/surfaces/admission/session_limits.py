@@ -65,22 +65,25 @@ class SessionLimits:
 
     def delay_s(self) -> float:
         """Seconds to wait before the next message is received; 0: none."""
-        limits, now_s = self._caller.identity.limits, trio.current_time()
-        delay_s = max(
-            self._messages.delay_s(limits.messages_per_second, now_s), self._bytes.delay_s(limits.bytes_per_second, now_s)
-        )
+        delay_s = max(self._delays_s())
         return delay_s if delay_s >= _WAIT_MIN_S else 0.0
 
     def waits(self) -> None:
         """The session begins to wait: count it, and log it now and then."""
-        limits, now_s = self._caller.identity.limits, trio.current_time()
-        _, name, most = max(
-            (self._messages.delay_s(limits.messages_per_second, now_s), "messagesPerSecond", limits.messages_per_second),
-            (self._bytes.delay_s(limits.bytes_per_second, now_s), "bytesPerSecond", limits.bytes_per_second),
-        )
+        limits = self._caller.identity.limits
+        messages_s, bytes_s = self._delays_s()
+        if messages_s >= bytes_s:
+            name, most = "messagesPerSecond", limits.messages_per_second
+        else:
+            name, most = "bytesPerSecond", limits.bytes_per_second
         reason = exceeded(name, most, self._caller.identity.name, "what follows has to wait")
         self._counts.waits += 1
         self._log.log(peer=self._caller.origin, path=self.path, reason=reason)
+
+    def _delays_s(self) -> tuple[float, float]:
+        """The delay for the number of messages, and the one for their bytes."""
+        limits, now_s = self._caller.identity.limits, trio.current_time()
+        return self._messages.delay_s(limits.messages_per_second, now_s), self._bytes.delay_s(limits.bytes_per_second, now_s)
 
 
 class Bucket:

@@ -311,8 +311,6 @@ async def _load(text: str, source: str) -> SchedulerConfig:
 
 # ---- the queue file, whose changes are followed, and which is read again on request
 
-log = get_logger(__name__)
-
 
 class QueueFile:
     """Puts the content of the file into force.

@@ -114,9 +114,8 @@ class RequestHandler(Sender):
             if is_large:  # to check all of its entries takes some ms too
                 await pause()
             work = await self._converted(request)
-            async with Held(
-                self._gateway.outboxes.turn
-            ):  # no checkpoint: requests that arrive during a turn are the input of the next
+            # No checkpoint if nobody holds it: requests that arrive during a turn are the input of the next.
+            async with Held(self._gateway.outboxes.turn):
                 if not self._reader.attached:
                     return
                 self._caller.confirm()  # it may have waited for long
