@@ -72,7 +72,7 @@ DOCUMENTED = (
     "bench",
 )
 #: The same of folders where functions may have more parameters.
-DOCUMENTED_DOORS = ("surfaces/http",)
+DOCUMENTED_DOORS = ("actors", "surfaces")
 #: The same of tests.
 DOCUMENTED_TESTS = ("tests/abuse", "tests/additions", "tests/browser", "tests/crash", "tests/jobs", "tests/scenarios")
 CLAUSES = re.compile(

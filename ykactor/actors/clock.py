@@ -71,7 +71,7 @@ class Clock:
         return self.now_ns() if self._system_ns is None else self._system_ns()
 
     def ahead_ns(self) -> int:
-        """How far this clock is ahead of the corrected one; negative if it is behind."""
+        """The time by which this clock is ahead of the corrected one; negative if it is behind."""
         return self.now_ns() - self.corrected_ns()
 
     def to_trio(self, at_ns: int) -> float:

@@ -25,7 +25,7 @@ from ykactor.core.values.parts import Pausing
 
 
 class Failure(Struct, frozen=True):
-    """Why a partition has not carried out a command, or one of its submissions.
+    """The reason for which a partition has not carried out a command, or one of its submissions.
 
     Attributes:
         code: ``QUARANTINED``, because it makes the partition fail; ``UNAVAILABLE``, because the partition is stopped;
@@ -156,7 +156,7 @@ PartitionCommand = Intake | SwitchConfig | Administer | RunCycles | TakeSnapshot
 
 
 class TurnRecord(Struct, frozen=True):
-    """What is recorded of a turn beside its facts.
+    """The record of a turn beside its facts.
 
     Attributes:
         number: counts the turns of the partition.

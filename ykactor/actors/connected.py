@@ -1,4 +1,4 @@
-"""What the resource manager that is connected does beside its requests."""
+"""The services of the connected resource manager beside its requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ykactor.core.messages.submissions import SetPredicateService, Submission, W
 
 
 class Connected(Struct, frozen=True):
-    """Its answer to two questions in its registration; both are no if none is connected.
+    """The answers to two questions in a registration; both are no if none is connected.
 
     Attributes:
         answers_predicates: whether it is a predicate service (SC-120).
@@ -19,7 +19,7 @@ class Connected(Struct, frozen=True):
     wants_scheduling_states: bool = False
 
     def submissions(self) -> list[Submission]:
-        """What every partition is told when this changes."""
+        """The submissions that tell every partition of a change."""
         return [SetPredicateService(self.answers_predicates), WantSchedulingStates(self.wants_scheduling_states)]
 
 

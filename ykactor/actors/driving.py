@@ -32,5 +32,5 @@ async def pause(_: object = None) -> None:
 
 
 async def checkpoint(_: object) -> None:
-    """As ``pause``, for work that only encodes: to look at new objects so often would take a third of what it takes itself."""
+    """Let other tasks run in work that only encodes: to look at new objects, like ``pause``, would take a third of its time."""
     await trio.lowlevel.checkpoint()

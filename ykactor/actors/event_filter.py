@@ -52,7 +52,7 @@ class EventFilter(Struct, frozen=True, dict=True):
     kinds: frozenset[str] = frozenset()
 
     def wants(self, event: EventRecordLike) -> bool:
-        """Whether the event matches every field. Cost: about 1 us, however many entries the fields have."""
+        """True if the event matches every field. Cost: about 1 us, however many entries the fields have."""
         return (
             (not self.partitions or event.partition in self.partitions)
             and (not self.kinds or event.type in self.kinds or event.event_change_detail in self.kinds)

@@ -1,4 +1,4 @@
-"""What a failure of a partition is, and what follows from it."""
+"""Failures of partitions, and the consequence of each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Incident(Struct, frozen=True):
 
 
 def may_be_caused_by_input(cause: Cause | None) -> bool:
-    """Whether what is in hand may have caused the failure; ``cause`` is that of the turn that failed, if it was in one."""
+    """True if what is in hand may have caused the failure; ``cause`` is that of the turn that failed, if it was in one."""
     return not isinstance(cause, CycleDue | TimersDue)
 
 
@@ -69,7 +69,7 @@ class Failures:
         self._started_s = 0.0
 
     def verdict(self, at_s: float, culprit: Culprit | None, cause: Cause | None) -> Consequence:
-        """What follows from a failure; ``culprit`` is the message that is to blame, if it is known."""
+        """The consequence of a failure; ``culprit`` is the message that is to blame, if it is known."""
         if culprit is not None:
             if _is_indispensable(culprit.message, cause):
                 return Consequence.STOPPED

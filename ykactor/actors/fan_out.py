@@ -1,4 +1,4 @@
-"""When subscribers get events: in rounds, in short slots of the event loop, so that planning never waits for many of them.
+"""The service of subscribers: in rounds, in short slots of the event loop, so that planning never waits for many of them.
 
 One task serves all subscribers, without waking theirs. A round brings each of them up to the newest event at its start, so those
 with the same selection of events get the same batches. An event that comes after a pause starts a round at once; under load the
@@ -50,7 +50,7 @@ class FanOut:
         self._due = trio.Event()
 
     def grow(self, sequence: int) -> None:
-        """There are events up to ``sequence``."""
+        """Note that there are events up to ``sequence``."""
         self._sequence = sequence
         if self.waiting:
             self._due.set()

@@ -46,7 +46,7 @@ class Role(StrEnum):
 
 
 class Kind(StrEnum):
-    """How a message is sent."""
+    """The way in which a message is sent."""
 
     #: May wait for room in the inbox. In a session this causes back pressure on its TCP connection.
     COMMAND = "command"
@@ -80,7 +80,7 @@ class Edge(Struct, frozen=True):
 
     @property
     def waits(self) -> bool:
-        """Whether the sender may wait for the receiver, for room or for a reply."""
+        """True if the sender may wait for the receiver, for room or for a reply."""
         return self.kind in (Kind.COMMAND, Kind.ROOM) or self.is_answered
 
 

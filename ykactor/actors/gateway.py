@@ -49,15 +49,15 @@ class Gateway(Protocol):
 
     @property
     def health(self) -> HealthChecks:
-        """Whether the daemon is well."""
+        """The health of the daemon."""
 
     @property
     def terms(self) -> Terms:
-        """Those of the history to which the numbers of events and messages belong."""
+        """The terms of the history to which the numbers of events and messages belong."""
 
     @property
     def manual(self) -> bool:
-        """Whether cycles run only on request (``run_steps``)."""
+        """True if cycles run only on request (``run_steps``)."""
 
     def standing(self, partition: PartitionName) -> Standing:
         """The state of a partition, and since when."""
@@ -76,7 +76,7 @@ class Gateway(Protocol):
         """The current Unix time of the daemon's clock."""
 
     def ahead_ns(self) -> int:
-        """How far this clock is ahead of the corrected clock of the machine."""
+        """The time by which this clock is ahead of the corrected clock of the machine."""
 
     def reading_config(self, text: str, if_checksum: str = "", rm_id: str = "") -> AbstractAsyncContextManager[ReadConfig]:
         """Read a queue configuration, which can take minutes; it can be applied within the block.

@@ -1,4 +1,4 @@
-"""What a partition has taken from its inbox and not finished; it outlives a failure of the partition.
+"""The commands that a partition has taken from its inbox and not finished; they outlive a failure of the partition.
 
 Submissions that follow each other are handled together if their senders have the same limits. If a turn with several messages
 fails, each of them is tried again alone, so that the one that makes the partition fail can be told from the others.
@@ -38,7 +38,7 @@ class Culprit(NamedTuple):
 
 
 class _Left(Struct):
-    """How many submissions of an ``Intake`` are not handled."""
+    """The number of submissions of an ``Intake`` that are not handled."""
 
     intake: Intake
     count: int
@@ -72,7 +72,7 @@ class Hand:
             self._items.append(command)
 
     def next(self) -> list[Submission] | Alone:
-        """What is to be handled now: submissions, possibly none, or a command."""
+        """The messages to handle now: submissions, possibly none, or a command."""
         first = self._items[0]
         if isinstance(first, _ALONE):
             self._begun = 1
@@ -98,7 +98,7 @@ class Hand:
         return portion
 
     def _count_alike(self) -> int:
-        """How many of the first submissions can be handled together."""
+        """The number of the first submissions that can be handled together."""
         count, limits = 0, None
         for each in self._intakes:
             if each.count and count and each.intake.limits != limits:
@@ -128,7 +128,7 @@ class Hand:
         return found
 
     def finish(self) -> list[Intake]:
-        """What ``next`` returned was handled. Returns the commands that are finished by that."""
+        """Note that what ``next`` returned was handled. Returns the commands that are finished by that."""
         items, left = self._items, self._begun
         finished: list[Any] = []
         if items and not isinstance(items[0], _ALONE):
@@ -145,8 +145,9 @@ class Hand:
         return finished
 
     def fail(self) -> Culprit | None:
-        """What ``next`` returned has failed. Returns the message that has now failed alone, after it had failed before; None: all
-        is to be tried again.
+        """Note that what ``next`` returned has failed.
+
+        Returns the message that has now failed alone, after it had failed before; None: all is to be tried again.
         """
         begun, self._begun = self._begun, 0
         if not (begun and self._suspects):

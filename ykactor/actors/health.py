@@ -1,4 +1,4 @@
-"""Whether the daemon is well: that it serves, and the invariants of every partition (SC-131), checked on the live state."""
+"""The health of the daemon: that it serves, and the invariants of every partition (SC-131), checked on the live state."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _check(partition: PartitionName, subject: str, problem: str) -> Check:
 
 
 def _violations(core: PartitionCore, state: SchedulerState, _: int) -> Pausing[dict[str, list[str]]]:
-    """By subject the first violations; none is how it should be."""
+    """The first violations by subject; there should be none."""
     pace = Pace()
     broken: dict[str, list[str]] = {}
     for subject, check in checks(core, state).items():

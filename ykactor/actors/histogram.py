@@ -1,4 +1,4 @@
-"""How often something took how long."""
+"""Counts of durations, by length."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

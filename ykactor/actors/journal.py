@@ -47,7 +47,7 @@ class Reader(Protocol):
     """Shows to others what is durable, and nothing else."""
 
     def raise_durable(self, number: int) -> None:
-        """What it has up to this number is durable."""
+        """Show what it has up to this number: that is durable."""
 
 
 class Stalled(Struct, frozen=True):
@@ -62,14 +62,14 @@ class Resumed(Struct, frozen=True):
 
 
 class Notices:
-    """What one session is told of the journal: each change, but of several since the last call only the last one."""
+    """The notices of the journal for one session: each change, but of several since the last call only the last one."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
         self._told: Stalled | None = None
 
     def next(self) -> Stalled | Resumed | None:
-        """What has changed; None if nothing has."""
+        """The change; None if there is none."""
         if self._journal is None or self._journal.stalled is self._told:
             return None
         self._told = self._journal.stalled
@@ -83,7 +83,6 @@ class _Flush:
         self.reached = trio.Event()
 
     def raise_durable(self, _: int) -> None:
-        """As of a ``Reader``."""
         self.reached.set()
 
 
@@ -97,7 +96,7 @@ class _Entry(Struct, omit_defaults=True):
 
 
 class _Group(Struct):
-    """What is committed together, and what is durable then."""
+    """The content of one commit, and the numbers that are durable then."""
 
     batch: Batch
     bytes: int = 0
@@ -198,11 +197,11 @@ class Journal:
     # ---- adding; never waits
 
     def begin_turn(self) -> None:
-        """What is added up to ``end_turn`` is committed together."""
+        """Begin a turn: what is added up to ``end_turn`` is committed together."""
         self._is_in_turn = True
 
     def end_turn(self) -> None:
-        """All that belongs to the turn was added."""
+        """End the turn: all that belongs to it was added."""
         self._is_in_turn = False
         self._turn_ended.unpark_all()
 
@@ -273,12 +272,12 @@ class Journal:
 
     @property
     def has_room(self) -> bool:
-        """Whether more input may be taken."""
+        """True if more input may be taken."""
         events_count, messages_count, size = self.waiting()
         return size < BYTES_MAX and events_count < EVENTS_MAX and messages_count < MESSAGES_MAX
 
     def waiting(self) -> tuple[int, int, int]:
-        """What is not durable yet: the number of events, that of messages, and the bytes of all."""
+        """The number of events that are not durable yet, that of messages, and the bytes of all."""
         gathered, committing = self._gathered, self._committing
         if committing is None:
             return gathered.batch.events_count, gathered.batch.messages_count, gathered.bytes

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class _Nothing(outcome.Outcome[None]):
-    """What a receiver is woken with. One object serves all: to make one for each message is a tenth of what a message costs."""
+    """The outcome that wakes a receiver. One object serves all: to make one for each message takes a tenth of its cost."""
 
     def unwrap(self) -> None:
         """Return None; other outcomes can be unwrapped only once."""
@@ -41,7 +41,7 @@ _NOTHING = _Nothing()
 
 
 class MailboxOverflow(Exception):
-    """No room for a message that may not wait: a program error, a bound or the flow table is wrong."""
+    """An inbox has no room for a message that may not wait: a program error, a bound or the flow table is wrong."""
 
 
 class Mailbox(Generic[T]):
@@ -209,7 +209,7 @@ class Mailbox(Generic[T]):
         return Abort.SUCCEEDED
 
     def _admit(self) -> None:
-        """There is room for senders that wait."""
+        """Put in the messages of waiting senders for which there is room."""
         while self._senders and len(self._messages) < self.capacity and not self._is_closed:
             task, message = self._senders.popitem(last=False)
             self._messages.append(message)

@@ -30,7 +30,7 @@ TAKE_MAX = 256
 
 
 class MessageEncoding(Protocol):
-    """How messages become bytes."""
+    """The encoding of messages."""
 
     @property
     def encode(self) -> Callable[[Any], bytes]:
@@ -180,7 +180,7 @@ class OutboxReader(Generic[E]):
 
     @property
     def attached(self) -> bool:
-        """Whether no other session has replaced this one."""
+        """True if no other session has replaced this one."""
         return self.outbox.reader is self
 
     def finish(self) -> None:
@@ -353,7 +353,7 @@ class OutboxRegistry(Generic[E]):
             await self._journal.room()
 
     def notices(self) -> Notices:
-        """For a session that is not registered yet."""
+        """The notices of the journal for a session that is not registered yet."""
         return Notices(self._journal)
 
     def _wake_session(self) -> None:

@@ -86,7 +86,7 @@ async def own(inbox: Mailbox[Envelope]) -> None:
 
 
 def _wave_end(sends: Sends[Any], start: int) -> int:
-    """Where a wave of commands ends: with as many as owners carry out between two checks of the sockets, one at least."""
+    """The end of a wave of commands: as many as owners carry out between two checks of the sockets, one at least."""
     size = 0
     for position in range(start, len(sends)):
         _, command = sends[position]

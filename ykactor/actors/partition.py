@@ -84,7 +84,7 @@ Part = tuple[Accepted, bool]
 
 
 class Renewal:
-    """When one partition is due to be made anew from its own rows: often enough that most of the history can be replayed (DU-15).
+    """The schedule by which a partition is made anew from its own rows, so that most of the history can be replayed (DU-15).
 
     Replay starts at a base, and a partition that goes on from a base must itself have been made from it. Retention deletes bases
     with the history, so a partition that runs for long needs a new one now and then.
@@ -109,7 +109,7 @@ class Renewal:
         self._has_facts |= has_facts
 
     def is_due(self, now_ns: int, *, is_quiet: bool) -> bool:
-        """Whether the partition is to be made anew now, because nothing else is to be done, or before the input that follows."""
+        """True if the partition is to be made anew now, because nothing else is to be done, or before the input that follows."""
         if self.has_failed or (is_quiet and not self._has_facts):
             return False
         times = 1 if is_quiet else LATEST
@@ -245,7 +245,7 @@ class PartitionActor:
         return []
 
     def _next_ns(self) -> int | None:
-        """When the next turn is due if no command arrives; None if there is no such time."""
+        """The time of the next turn if no command arrives; None if there is no such time."""
         due_ns = self.core.timers.next_ns()
         if not self._wakes or self._manual or self._on_hold:
             return due_ns
@@ -353,7 +353,7 @@ class PartitionActor:
         return outcome
 
     async def _record(self, now_ns: int, cause: bytes) -> TurnRecord:
-        """What the journal keeps of the turn that has just ended."""
+        """The record of the turn that has just ended, for the journal."""
         changed: list[tuple[bytes, bytes | None]] = []
         for rows in in_parts(changes(self.core, self.scheduler_core.state)):
             if changed:
@@ -419,7 +419,7 @@ class PartitionActor:
         await self._owners.carry_out(self.core.registry.unsent.send())
 
     async def read(self, command: Read) -> Any:
-        """What the command reads, between two turns. It changes nothing, so its failure harms only who asked, and is returned."""
+        """Read between two turns. A read changes nothing, so its failure harms only who asked, and is returned."""
         try:
             return await drive(command.read(self.core, self.scheduler_core.state, self._clock.now_ns()), checkpoint)
         except Exception as failure:

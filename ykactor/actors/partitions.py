@@ -18,7 +18,7 @@ from ykactor.core.values.ids import PartitionName
 
 
 async def _at_once(_: PartitionName) -> None:
-    """What partitions publish is published at once, and nothing is kept of them."""
+    """Publishes at once what partitions publish, and keeps nothing of them."""
 
 
 class Partitions:
@@ -69,11 +69,11 @@ class Partitions:
 
     @property
     def resuming(self) -> frozenset[PartitionName]:
-        """Those of them that start again by themselves (``Supervisor.resuming``)."""
+        """The partitions that start again by themselves (``Supervisor.resuming``)."""
         return frozenset() if self._supervisor is None else frozenset(self._supervisor.resuming)
 
     def are_behind(self, config: SchedulerConfig) -> bool:
-        """Whether a partition that runs has not applied its part of a configuration that is in force."""
+        """True if a partition that runs has not applied its part of a configuration that is in force."""
         kept = changeover(self.actors, config).kept
         return any(self.actors[name].core.registry.config != kept[name] for name in kept.keys() - self.stopped.keys())
 

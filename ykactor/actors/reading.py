@@ -17,7 +17,7 @@ from ykactor.core.values.parts import Pausing
 async def read_partition(
     inbox: Mailbox[PartitionCommand], read: Callable[[PartitionCore, SchedulerState, int], Pausing[Any]]
 ) -> Any:
-    """What ``read`` returns (``commands.Read``). Waits without a limit: for room in the inbox, and for the answer.
+    """The result of ``read`` (``commands.Read``). Waits without a limit: for room in the inbox, and for the answer.
 
     If it is cancelled, ``read`` is not begun any more, or goes no further: a partition that has not answered for a while must not
     work for those who have given up.

@@ -1,4 +1,4 @@
-"""How the turns of a partition are recorded in a journal."""
+"""The recording of the turns of partitions in a journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class History(Struct):
 
 
 class Recording(NamedTuple):
-    """What a partition needs to record its turns.
+    """The things that a partition needs to record its turns.
 
     Attributes:
         room: waits until there is room for what a turn publishes.

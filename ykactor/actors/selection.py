@@ -23,7 +23,7 @@ _PART_BYTES = 1024
 
 
 class Format(NamedTuple):
-    """How events are written. The same functions for all subscribers of one encoding.
+    """The way in which events are written. The same functions for all subscribers of one encoding.
 
     Attributes:
         encode: encodes event records, each on its own.
@@ -95,7 +95,7 @@ class Selection:
         self._kept = kept
 
     def part(self, after: int, newest: int) -> Part:
-        """What follows the event ``after``, which is older than ``newest``; the events must be in the ring."""
+        """The part that follows the event ``after``, which is older than ``newest``; the events must be in the ring."""
         part = self._kept.get(self, after)
         if part is None or part.end > newest:
             part = self._make(range(after + 1, min(newest, after + SCAN_MAX) + 1))
@@ -103,7 +103,7 @@ class Selection:
         return part
 
     def has_part(self, after: int, newest: int) -> bool:
-        """Whether this part was made before."""
+        """True if this part was made before."""
         part = self._kept.get(self, after)
         return part is not None and part.end <= newest
 
@@ -124,7 +124,7 @@ class Selection:
         return wanted, self._ring.encoded(wanted, self._form.encode) if wanted else []
 
     def _seen(self, numbers: range, view: View) -> tuple[Sequence[int], list[bytes]]:
-        """As ``_all``, of what the view shows. What it changes is encoded for this part only, and the rest once for all.
+        """The same of what the view shows. What it changes is encoded for this part only, and the rest once for all.
 
         The filter is asked about what is shown: else it would tell what is hidden.
         """

@@ -49,7 +49,7 @@ class Writer(Protocol):
 
     @property
     def is_overdue(self) -> bool:
-        """Whether something is left for too long."""
+        """True if something is left for too long."""
 
 
 Message = Batch | Missed | Reached | Unread | Stalled | Resumed

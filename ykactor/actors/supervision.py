@@ -61,7 +61,7 @@ class Stop(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What supervision needs of the daemon."""
+    """The daemon, as supervision uses it."""
 
     async def rows(self, partition: PartitionName, /) -> Rows:
         """The state of a partition after everything that it has published, when that is durable."""
@@ -257,7 +257,7 @@ class _Once:
         self._status: trio.TaskStatus[None] | None = status
 
     def started(self, value: None = None) -> None:
-        """As of a ``trio.TaskStatus``; only the first call counts."""
+        """Report that the task has started; only the first call counts."""
         if self._status is not None:
             self._status.started(value)
             self._status = None

@@ -1,4 +1,4 @@
-"""How long turns of a partition take, by phase. Other tasks may run during a phase, and then their time counts too."""
+"""Times of the turns of a partition, by phase. Other tasks may run during a phase, and then their time counts too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PHASES = ("ingest", "observe", "plan", "commit", "settle", "publish")
 
 
 class PhaseTimes:
-    """Of one phase.
+    """The times of one phase.
 
     Attributes:
         last_s: the last one.
@@ -27,7 +27,7 @@ class PhaseTimes:
 
 
 class TurnTimes:
-    """Of one partition, in seconds.
+    """The times of one partition, in seconds.
 
     Attributes:
         phases: by name.

@@ -1,4 +1,4 @@
-"""What a subscriber sees that may not see everything; who sees what is decided elsewhere."""
+"""The views of subscribers that may not see everything; who sees what is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class View(Protocol):
         """The event itself, a new one with less in it, or None: the event is hidden."""
 
     def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
-        """What is shown of the state of a partition, which stays as it is."""
+        """The part of a partition's state that is shown; the state stays as it is."""
 
     def shows_partition(self, partition: str) -> bool:
-        """Whether anything of the partition is shown."""
+        """True if anything of the partition is shown."""
 
 
 class SeenStates:
@@ -36,7 +36,7 @@ class SeenStates:
         self._turn = trio.Lock()
 
     async def of(self, states: Sequence[PartitionStatus], view: View) -> list[PartitionStatus]:
-        """What the view shows of all states of the snapshot."""
+        """The states of the snapshot as the view shows them."""
         async with self._turn:
             if view not in self._made:
                 shown = [state for state in states if view.shows_partition(state.name)]

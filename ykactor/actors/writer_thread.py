@@ -1,4 +1,4 @@
-"""Who commits batches to the journal, without blocking the event loop."""
+"""A thread that commits journal batches off the event loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,17 +30,17 @@ class BlockingStore(Protocol):
     """An ``AsyncStore`` whose methods block; they are called in any thread, but one at a time unless they say otherwise."""
 
     def commit(self, batch: Batch) -> object:
-        """As ``AsyncStore.commit``."""
+        """Commit a batch, like ``AsyncStore.commit``."""
 
     @property
     def needs_tidying(self) -> bool:
-        """Whether there is something to tidy; does not block."""
+        """True if there is something to tidy; does not block."""
 
     def tidy(self) -> None:
-        """As ``AsyncStore.tidy``."""
+        """Tidy, like ``AsyncStore.tidy``."""
 
     def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """As ``AsyncStore.rows``; unlike the others, it may be called while another call goes on."""
+        """The rows of ``AsyncStore.rows``; unlike the others, it may be called while another call goes on."""
 
 
 class WriterThread:
@@ -55,18 +55,17 @@ class WriterThread:
         self._limiter = trio.CapacityLimiter(1)
 
     async def commit(self, batch: Batch) -> None:
-        """As of the store."""
         await self._in_thread(partial(self._store.commit, batch))
 
     async def tidy(self) -> bool:
-        """As of the store; without a thread if there is nothing to do."""
+        """Tidy in the thread, or do nothing at once if there is nothing to tidy."""
         if not self._store.needs_tidying:
             return False
         await self._in_thread(self._store.tidy)
         return True
 
     async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        """As of the store; commits do not wait for it."""
+        """Read in a thread of its own, so that commits do not wait for it."""
         return await trio.to_thread.run_sync(self._store.rows, prefix, abandon_on_cancel=True)
 
     async def _in_thread(self, work: Callable[[], object]) -> None:

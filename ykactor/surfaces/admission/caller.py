@@ -52,7 +52,7 @@ class Caller(Struct, eq=False, weakref=True):
 
     @property
     def holder(self) -> str:
-        """Whose slots its connections and sessions take: its identity, and without one its address block (``slots``)."""
+        """The holder of its slots (``slots``) for connections and sessions: its identity, or without one its address block."""
         return network_of(self.origin) if self.identity is ANYBODY else f"identity {self.identity.name}"
 
     @property
@@ -69,7 +69,7 @@ class Caller(Struct, eq=False, weakref=True):
         self.ended.set()
 
     def release(self) -> None:
-        """It has gone, or was refused: nothing of it is reviewed any more."""
+        """Review nothing of it any more: it has gone, or was refused."""
 
     def log_in(self, page: str) -> Cookie | None:
         """Open a login for a page of this origin, with the bearer that the request itself has shown; None if it has none."""

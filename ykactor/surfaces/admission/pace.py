@@ -68,7 +68,7 @@ class Turns:
                 self._give()
 
     def _give(self) -> None:
-        """To the first of the next holder, which is the last one then."""
+        """Give the turn to the first of the next holder, which is the last one then."""
         holder = next(iter(self._waiting))
         turns = self._waiting.pop(holder)
         turn, takes_s = turns.popleft()

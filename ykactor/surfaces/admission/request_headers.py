@@ -96,7 +96,7 @@ def own_page(host: str | None, origin: str | None, fetch_site: str | None) -> st
 
 
 def host_refusal(host: str | None, names: Collection[str]) -> RefusedError | None:
-    """Why the host that is asked may not be this machine; None if it is (SE-89).
+    """The reason for which the host that is asked may not be this machine; None if it is (SE-89).
 
     A page of an attacker can come from a name that later leads to this daemon (DNS rebinding), so the host must be an address,
     which is not looked up, or one of ``names``.
@@ -110,7 +110,7 @@ def host_refusal(host: str | None, names: Collection[str]) -> RefusedError | Non
 
 
 def page_refusal(host: str | None, origin: str | None, site: str | None, names: Collection[str]) -> RefusedError | None:
-    """Why a request comes from a web page that may not send it; None if it does not (SE-89).
+    """The refusal of a request from a web page that may not send it; None if it may, or comes from none (SE-89).
 
     A page may call the host that it comes from, and one of this machine any name of it; ports may differ.
 

@@ -45,7 +45,7 @@ class SessionLimits:
         self._log = LimitedLog(logger, logging.INFO, "session_throttled", lines=1, within_s=60.0)
 
     def refusal(self, size: int) -> str:
-        """Why a message of so many bytes is too large; "" if it is not."""
+        """The refusal of a message of so many bytes that is too large; "" if it is not."""
         if self._bytes_max is not None and size > self._bytes_max:
             return f"a message has more than {self._bytes_max} bytes"
         identity = self._caller.identity

@@ -52,7 +52,7 @@ class Slots:
         return len(self._held.get(holder, ()))
 
     def refusal(self, holder: str) -> str:
-        """Why a holder gets no further slot; "" if it gets one."""
+        """The reason for which a holder gets no further slot; "" if it gets one."""
         held, most = self.held(holder), self._most()
         if self._count >= most:
             return f"{most} {self._noun} are open, no more are allowed"
@@ -69,7 +69,7 @@ class Slots:
         return Slot(self, holder, end)
 
     def make_room(self, holder: str) -> str:
-        """If a holder would get no further slot, end the oldest one of it, or of who has most where there is none at all.
+        """Make room for a holder that would get no further slot: end its oldest one, or if no slot is free, that of the largest.
 
         For what has shown nothing yet: the latest may be the one that will. Returns why it was ended; "" if there was room.
         """

@@ -73,7 +73,7 @@ CHANGES_LOGGED_MAX = 200
 
 
 class Settings(Struct, frozen=True):
-    """How the daemon runs; queues are not settings.
+    """The settings of the daemon; queues are not among them.
 
     Attributes:
         config_path: the queue file that is watched; None if there is none, or it is read only once.
@@ -189,7 +189,7 @@ class Daemon:
         return self._clock.now_ns()
 
     def ahead_ns(self) -> int:
-        """How far its clock is ahead of that of the machine (``Gateway.ahead_ns``)."""
+        """The time by which its clock is ahead of that of the machine (``Gateway.ahead_ns``)."""
         return self._clock.ahead_ns()
 
     @property
@@ -402,7 +402,7 @@ class Daemon:
         return actor.busy or bool(actor.inbox.messages_waiting())
 
     def _has_no_work(self) -> bool:
-        """Whether the partitions do nothing for a good reason: they wait for input, or for the disk, or are made anew."""
+        """True if the partitions do nothing for a good reason: they wait for input, or for the disk, or are made anew."""
         if self._journal is not None and not self._journal.has_room:
             return True
         restarting = set() if self._supervisor is None else self._supervisor.restarting

@@ -1,4 +1,4 @@
-"""What is kept of failures of partitions, for inspection: post-mortems, and the messages in quarantine."""
+"""Records of failures of partitions, for inspection: post-mortems, and the messages in quarantine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Quarantined(Struct, frozen=True):
 
 
 class Incidents:
-    """What supervision needs of the daemon (``actors.supervision.Surroundings``).
+    """The daemon, as supervision uses it (``actors.supervision.Surroundings``).
 
     Args:
         directory: failures are kept there, as ``post-mortem-PARTITION-TIME.json`` and ``quarantine/PARTITION-TIME.json``;

@@ -40,7 +40,7 @@ _NOT_READ = "the process that reads the configuration failed"
 
 
 class Source(NamedTuple):
-    """Where a configuration comes from.
+    """The source of a configuration.
 
     Attributes:
         name: of the file or of the field in a request, for messages.
@@ -360,7 +360,7 @@ class QueueFile:
             await self._audit.changed_file(Act.CONFIGURE, path, before, after)
 
     async def read_again(self) -> str:
-        """As ``Gateway.reload_file``."""
+        """Read the file again, for ``Gateway.reload_file``."""
         if self.watcher is None:
             raise ProtocolError("REFUSED", _NO_FILE)
         async with self.watcher.turn:

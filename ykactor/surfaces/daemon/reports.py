@@ -1,4 +1,4 @@
-"""What the daemon tells its operator about itself: the line of ``systemctl status``, and some of the log."""
+"""The reports of the daemon about itself: the line of ``systemctl status``, and some of the log."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def status_of(actors: Iterable[PartitionActor], checksum: str) -> str:
 
 
 def problems(partitions: Partitions, journal: Journal | None) -> list[str]:
-    """Why the daemon does not serve as it should, a sentence each."""
+    """The reasons for which the daemon does not serve as it should, a sentence each."""
     is_stalled = journal is not None and journal.stalled is not None
     return [*partitions.stopped.values(), *(["the journal cannot be written"] if is_stalled else [])]
 
 
 def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:
-    """What was not durable is lost, and nobody has heard of it."""
+    """Log that what was not durable is lost; nobody has heard of it."""
     lost = {"events": ring.sequence - ring.durable, "messages": outbox.sequence - outbox.durable if outbox is not None else 0}
     if any(lost.values()):
         log_event(log, logging.ERROR, "not_durable", seq=ring.durable, **lost)

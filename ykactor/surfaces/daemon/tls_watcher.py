@@ -37,7 +37,6 @@ class TlsWatcher(FileWatcher):
         self._log_applied()
 
     async def run(self, stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """As of the base."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._expiry.run)
             await super().run(stop, task_status=task_status)

@@ -52,19 +52,19 @@ class AccessFile:
 
     @property
     def content(self) -> bytes:
-        """What the files had when they were loaded the last time."""
+        """The content of the files when they were loaded the last time."""
         return together(self._found.items())
 
     def read(self) -> bytes:
-        """What these files have now, to be compared with ``content``; no error."""
+        """The present content of these files, to be compared with ``content``; no error."""
         return together((path, self._found_at(path)) for path in self._found)
 
     def lacks(self, numbers: Collection[int]) -> bool:
-        """Whether one of them could not be loaded because of an error with one of these numbers."""
+        """True if one of them could not be loaded because of an error with one of these numbers."""
         return any(isinstance(found, OSError) and found.errno in numbers for found in self._found.values())
 
     def directories(self) -> set[Path]:
-        """Where these files are, and where links lead."""
+        """The directories of these files, and those to which links lead."""
         return directories_of(self._found)
 
     def _noted(self, found: dict[Path, Found], path: Path) -> bytes:
@@ -82,7 +82,7 @@ class AccessFile:
 
 
 def read(path: Path) -> Access:
-    """What the access file says, which its owner may do for a daemon that runs as this user; raises as ``AccessFile.load``."""
+    """Read the access file, also one of another owner than this user; raises as ``AccessFile.load``."""
     return AccessFile(path, others=[path.stat().st_uid]).access
 
 

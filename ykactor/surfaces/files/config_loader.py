@@ -21,12 +21,12 @@ LOAD_S = 180.0
 
 
 def is_small(text: str) -> bool:
-    """Whether reading the text takes less time than starting a process does."""
+    """True if reading the text takes less time than starting a process does."""
     return len(text) <= INLINE_MAX and not any(sign in text for sign in _MULTIPLIERS)
 
 
 async def load_config(text: str, source: str) -> SchedulerConfig:
-    """As ``queuefile.load``.
+    """Load a configuration like ``queuefile.load``.
 
     Raises:
         ConfigError: the text is wrong.

@@ -1,4 +1,4 @@
-"""What the daemon itself keeps in its journal beside the rows of the partitions: configuration, registration, acts under way.
+"""The rows of the daemon itself, beside those of partitions: configuration, registration, acts under way.
 
 Some changes concern several partitions, whose turns become durable one after the other. So the daemon first writes what it is
 about to do; if it ends in the middle, the next start finds this row and does it again (``recovery``).
@@ -45,7 +45,7 @@ class ChangeRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
 
 class ClockRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """How far the times of the daemon were ahead of the clock of the machine at its start; negative if they were behind."""
+    """The time by which the daemon was ahead of the clock of the machine at its start; negative if it was behind."""
 
     ahead_ns: int
 

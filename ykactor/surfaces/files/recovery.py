@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 
 def _silent() -> None:
-    """Nobody waits for a sign of progress."""
+    """Give no sign of progress."""
 
 
 class Unfinished(NamedTuple):
@@ -70,7 +70,7 @@ class Unfinished(NamedTuple):
 
 
 class Recovered(Struct):
-    """What a daemon has to know of the one before it.
+    """The state that a daemon takes over from the one before it.
 
     Attributes:
         config: in force.
@@ -169,7 +169,7 @@ def restored_outbox(recovered: Recovered, journal: Journal | None, now_ns: int) 
 
 
 def _records(reader: Reader, on_progress: Callable[[], None]) -> tuple[dict[bytes, bytes], dict[PartitionName, Rows]]:
-    """What the daemon itself keeps, and the rows of each partition."""
+    """The rows of the daemon itself, and those of each partition."""
     own: dict[bytes, bytes] = {}
     found: dict[PartitionName, Rows] = defaultdict(list)
     for number, (key, data) in enumerate(reader.records()):

@@ -83,7 +83,7 @@ Found = bytes | OSError
 
 
 def found_at(path: Path) -> Found:
-    """What is there now."""
+    """The present content, or the error of reading it."""
     try:
         return read_regular(path, FILE_MAX)
     except OSError as error:
@@ -99,7 +99,7 @@ def together(found: Iterable[tuple[Path, Found]]) -> bytes:
 
 
 def directories_of(files: Iterable[Path]) -> set[Path]:
-    """Where these files are, and where links lead."""
+    """The directories of these files, and those to which links lead."""
     return {path.parent for file in files for path in (file, file.resolve())}
 
 

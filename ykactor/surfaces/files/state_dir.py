@@ -38,7 +38,7 @@ CLOSE_S = 2.0
 
 
 class StateSettings(Struct, frozen=True):
-    """How state is kept.
+    """The way in which state is kept.
 
     Attributes:
         directory: of the journal.
@@ -70,7 +70,7 @@ class StateDir(Struct):
     last_message: int
 
     def take_recovered(self) -> Recovered | None:
-        """What the daemon takes over; not kept here, because old events would stay in memory as long as the daemon lives."""
+        """The state that the daemon takes over; not kept here, because old events would stay in memory as long as it lives."""
         taken, self.recovered = self.recovered, None
         return taken
 
@@ -88,7 +88,7 @@ class StateDir(Struct):
 
 
 class _Writer:
-    """What the writer thread calls (``actors.writer_thread.BlockingStore``)."""
+    """The store that the writer thread calls (``actors.writer_thread.BlockingStore``)."""
 
     def __init__(self, opened: Store, settings: StateSettings) -> None:
         self._store = opened

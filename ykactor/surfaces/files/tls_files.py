@@ -88,15 +88,15 @@ class TlsFiles:
 
     @property
     def content(self) -> bytes:
-        """What the files had when they were loaded the last time."""
+        """The content of the files when they were loaded the last time."""
         return together(self._found.items())
 
     def read(self) -> bytes:
-        """What they have now, to be compared with ``content``; no error. Blocks."""
+        """The present content, to be compared with ``content``; no error. Blocks."""
         return together((path, self._found_at(path)) for path in self._found)
 
     def _found_at(self, path: Path) -> Found:
-        """What is there now. The authorities decide who is let in, so nobody else may be able to write them (SE-36)."""
+        """The present content. The authorities decide who is let in, so nobody else may be able to write them (SE-36)."""
         if path == self.client_ca:
             try:
                 check_ownership(path, {0, os.geteuid()})
@@ -105,7 +105,7 @@ class TlsFiles:
         return found_at(path)
 
     def directories(self) -> set[Path]:
-        """Where these files are, and where links lead."""
+        """The directories of these files, and those to which links lead."""
         return directories_of(self._found)
 
     @property
@@ -114,7 +114,7 @@ class TlsFiles:
         return self._certificate.not_valid_after_utc
 
     def warnings(self, now: Moment) -> Iterator[str]:
-        """What is allowed and probably not meant."""
+        """Warnings of what is allowed and probably not meant."""
         begins = self._certificate.not_valid_before_utc
         if self.expires < now:
             yield f"{self.cert}: the certificate has expired on {self.expires:%Y-%m-%d}: clients refuse it"

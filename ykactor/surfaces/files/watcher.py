@@ -152,7 +152,7 @@ class FileWatcher:
     # ---- delivering
 
     async def _deliver(self) -> None:
-        """For each trigger, and after a shortage: read the file, and deliver it if it differs from the last delivery."""
+        """Read the file for each trigger, and after a shortage, and deliver it if it differs from the last delivery."""
         retry_s = RETRY_S
         wait_s = math.inf
         with suppress(trio.EndOfChannel):

@@ -112,7 +112,7 @@ class Origin(NamedTuple):
 
     @property
     def holder(self) -> str:
-        """Whose slots a connection takes that has shown nothing: the user at the other end, if known, or its address block."""
+        """The holder of the slots of a connection that has shown nothing: its user, if known, or its address block."""
         return network_of(self.text) if self.uid is None else f"user {self.uid}"
 
 
@@ -264,7 +264,7 @@ def network_of(origin: str) -> str:
 
 
 class SocketFileError(Exception):
-    """There cannot be a socket with this name, as long as nobody changes what is there."""
+    """A socket with this name cannot be made, as long as nobody changes what is there."""
 
 
 class SocketInUseError(Exception):
@@ -321,7 +321,7 @@ def _bind(sock: socket.socket, directory: int, name: str, mode: int, group: int 
 
 
 def _identity(directory: int, name: str) -> tuple[int, int] | None:
-    """Which file has the name now, if any."""
+    """The file that has the name now, if any."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:

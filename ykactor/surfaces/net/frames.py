@@ -46,7 +46,7 @@ class _File:
 
 
 class _Copied:
-    """As ``_File``, in the memory of the daemon."""
+    """A ``_File`` in the memory of the daemon."""
 
     def __init__(self) -> None:
         self._data = bytearray()

@@ -55,21 +55,19 @@ class Transport(trio.abc.HalfCloseableStream):
         return True
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As of trio, behind what ``send_now`` has taken."""
+        """Send data behind what ``send_now`` has taken."""
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As of trio."""
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """As of trio."""
         return await self._stream.receive_some(max_bytes)
 
     # ---- for a peer that sends something, waits for the answer, and only then sends more
 
     async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
-        """As ``receive_some``, but it waits before it looks, as nothing is there yet."""
+        """Receive some data, but wait before the first look, as nothing is there yet."""
         while True:
             await readable(self.socket)
             try:
@@ -80,7 +78,7 @@ class Transport(trio.abc.HalfCloseableStream):
                 raise trio.BrokenResourceError(str(error)) from error
 
     async def answer(self, data: bytes | memoryview) -> None:
-        """As ``send_all``, but it waits only while the socket takes nothing: an answer has been waited for already."""
+        """Send data, but wait only while the socket takes nothing: an answer has been waited for already."""
         left = memoryview(data)
         while left:
             try:
@@ -93,7 +91,6 @@ class Transport(trio.abc.HalfCloseableStream):
     # ---- the end
 
     async def send_eof(self) -> None:
-        """As of trio."""
         await self._stream.send_eof()
 
     async def finish(self) -> None:
@@ -106,7 +103,6 @@ class Transport(trio.abc.HalfCloseableStream):
             pass
 
     async def aclose(self) -> None:
-        """As of trio."""
         await self._stream.aclose()
 
 
@@ -127,7 +123,7 @@ _UNSENT_MAX = 2 * CHUNK_BYTES
 
 
 class TlsError(Exception):
-    """There is no connection; the message is for the log.
+    """An error because of which there is no connection; the message is for the log.
 
     Attributes:
         is_certificate: whether that of the client is refused.
@@ -203,14 +199,13 @@ class TlsTransport(Transport):
     # ---- sending
 
     def send_now(self, frames: Frames) -> int:
-        """As of the base. What was taken is encrypted, and may be here still."""
+        """Encrypt frames as far as the socket takes them; what was taken may be here still."""
         taken = 0
         while taken < frames.size and self.flush():
             taken += self._tls.write(frames.after(taken).read(CHUNK_BYTES))
         return taken
 
     def flush(self) -> bool:
-        """As of the base."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -221,7 +216,6 @@ class TlsTransport(Transport):
         return True
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As of the base."""
         await self._drained()
         for start in range(0, len(data), CHUNK_BYTES):
             with _broken():
@@ -229,7 +223,6 @@ class TlsTransport(Transport):
             await self._drained()
 
     async def answer(self, data: bytes | memoryview) -> None:
-        """As of the base."""
         await self.send_all(data)
 
     async def _drained(self) -> None:
@@ -242,14 +235,14 @@ class TlsTransport(Transport):
     # ---- receiving
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """As of the base. The end of the connection is an end, also without word of it."""
+        """Receive decrypted data. The end of the connection is an end, also without word of it."""
         await trio.lowlevel.checkpoint()
         while (data := self._decrypted(max_bytes or RECEIVED_BYTES)) is None:
             self._encrypted(await super().receive_some(RECEIVED_BYTES))
         return data
 
     async def receive_next(self, max_bytes: int, readable: Readable = trio.lowlevel.wait_readable) -> bytes | bytearray:
-        """As of the base, but it looks first: what has come may have had more than was asked for."""
+        """Receive decrypted data, but look first: what has come may have had more than was asked for."""
         while (data := self._decrypted(max_bytes)) is None:
             self._encrypted(await super().receive_next(RECEIVED_BYTES, readable))
         return data
@@ -283,13 +276,12 @@ class TlsTransport(Transport):
     # ---- the end
 
     async def send_eof(self) -> None:
-        """As of the base."""
         self._say_end()
         await self._drained()
         await super().send_eof()
 
     async def aclose(self) -> None:
-        """As of the base. The peer learns that nothing was cut off if that needs no waiting."""
+        """Close the connection. The peer learns that nothing was cut off if that needs no waiting."""
         self._say_end()
         with suppress(OSError):
             self.flush()
@@ -366,13 +358,10 @@ class FrameStream(trio.abc.Stream):
             await self._transport.send_all(data)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """As of the transport."""
         return await self._transport.receive_some(max_bytes)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As of the transport."""
         await self._transport.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """As of the transport."""
         await self._transport.aclose()

@@ -245,7 +245,7 @@ class FeedSession:
         raise ProtocolError("UNKNOWN_NAME", f"found {request.from_!r}, expected now, snapshot or a sequence number", "from")
 
     def _missing(self, number: int, term: str) -> str:
-        """Why events cannot follow this number of this term, "" if they can. Without a term any history will do."""
+        """The reason for which events cannot follow this number of this term; "" if they can. Without a term any history does."""
         reason = self._gateway.terms.missing("event", number, term) if term else ""
         newest = self._feed.ring.durable
         # The event to come is asked for by who takes ``from`` for the first event that is sent: it is the first one.

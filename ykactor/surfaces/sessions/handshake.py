@@ -63,7 +63,7 @@ class RequestHead(NamedTuple):
         return PageRequest(cookies=cookies, origin=self.headers.get("origin"), fetch_site=None, is_read=False)
 
     def __repr__(self) -> str:
-        """Without the headers, which have credentials: this may get into a log or a traceback."""
+        """The request without its headers, which have credentials: this may get into a log or a traceback."""
         return f"RequestHead(path={self.path!r}, host={self.host!r})"
 
 

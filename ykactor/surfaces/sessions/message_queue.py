@@ -60,7 +60,7 @@ class MessageQueue:
         return message, size
 
     def end(self) -> None:
-        """No more messages come; those that wait can be taken."""
+        """Let no more messages come; those that wait can be taken."""
         self._has_ended = True
         self._filled.unpark_all()
         self._drained.unpark_all()

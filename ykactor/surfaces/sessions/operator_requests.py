@@ -90,7 +90,7 @@ class OperatorRequests:
         return Operator(who.name, tuple(sorted(who.queues or ())))
 
     def _look(self, name: PartitionName, wanted: OperatorAct) -> str:
-        """What it is like; empty if it is not there, or the partition was removed."""
+        """The present state of the target; empty if it is not there, or the partition was removed."""
         return look(self._gateway.registry(name), wanted) if name in self._gateway.partitions else ""
 
     # ---- nodes
@@ -133,7 +133,7 @@ class OperatorRequests:
             doing.after = self._node(name, drain.node_id)
 
     def _node(self, name: PartitionName, node_id: NodeID) -> str:
-        """Its state; empty if it is not there."""
+        """The state of a node; empty if it is not there."""
         node = self._gateway.registry(name).nodes.get(node_id) if name in self._gateway.partitions else None
         return "" if node is None else "schedulable" if node.schedulable else "draining"
 
@@ -184,7 +184,7 @@ async def _finished(pending: Pending) -> None:
 
 
 def look(registry: Registry, wanted: OperatorAct) -> str:
-    """What it is like at present, also in the middle of a turn; empty if it is not there, as while it moves, or is hidden."""
+    """The state of the target, also in the middle of a turn; empty if it is not there, as while it moves, or is hidden."""
     if isinstance(wanted, HoldQueue):
         queue = registry.queues.get(full_path(wanted.queue_name))
         return "" if queue is None else hold_text(queue.hold)
@@ -206,7 +206,7 @@ def is_releasing(registry: Registry, wanted: OperatorAct) -> bool:
 
 
 def _application(registry: Registry, name: ApplicationID) -> Application | None:
-    """None if it is not there, also while it moves."""
+    """The application; None if it is not there, also while it moves."""
     return registry.leaf_of(name).applications.get(name) if name in registry.applications else None
 
 

@@ -101,7 +101,7 @@ class Peer:
         return message
 
     async def _wait_for_limits(self) -> None:
-        """At most until the end of the connection: then the few messages that are here are the last."""
+        """Wait while too much has come, at most until the connection ends: then the few messages that are here are the last."""
         delay_s = self._sends.delay_s()
         if delay_s and not self._connection.has_ended:
             self._sends.waits()

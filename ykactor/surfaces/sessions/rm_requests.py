@@ -88,7 +88,7 @@ class RequestHandler(Sender):
         self._patience = trio.CancelScope()
 
     def close(self) -> None:
-        """No more requests come."""
+        """Accept no more requests."""
         self._begun.close()
         self._backlog.close()
         if self.finished.is_set():  # the last one came after that
@@ -183,7 +183,7 @@ class RequestHandler(Sender):
         working: Iterable[PartitionName],
         accepted: Accepted | None,
     ) -> Pending:
-        """From now on the request is answered, also if the session ends; the arguments are those of ``Pending``."""
+        """Promise an answer, also if the session ends; the arguments are those of ``Pending``."""
         pending = Pending(request_id, partitions, working, accepted, self)
         if accepted is not None:
             accepted.partitions = [name for name in working if name in self._gateway.partitions]
@@ -316,7 +316,7 @@ class _Giving:
         self._left = left
 
     def __enter__(self) -> None:
-        """Nothing was given yet."""
+        """Begin the block: nothing was given yet."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         """Answer with the error of the peer, if that has ended the block."""

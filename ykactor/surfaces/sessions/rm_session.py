@@ -97,7 +97,7 @@ class ResourceManagerSession:
                 await self._leave(self._reader.outbox)
 
     async def _leave(self, outbox: Outbox[Encoding]) -> None:
-        """Without this session nobody is connected, unless a newer session has taken over."""
+        """Tell partitions that nobody is connected any more, unless a newer session has taken over."""
         async with self._gateway.outboxes.turn:
             if self._connected != NOBODY and outbox is self._gateway.outboxes.current and outbox.reader is None:
                 await self._tell_connected(NOBODY)
@@ -267,7 +267,7 @@ def _connection(current: Outbox[Encoding] | None) -> str:
 
 
 def _holder(current: Outbox[Encoding]) -> str:
-    """Why no other resource manager can register, since when, and what ends this."""
+    """The reason for which no other resource manager can register, since when, and what ends this."""
     since = datetime.fromtimestamp(current.since_ns // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     # A daemon before this one may have been killed: nobody knows how long ago the connection ended.
     connected = "has been connected" if current.reader is not None else "has not been connected at least"
@@ -294,7 +294,7 @@ def _resume_after(current: Outbox[Encoding] | None, wanted: int | Literal["now"]
 
 
 def _foreign(current: Outbox[Encoding], number: int, term: str, terms: Terms) -> str:
-    """Why a number may be that of a message of another history, as a sentence; "" if it is of this one.
+    """The reason for which a number may be of a message of another history, as a sentence; "" if it is of this one.
 
     A client that knows no terms may go on with what it was sent since the daemon was started: before that nobody knows.
     """
