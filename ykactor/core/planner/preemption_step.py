@@ -34,7 +34,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.ids import AllocationKey, NodeID
+from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource, add_to
 from ykactor.core.values.stamp import Stamp
 from ykactor.core.values.times import S_NS
@@ -150,7 +150,9 @@ class Preemptor:
         plan.report(self._entry(plan.now_ns, _Decided(ask, leaf, wanted, node.node_id, victims, reasons.REQUIRES_NODE)))
         self._state.preemptions.begin(leaf, application, ask, {})
         self._state.preemptions.cycle_guard.reset()
-        _evict(plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {_key(ask)}")
+        _evict(
+            plan, leaf, ask, victims, f"preempting allocations to free up resources to run daemon set ask: {ask.allocation_key}"
+        )
 
     def _report_condition(self, plan: Plan, leaf: QueueNode, ask: Ask, node_id: NodeID) -> None:
         """Report that no victim was found (PE-63), no more often than an ask may try to preempt."""
@@ -158,7 +160,7 @@ class Preemptor:
         if preemptions.next_attempt_ns(ask) > plan.now_ns:
             return
         preemptions.note_attempt(plan.now_ns, ask, reasons.NO_VICTIMS_ON_NODE)
-        plan.report(AskCondition(plan.now_ns, ask, leaf.path, conditions.no_victim_on(_key(ask), node_id)))
+        plan.report(AskCondition(plan.now_ns, ask, leaf.path, conditions.no_victim_on(ask.allocation_key, node_id)))
 
     def _search(self, plan: Plan, ask: Ask, shape: Shape, search: Search) -> Solution | None:
         """Run a search. It counts as a look at each node that could be reserved, also at those that were ranked before.
@@ -209,7 +211,7 @@ class Preemptor:
             given_up.append(state.unreserve(plan.now_ns, before))
         state.preemptions.note_attempt(plan.now_ns, ask)
         state.preemptions.begin(leaf, application, ask, dict(needs))
-        _evict(plan, leaf, ask, found.victims, f"preempting allocations to free up resources to run ask: {_key(ask)}")
+        _evict(plan, leaf, ask, found.victims, f"preempting allocations to free up resources to run ask: {ask.allocation_key}")
         reserved = state.reserve(plan.now_ns, application, ask, node)
         if before is None or before.node is not node:  # else the node was reserved for the ask already
             plan.report(*given_up, reserved)
@@ -241,12 +243,8 @@ class Preemptor:
         return entry
 
 
-def _key(ask: Ask) -> AllocationKey:
-    return ask.allocation_key
-
-
 def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], message: str) -> None:
-    who = f"Preempted by {_key(ask)} from application {ask.application_id} in {leaf.path}"
+    who = f"Preempted by {ask.allocation_key} from application {ask.application_id} in {leaf.path}"
     plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, ask))
