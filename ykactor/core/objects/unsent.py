@@ -46,7 +46,7 @@ class UnsentPlacements:
         self.count = 0
 
     def note(self, node: IndexedNode, ask: Ask) -> None:
-        """The ask is placed on the node."""
+        """Note that the ask is placed on the node."""
         self.count += 1
         batch = self._batches.get(node)
         if batch is None:

@@ -70,7 +70,7 @@ class WaitingClasses:
 
     Attributes:
         groups: the groups of the classes, by the limits that they count against.
-        nodes: those that opened since ``first`` found no class for them.
+        nodes: the nodes that opened since ``first`` found no class for them.
     """
 
     __slots__ = ("_classes", "_opened", "_seen", "_tried", "groups", "nodes")
@@ -82,7 +82,7 @@ class WaitingClasses:
         self.nodes: list[Any] = []
         #: The position in the log of opened nodes.
         self._seen = 0
-        #: No class up to this position can use ``_nodes``; None if that is not known of any.
+        #: No class up to this position can use ``nodes``; None if that is not known of any.
         self._tried: SortKey | None = None
 
     def add(self, ask_class: AnyClass) -> None:
