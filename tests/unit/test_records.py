@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 from kept_rows import all_rows
-from world import World, app, ask, limit, make_world, node, queue, release, terminate, tree
+from world import World, app, ask, hold, limit, make_world, node, queue, release, remove, terminate, tree
 
 from ykactor.core.accounting.account import Account
 from ykactor.core.messages.asks import ask_id
+from ykactor.core.messages.states import Outcome
 from ykactor.core.nodes import reservations
 from ykactor.core.objects import lifecycle
 from ykactor.core.records.base import made_from
@@ -54,6 +55,22 @@ def test_what_was_due_meanwhile_is_due_at_the_start() -> None:
     world.direct.wake_at(1000 * 10**9)
     assert "app-1" not in world.direct.core.registry.applications
     assert [ended.application_id for ended in world.direct.core.timers.ended.values()] == ["app-1"]
+
+
+def test_ended_applications_stay_in_the_order_in_which_they_ended() -> None:
+    """DU-5: a journal has their rows by name; lists begin with the oldest, and of equal ids the last one is told (OP-10)."""
+    world = make_world(tree(queue("a")), [node("n1", vcore=4)])
+    for second, outcome in ((50, Outcome.CANCELLED), (100, None)):
+        world.given(app("app-1", "root.a"), ask("k1", "app-1", vcore=1), release("k1"), at=second)
+        if outcome is not None:
+            world.send(remove("app-1", outcome))
+        world.wait(second + 30)
+    ended = list(world.direct.core.timers.ended)
+    assert ended == sorted(ended, reverse=True)
+    assert world.administer(hold("app-1")) == "application app-1 has ended: Completed"
+    restart(world, dict(sorted(kept(world).items())))
+    assert list(world.direct.core.timers.ended) == ended
+    assert world.administer(hold("app-1")) == "application app-1 has ended: Completed"
 
 
 def test_the_own_ask_of_a_reservation_is_one_object() -> None:

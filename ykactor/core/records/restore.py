@@ -191,7 +191,7 @@ def _restore_timers(partition: PartitionCore, rows: Rows) -> Pausing[None]:
                         registry.nodes[node_id].restore_allocation(real)
             if pace.is_due(1 + len(leaf.applications)):
                 yield ()
-    for (key,), ended in rows["ended"].items():
+    for (key,), ended in sorted(rows["ended"].items(), key=lambda item: (item[1].finished_ns, item[0])):
         timers.keep_ended(key, ended)
     for _, rejected in sorted(rows["rejected"].items(), key=lambda item: (item[1].finished_ns, item[0])):
         timers.keep_rejected(rejected)
