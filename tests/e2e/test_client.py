@@ -22,7 +22,7 @@ from msgspec import structs
 from world import make_world, node, queue, tree
 
 import ykactor.client
-from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_registered
+from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_registered, operate
 from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages.asks import Ask
@@ -162,6 +162,22 @@ async def test_the_term_is_told_before_the_registration():
                 async with keep_registered(daemon.url, rm_id="rm-1", before_registering=refuse):
                     await trio.sleep_forever()
             await rm.request(si.NodeRequest(nodes=[NODE]))  # it was not replaced
+
+
+@pytest.mark.parametrize("error", [LookupError("so"), SystemExit("so")], ids=repr)
+async def test_what_the_body_of_a_session_raises_is_in_no_exception_group(error):
+    """So that ``sys.exit`` in it ends a program with one line."""
+    async with running_daemon() as daemon:
+        opened = (
+            connect(daemon.url, rm_id="rm-1"),
+            keep_registered(daemon.url, rm_id="rm-1"),
+            operate(daemon.url),
+            follow(daemon.url),
+        )
+        for session in opened:
+            with pytest.raises(type(error), match=r"^so$"):
+                async with session:
+                    raise error
 
 
 async def test_a_daemon_that_does_not_tell_its_term(monkeypatch):

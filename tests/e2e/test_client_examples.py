@@ -19,7 +19,7 @@ FACES = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
 async def test_each_program_does_what_it_says(face, monkeypatch, capsys):
-    """A resource manager, a follower that reads what it has caused, and an operator beside another resource manager."""
+    """A resource manager, a follower that reads what it has caused, and an operator, also beside another resource manager."""
 
     async def output(name):
         monkeypatch.setattr(sys, "argv", [name, url])
@@ -30,6 +30,8 @@ async def test_each_program_does_what_it_says(face, monkeypatch, capsys):
     async with daemon_here((ROOT / "config" / "queues.yaml").read_text()) as (_, url):
         assert await output("resource_manager") == ["t1 runs on n1"]
         assert (await output("follower"))[-1] == "app-1 has t1"
+        with pytest.raises(SystemExit, match=r"^not drained: REFUSED: nodes: failed to find node n1"):
+            await output("drain_node")
         async with connect(url, rm_id="another") as rm:
             await rm.request(node("n1"))
             assert await output("drain_node") == ["n1 is drained"]

@@ -97,7 +97,7 @@ async def open_connection(
             opening.is_open = True
             try:
                 yield connection
-            except Exception as error:  # raised below, outside the exception group of the nursery
+            except (Exception, SystemExit) as error:  # raised below, outside the exception group of the nursery
                 failure = error
             with trio.move_on_after(CLOSE_S):
                 await connection.aclose()
@@ -210,13 +210,13 @@ def term_of(connection: WebSocketConnection) -> str:
 @asynccontextmanager
 async def alongside(*functions: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Runs functions beside the body, and cancels them when it ends. Its exception is raised as it is, in no exception group."""
-    failure: Exception | None = None
+    failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         for function in functions:
             nursery.start_soon(function)
         try:
             yield
-        except Exception as error:  # raised below, outside the exception group of the nursery
+        except (Exception, SystemExit) as error:  # raised below, outside the exception group of the nursery
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
