@@ -10,7 +10,6 @@ from ykactor.core.messages.facts import AllocationResized, AskAdded, AskRemoved,
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.entries import submit
 from ykactor.core.objects.lifecycle import Timer, is_stateaware
 from ykactor.core.values.parts import finished
 from ykactor.core.values.times import S_NS
@@ -79,7 +78,7 @@ def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, o
     """AP-105, AP-106, exact texts; the application stays as it was."""
     pending_application = application()
     ask = Ask("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
-    assert said(submit(pending_application, 5, ask, 5, 1)) == [f"t1 rejected: {reason}"]
+    assert said(pending_application.submit(5, ask, 5, 1)) == [f"t1 rejected: {reason}"]
     assert (pending_application.state, pending_application.asks, pending_application.allocations) == (
         ApplicationState.NEW,
         {},
@@ -90,18 +89,18 @@ def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, o
 def test_state_change_precedes_the_ask() -> None:
     """The first ask: Accepted, then the ask itself (AP-34, AP-96); the second one changes no state (AP-48)."""
     pending_application = application()
-    facts = submit(pending_application, 5, entry(), 5, 1)
+    facts = pending_application.submit(5, entry(), 5, 1)
     assert said(facts) == ["app-1 Accepted"]
     assert isinstance(facts[-1], AskAdded)
-    assert [type(fact) for fact in submit(pending_application, 5, entry("t2"), 5, 2)] == [AskAdded]
+    assert [type(fact) for fact in pending_application.submit(5, entry("t2"), 5, 2)] == [AskAdded]
 
 
 def test_same_key_twice() -> None:
     """Nothing changed, no effect (AP-114); another size is a resize (AP-110); the priority is kept (AP-116)."""
     pending_application = application()
-    submit(pending_application, 5, entry(vcore=1), 5, 1)
-    assert submit(pending_application, 6, entry(vcore=1, priority=9), 6, 2) == []
-    (resized,) = submit(pending_application, 7, entry(vcore=3, priority=9), 7, 3)
+    pending_application.submit(5, entry(vcore=1), 5, 1)
+    assert pending_application.submit(6, entry(vcore=1, priority=9), 6, 2) == []
+    (resized,) = pending_application.submit(7, entry(vcore=3, priority=9), 7, 3)
     assert isinstance(resized, AskResized)
     assert (resized.before.resource, resized.after.resource) == ({"vcore": 1}, {"vcore": 3})
     assert (resized.after.priority, resized.after.created_ns, resized.after.arrival) == (0, 5, 1)
@@ -110,9 +109,9 @@ def test_same_key_twice() -> None:
 def test_running_key_again() -> None:
     """Allocated: the same is nothing, also with another node (AP-113); another size is a resize without a word (AP-111)."""
     pending_application = application()
-    submit(pending_application, 5, entry(on="n1", vcore=1), 5, 1)
-    assert submit(pending_application, 6, entry(on="n2", vcore=1), 6, 2) == []
-    (resized,) = submit(pending_application, 7, entry(vcore=3), 7, 3)
+    pending_application.submit(5, entry(on="n1", vcore=1), 5, 1)
+    assert pending_application.submit(6, entry(on="n2", vcore=1), 6, 2) == []
+    (resized,) = pending_application.submit(7, entry(vcore=3), 7, 3)
     assert isinstance(resized, AllocationResized)
     assert resized.node_id == "n1"
     assert said([resized]) == []
@@ -152,7 +151,7 @@ def test_release_all_in_order() -> None:
     """One echo for each allocation, none for asks, and the end of the application comes with the last (AP-126)."""
     pending_application = application()
     for key, on in [("t1", "n1"), ("t2", None), ("t3", "n1")]:
-        submit(pending_application, 5, entry(key, on), 5, 1)
+        pending_application.submit(5, entry(key, on), 5, 1)
     facts = finished(pending_application.release_all(9, "STOPPED_BY_RM"))
     assert said(facts) == [f"t1 {RELEASED}", f"t3 {RELEASED}", "app-1 Completing"]
     assert [fact.pending for fact in facts if isinstance(fact, AskRemoved)] == [False, False, True]
@@ -171,8 +170,8 @@ def test_release_all_in_order() -> None:
 def test_echoes(termination_type: str, told: str, echo: str) -> None:
     """AP-131: wishes are echoed, confirmations are not; every type ends asks and allocations."""
     pending_application = application()
-    submit(pending_application, 5, entry("t1", "n1"), 5, 1)
-    submit(pending_application, 5, entry("t2"), 5, 2)
+    pending_application.submit(5, entry("t1", "n1"), 5, 1)
+    pending_application.submit(5, entry("t2"), 5, 2)
     facts = pending_application.release(6, "t1", termination_type)  # type: ignore[arg-type]
     assert [fact.termination_type for fact in facts if isinstance(fact, Released)] == [told]
     assert [line for line in said(facts) if "released" in line] == ([f"t1 released {told} ({echo})"] if echo else [])

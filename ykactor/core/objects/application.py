@@ -2,7 +2,7 @@
 
 ``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts that it caused,
 in order; state changes come before the allocation or release that follows from the same step (AP-96). Methods that concern all
-tasks of the application pause (``values.parts``). New asks and updates are in ``entries``, its placeholders in ``gang``.
+tasks of the application pause (``values.parts``). What happens to its placeholders is in ``gang``.
 """
 
 from __future__ import annotations
@@ -12,30 +12,38 @@ from msgspec import structs
 from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.accounting.books import Books
 from ykactor.core.accounting.past import Past
+from ykactor.core.accounting.resource_types import COMMON_TYPES
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import conditions
-from ykactor.core.messages.asks import Ask, handed_back, readmitted
+from ykactor.core.messages.asks import Ask, created_ns, handed_back, mistake_in, readmitted, resized, with_policy_of
 from ykactor.core.messages.facts import (
     Allocated,
+    AllocationRejected,
+    AllocationResized,
     ApplicationChanged,
     ApplicationLeft,
+    AskAdded,
     AskCondition,
     AskReadmitted,
     AskRemoved,
+    AskResized,
     AskReturned,
+    EndReported,
     Fact,
+    PreemptionPolicyChanged,
     Released,
     ReleaseStarted,
 )
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
 from ykactor.core.objects import gang
 from ykactor.core.objects.account import ApplicationAccount, account_key
 from ykactor.core.objects.backoffs import Backoffs
-from ykactor.core.objects.gang import ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
+from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer, is_stateaware, states_first
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.parts import Pace, Pausing, finished, in_parts
@@ -192,7 +200,117 @@ class Application:
             case Timer.BACKOFF:
                 return (yield from self._readmit(now_ns))
 
-    # ---- allocations
+    # ---- asks and allocations
+
+    def submit(self, now_ns: int, submitted: Ask, arrival_ns: int, arrival: int) -> list[Fact]:
+        """Take an entry of ``AllocationRequest.allocations`` (AP-105 to AP-114)."""
+        wrong = mistake_in(submitted)
+        if wrong is not None:
+            return [AllocationRejected(now_ns, submitted.allocation_key, submitted.application_id, wrong.reason, wrong.code)]
+        key = submitted.allocation_key
+        if key in self.allocations:
+            return self._update_allocation(now_ns, submitted)
+        if key in self.asks:
+            return self._update_ask(now_ns, submitted)
+        placeholder = self.gang.placeholder_of(key) if self.gang.replacing else None
+        if placeholder is not None:
+            return self._update_replacement(now_ns, placeholder, submitted)
+        if submitted.placeholder and self.gang.is_full(submitted.task_group_name):
+            reason = f"found {GROUPS_MAX} task groups, no room for one more"
+            return [AllocationRejected(now_ns, key, submitted.application_id, reason, RejectionCode.LIMIT)]
+        created = created_ns(submitted, arrival_ns) if submitted.tags else arrival_ns
+        self.changed.tasks += 1
+        if not submitted.resource.keys() <= COMMON_TYPES:
+            self.books.types.add(submitted.resource)
+        since = created if created < now_ns else now_ns
+        ask = structs.replace(submitted, created_ns=created, arrival=arrival, since_ns=since)
+        self.changed.task(ask)
+        if created < self.submission_ns:
+            self.submission_ns = created
+            self.touch()
+        facts = gang.add(self, now_ns, ask) if submitted.placeholder else []
+        if submitted.node_id is not None:  # it already runs there (AP-109)
+            facts += self.allocate(now_ns, ask, submitted.node_id, recovered=True)
+            if submitted.releasing:  # AP-145
+                self.gang.released.add(key)
+            return facts
+        if self.lifecycle.state in (_NEW, _COMPLETING):  # AP-34
+            facts += self.move(now_ns, ApplicationEvent.RUN)
+        self.asks[key] = ask
+        facts.append(AskAdded(now_ns, ask, self.queue))
+        return facts
+
+    def _update_ask(self, now_ns: int, update: Ask) -> list[Fact]:
+        """Update a pending ask: its size (AP-110) or policy (AP-116), or place it where the resource manager did (AP-112)."""
+        facts = self._resize_ask(now_ns, update)
+        before = self.asks[update.allocation_key]
+        after = with_policy_of(before, update)
+        if after is not before:
+            self.asks[update.allocation_key] = after
+            self.changed.task(after)
+            facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, None))
+        if update.node_id is not None:
+            facts += self.allocate(now_ns, after, update.node_id, recovered=True)
+            facts += self._note_end(now_ns, update)
+        return facts
+
+    def _update_replacement(self, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
+        """Update a real ask that waits for its placeholder to end."""
+        if update.node_id is None:
+            return gang.update_replacement(self, now_ns, placeholder, update)
+        before, _ = self.gang.replacing[placeholder]
+        self.account.count_wait(now_ns, before)
+        self.books.types.replace(before.resource, update.resource)
+        real = with_policy_of(resized(before, update.resource), update)
+        facts = gang.withdraw(self, now_ns, placeholder)
+        facts += self.allocate(now_ns, real, update.node_id, recovered=True)
+        return facts + self._note_end(now_ns, update)
+
+    def _resize_ask(self, now_ns: int, update: Ask) -> list[Fact]:
+        before = self.asks[update.allocation_key]
+        if update.resource == before.resource:
+            return []  # AP-114
+        after = resized(before, update.resource)
+        self.account.count_wait(now_ns, before)
+        self.account.sized_ns[update.allocation_key] = now_ns
+        self.asks[update.allocation_key] = after
+        self.books.types.replace(before.resource, update.resource)
+        self.changed.task(after)
+        return [AskResized(now_ns, before, after, self.queue)]
+
+    def _update_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
+        """Update a running allocation: its size (AP-111) or policy (AP-116), or note that it is ending already (AP-145)."""
+        facts = self._resize_allocation(now_ns, update)
+        before, node_id = self.allocations[update.allocation_key]
+        after = with_policy_of(before, update)
+        if after is not before:
+            self.allocations[update.allocation_key] = after, node_id
+            self.changed.task(after)
+            facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, node_id))
+        return facts + self._note_end(now_ns, update)
+
+    def _note_end(self, now_ns: int, update: Ask) -> list[Fact]:
+        """Note that a known allocation is ending already, if its entry says so (AP-145)."""
+        if not update.releasing or update.allocation_key in self.gang.released:
+            return []
+        ask, node_id = self.allocations[update.allocation_key]
+        self.gang.released.add(update.allocation_key)
+        self.changed.task(ask)
+        return [EndReported(now_ns, ask, self.queue, node_id)]
+
+    def _resize_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
+        before, node_id = self.allocations[update.allocation_key]
+        if update.resource == before.resource:
+            return []  # AP-113, AP-114
+        after = resized(before, update.resource)
+        self.account.count_resize(now_ns, before, after, node_id, self.began_ns[update.allocation_key])
+        self.allocations[update.allocation_key] = after, node_id
+        self.books.types.replace(before.resource, update.resource)
+        self.changed.task(after)
+        if before.placeholder:
+            self.gang.resize(before.resource, update.resource)
+            self.touch()
+        return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
         """Turn an ask into an allocation (AP-130)."""

@@ -18,7 +18,7 @@ from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication
-from ykactor.core.objects import acts, entries, gang
+from ykactor.core.objects import acts, gang
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
     ActOn,
@@ -172,7 +172,7 @@ class LeafCore:
         if application is None:  # it ended earlier in this batch (AP-103)
             reason = f"failed to find application {ask.application_id}"
             return [AllocationRejected(now_ns, ask.allocation_key, ask.application_id, reason, RejectionCode.NO_APPLICATION)]
-        facts = entries.submit(application, now_ns, ask, arrival_ns, arrival)
+        facts = application.submit(now_ns, ask, arrival_ns, arrival)
         if application.lifecycle.armed:  # that it has ended needs no look: nothing that is submitted ends an application
             self._arm(application)
         return facts
