@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 import trio
 from daemon import state_of
+from directapi import open_api
 from evenness import differences
 from fakeserver import FakeServer
 from fakestore import Store
@@ -18,8 +18,6 @@ from kubelets import Kubelets
 
 from ykactor.actors.clock import system_ns
 from ykactor.kubernetes.adapter import Adapter, Settings
-from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.leader import LeaseName
 from ykactor.kubernetes.process import Process
 
@@ -88,8 +86,7 @@ class Cluster:
     @asynccontextmanager
     async def adapter(self, identity: str = "one", *, lease: bool = False, token: str = "yk") -> AsyncIterator[Adapter]:
         """An adapter in this process."""
-        credentials = Credentials(self.server.url, ssl.create_default_context(), lambda: token, "ykactor")
-        async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+        async with open_api(self.server.url, token) as api, trio.open_nursery() as nursery:
 
             def warn(sentence: str) -> None:
                 self.warned.append(f"{identity}: {sentence}")

@@ -1,11 +1,12 @@
-"""Requests to a fake API server without sockets, for tests on a simulated clock."""
+"""A fake API server without sockets, for tests on a simulated clock, or over plain HTTP, and the process that asks it."""
 
 from __future__ import annotations
 
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from fakehttp import Body, Refused, Request, Wire
 from fakeserver import FakeServer
 
 from ykactor.kubernetes.api import JSON, Api, _error
+from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.process import Process
 
 
@@ -54,6 +56,11 @@ class _Answer(Wire):
 
     async def send(self, status: int, answer: Body | str) -> None:
         self.status, self.answer = status, answer
+
+
+def open_api(url: str, token: str = "yk") -> AbstractAsyncContextManager[Api]:
+    """The API of a server without TLS; loading the authorities of this machine would take longer than many a test."""
+    return Api.open(Credentials(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), lambda: token, ""))
 
 
 def process(

@@ -13,6 +13,7 @@ from daemon import RunningDaemon, real_daemon, state_of
 from fakehttp import Body, Request
 
 from ykactor.actors.clock import system_ns
+from ykactor.kubernetes import leader, reflector
 from ykactor.kubernetes.adapter import Adapter
 
 
@@ -31,6 +32,13 @@ async def filled(directory: Path, nodes: int, pods: int, *, lease: bool = False)
             await cluster.quiet()
         started = [uid for uid, _ in cluster.kubelets.started]
         assert len(started) == len(set(started))
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost is looked for after a moment."""
+    monkeypatch.setattr(leader, "LOOK_S", 0.1)
+    monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.05)
 
 
 def delete(cluster: Cluster, pods: list[Body]) -> None:
@@ -223,8 +231,9 @@ async def test_a_leader_that_is_stopped_while_it_binds() -> None:
         assert cluster.bound() == {"p1": "n1"}
 
 
-async def test_the_lease_is_deleted(tmp_path: Path) -> None:
+async def test_the_lease_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader makes it again with the same epoch, and leads on."""
+    monkeypatch.setattr(leader, "RENEW_S", 0.5)
     async with filled(tmp_path, 5, 40, lease=True) as (cluster, adapter):
         store = cluster.server.store
         lease = store.get("leases", "ykactor", "ykactor")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from directapi import process
+from directapi import open_api, process
 
 from ykactor.kubernetes import probes
 from ykactor.kubernetes.adapter import WATCH_LOST_S, Adapter, Settings
-from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import BindOutcome, Kind, Listed
 
 
@@ -32,8 +29,7 @@ def settings() -> Settings:
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Adapter, int]]:
     """An adapter that does nothing, and the port of its probes."""
-    credentials = Credentials("http://127.0.0.1:1", ssl.create_default_context(), lambda: "", "")
-    async with Api.open(credentials) as api, trio.open_nursery() as nursery:
+    async with open_api("http://127.0.0.1:1") as api, trio.open_nursery() as nursery:
         adapter = Adapter(api, settings(), process())
         yield adapter, await nursery.start(probes.serve, adapter, "127.0.0.1", 0)
         nursery.cancel_scope.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 from daemon import RunningDaemon, real_daemon, run_command, running_command
+from directapi import open_api
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from faults import starting
@@ -21,8 +21,7 @@ from test_probes import get
 
 from ykactor.client import RequestRefused, connect
 from ykactor.kubernetes import permissions as api_permissions
-from ykactor.kubernetes.api import Api, ApiError
-from ykactor.kubernetes.credentials import Credentials
+from ykactor.kubernetes.api import ApiError
 
 
 @asynccontextmanager
@@ -195,7 +194,7 @@ async def test_check_asks_again_while_a_server_starts(monkeypatch: pytest.Monkey
     """It has not loaded its roles yet, and refuses whom it knows; one that refuses for long has another reason."""
     monkeypatch.setattr(api_permissions, "PAUSE_S", 0.1)
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
-        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+        async with open_api(server.url) as api:
             server.faults = starting
 
             async def load() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from directapi import DirectApi, process
+from directapi import DirectApi, open_api, process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from trio.abc import Clock
 
-from ykactor.kubernetes import model
+from ykactor.kubernetes import model, reflector
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Stimulus
 from ykactor.kubernetes.outage import Outages
 from ykactor.kubernetes.reflector import PAGE_SIZE, Reflector, Source
@@ -73,10 +71,11 @@ class Watching:
 
 
 @pytest.fixture
-async def watching() -> AsyncIterator[Watching]:
-    """A reflector that runs during the test, over sockets."""
+async def watching(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watching]:
+    """A reflector that runs during the test, over sockets, and tries again after a moment."""
+    monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.05)
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
-        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+        async with open_api(server.url) as api:
             found = Watching(server, api)
             found.node("n1")
             nursery.start_soon(found.reflector.run)
@@ -247,12 +246,12 @@ class Scripted:
 async def test_an_event_that_comes_with_a_refresh_does_not_undo_it(trial: int, nursery: trio.Nursery) -> None:
     """The watch has the line, but has not handled it yet, when the kind is to be listed again."""
     server = Scripted()
-    reflector = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
-    nursery.start_soon(reflector.run)
+    found = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
+    nursery.start_soon(found.run)
     await trio.testing.wait_all_tasks_blocked()
     server.lists[0].set()
     await trio.testing.wait_all_tasks_blocked()
-    nursery.start_soon(reflector.refresh)
+    nursery.start_soon(found.refresh)
     server.to_watch.send_nowait(b'{"type":"ADDED","object":{"metadata":{"name":"n1","resourceVersion":"6"}}}')
     await trio.testing.wait_all_tasks_blocked()
     assert len(server.lists) == 2
@@ -263,11 +262,11 @@ async def test_an_event_that_comes_with_a_refresh_does_not_undo_it(trial: int, n
 async def test_a_list_that_is_under_way_is_no_refresh(trial: int, nursery: trio.Nursery) -> None:
     """What it shows may be older than the call: one that has begun later is waited for."""
     server = Scripted()
-    reflector = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
-    nursery.start_soon(reflector.run)
+    found = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
+    nursery.start_soon(found.run)
     await trio.testing.wait_all_tasks_blocked()
     async with trio.open_nursery() as refreshing:
-        refreshing.start_soon(reflector.refresh)
+        refreshing.start_soon(found.refresh)
         server.lists[0].set()
         await trio.testing.wait_all_tasks_blocked()
         assert refreshing.child_tasks

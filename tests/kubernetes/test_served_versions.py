@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from directapi import process
+from directapi import open_api, process
 from fakehttp import Request
 from fakeserver import FakeServer
 from fakestore import Store
@@ -17,8 +16,6 @@ from test_probes import settings
 
 from ykactor.kubernetes import adapter as adapters
 from ykactor.kubernetes.adapter import Adapter
-from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind
 from ykactor.kubernetes.outage import Outages
 from ykactor.kubernetes.versions import find_version
@@ -30,7 +27,7 @@ LABELS = {"matchLabels": {"a": "b"}}
 async def watching(server: FakeServer) -> AsyncIterator[Adapter]:
     """An adapter that finds no daemon."""
     async with (
-        Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api,
+        open_api(server.url) as api,
         trio.open_nursery() as nursery,
     ):
         adapter = Adapter(api, settings(), process())
@@ -126,7 +123,7 @@ async def test_the_newest_version(versions: list[str], newest: str) -> None:
         server._kinds["scheduling.k8s.io", "v99", "others"] = "Other"
         for version in versions:
             server._kinds["scheduling.k8s.io", version, "podgroups"] = "PodGroup"
-        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+        async with open_api(server.url) as api:
             found = await find_version(api, "scheduling.k8s.io", "podgroups", Outages(lambda _: None))
             assert found == (f"scheduling.k8s.io/{newest}" if newest else "")
             assert await find_version(api, "absent.k8s.io", "podgroups", Outages(lambda _: None)) == ""

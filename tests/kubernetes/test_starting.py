@@ -1,20 +1,18 @@
 """A server that starts refuses whom it knows, with 403, until it has loaded its roles: that is not final."""
 
-import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 from cluster import running_cluster
 from daemon import real_daemon
-from directapi import process
+from directapi import open_api, process
 from fakeserver import FakeServer
 from faults import starting
 from trio.testing import MockClock
 
 from ykactor.kubernetes import model, reflector, versions
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.outage import PATIENCE_S, Outages
 from ykactor.kubernetes.reflector import Reflector, Source
@@ -26,7 +24,7 @@ def play(act: Callable[[FakeServer, Api], Awaitable[None]]) -> None:
     async def beside() -> None:
         async with FakeServer().running() as server:
             server.faults = starting
-            async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+            async with open_api(server.url) as api:
                 await act(server, api)
 
     trio.run(beside, clock=MockClock(rate=100))

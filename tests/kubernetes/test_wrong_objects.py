@@ -3,22 +3,19 @@
 import copy
 import json
 import random
-import ssl
 from collections import Counter
 from typing import Any
 
 import pytest
 import trio
 from badinput import SAMPLES, VALUES, Body, Reading, asking, gang, group, mutated, namespace, node, other, pod, settings
-from directapi import process
+from directapi import open_api, process
 from fakehttp import Refused, Request
 from fakeserver import FakeServer
 from seeds import seeds
 from whole import TYPES
 
 from ykactor.kubernetes import model
-from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.model import Status
 from ykactor.kubernetes.outage import Outages
@@ -195,7 +192,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
 
     async with FakeServer().running() as server, trio.open_nursery() as nursery:
         server.faults = answer_strangely
-        async with Api.open(Credentials(server.url, ssl.create_default_context(), lambda: "yk", "")) as api:
+        async with open_api(server.url) as api:
             source = Source(Kind.NODES, "/api/v1/nodes", model.Node)
             nursery.start_soon(Reflector(api, source, told.append, process(warn=said.append), Outages(said.append)).run)
             with trio.fail_after(20):
