@@ -28,6 +28,8 @@ T = TypeVar("T")
 NODES, PODS = 20, 200
 #: The Lease by which one of two replicas leads.
 _LEASE = ("leases", "ykactor", "ykactor")
+#: The pause of kubelets that look at a real server again and again.
+_LOOK_S = 0.2
 
 
 class Held(Generic[T]):
@@ -70,6 +72,9 @@ class Serving(Protocol):
     async def restart(self, rng: random.Random) -> None:
         """Kill it and start it again."""
 
+    async def catch_up(self) -> None:
+        """Wait until the kubelets have seen what is there."""
+
 
 class FakeServing:
     """The fake one, over TLS."""
@@ -107,6 +112,10 @@ class FakeServing:
         await trio.sleep(0.1)
         await self._start()
 
+    async def catch_up(self) -> None:
+        """They hear of each change, in their turn."""
+        await trio.sleep(0.05)
+
 
 class RealServing:
     """A real API server, with the role of the manifests, and kubelets that poll.
@@ -141,7 +150,11 @@ class RealServing:
             self.kubelets.look()
             if self._has_controllers:
                 self.driver.look()
-            await trio.sleep(0.2)
+            await trio.sleep(_LOOK_S)
+
+    async def catch_up(self) -> None:
+        """They look now and then."""
+        await trio.sleep(2.5 * _LOOK_S)
 
     async def restart(self, rng: random.Random) -> None:
         """Now and then its store too."""
@@ -288,7 +301,7 @@ class Campaign:
 
     async def check(self) -> None:
         """Pods have started, none twice, and each where its volumes are."""
-        await trio.sleep(0.5)  # kubelets that poll
+        await self._serving.catch_up()
         started = [uid for uid, _ in self._serving.kubelets.started]
         assert len(started) == len(set(started)) > 0
         assert not misplaced(self.server.store), misplaced(self.server.store)
