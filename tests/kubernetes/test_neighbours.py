@@ -10,6 +10,7 @@ import pytest
 from dialogue import Dialogue
 from msgspec import structs
 from objects import changed, namespace, node, pod
+from seeds import seeds
 
 from ykactor.kubernetes.messages import Tell
 from ykactor.kubernetes.model import Namespace, Node, Pod
@@ -276,7 +277,7 @@ def violations(pods: list[Pod], where: Mapping[str, Node]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_a_quiet_cluster_violates_nothing(seed: int) -> None:
     """A daemon that places anything where the newest answers allow it, many at once and in any order."""
     rng = random.Random(seed)
@@ -305,7 +306,7 @@ def test_a_quiet_cluster_violates_nothing(seed: int) -> None:
     assert len(placed) > 4
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_answers_are_those_of_a_process_that_has_just_begun(seed: int) -> None:
     """Whatever comes, moves and goes: nodes, labels of namespaces, and pods of all schedulers."""
     rng = random.Random(seed)
