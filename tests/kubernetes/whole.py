@@ -367,9 +367,11 @@ class Whole:
     def _phase(self, pod: Body, phase: str) -> None:
         self.store.patch("pods", pod, {"status": {"phase": phase}})
 
-    def pass_time(self, seconds: float) -> None:
-        """Time goes by for everybody."""
+    def pass_time(self, seconds: float, *, at_once: bool = False) -> None:
+        """Time goes by for everybody; ``at_once`` for a daemon that does nothing meanwhile, as if it was suspended."""
         self.now_s += seconds
+        if at_once:
+            self._direct.wake_at(self._now_ns)
         self._direct.intake(self._now_ns, [])
         self._handle()
 
@@ -412,7 +414,7 @@ class Whole:
                 if pod["spec"].get("nodeName") and pod["metadata"].get("deletionTimestamp"):
                     self.store.remove("pods", pod)
             self.volumes.look(faulty=False)
-            self.pass_time(100)
+            self.pass_time(100, at_once=quiet > 0)  # the daemon has tried all it can in the time that was quiet already
             quiet = quiet + 1 if before == self.store.version and not self._messages else 0
 
     def pods(self) -> list[model.Pod]:
