@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from subprocess import CalledProcessError
 
 import pytest
 import queuetexts
@@ -24,6 +23,7 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.surfaces.files import config_loader
 from ykactor.surfaces.files.config_loader import INLINE_MAX, load_config
+from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.wire import queuefile
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -234,10 +234,10 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
 async def test_what_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As the docstring says."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    with pytest.raises(OSError, match="none"):
+    with pytest.raises(HelperProcessError, match="none"):
         await load_config(padded(SMALL), "q.yaml")
     monkeypatch.setattr(sys, "executable", program(tmp_path / "python", BROKEN["fails"]))
-    with pytest.raises(CalledProcessError):
+    with pytest.raises(HelperProcessError, match="exit status 3"):
         await load_config(padded(SMALL), "q.yaml")
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from daemon import node, real_daemon
+from test_config_loader import BROKEN, program
 
 from ykactor.client import RequestRefused, connect, keep_registered
 from ykactor.surfaces.sessions import large_requests
@@ -40,6 +44,21 @@ async def test_a_mistake_in_a_large_request_names_it(monkeypatch: pytest.MonkeyP
     with pytest.raises(ProtocolError) as caught:
         await read_request(Encoding.decoding_request, JSON, wrong)
     assert (caught.value.code, caught.value.path, caught.value.request_id) == ("UNKNOWN_FIELD", "other", "u")
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_a_process_that_does_not_work_refuses_the_request(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    """The session goes on, and its client is told why, for example that it was killed."""
+    body = BROKEN[how]
+    monkeypatch.setattr(large_requests, "REQUEST_MAX", 1000)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none") if body is None else program(tmp_path / "python", body))
+    with pytest.raises(ProtocolError, match=r"the process that reads a large request failed: .*\w") as caught:
+        await read_request(Encoding.decoding_request, JSON, JSON.encode(si.UpdateConfigurationRequest(id="u", config=TEXT)))
+    assert (caught.value.code, caught.value.path) == ("UNAVAILABLE", "config")
+    reasons = {"missing": "No such file", "fails": "exit status 3", "fails at once": "exit status 3", "killed": "SIGKILL"}
+    assert reasons.get(how, "") in caught.value.message
 
 
 @pytest.mark.parametrize("encoding", ["json", "msgpack"])

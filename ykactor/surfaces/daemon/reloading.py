@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from subprocess import CalledProcessError
 from typing import NamedTuple
 
 import trio
@@ -25,6 +24,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.files import config_loader
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
+from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.files.watcher import ConfigWatcher, TryAgainError
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.net.systemd import Notifier
@@ -296,17 +296,14 @@ async def _load(text: str, source: str) -> SchedulerConfig:
         return await config_loader.load_config(text, source)
     except queuefile.ConfigError as error:
         raise ProtocolError("CONFIG_REFUSED", error.summary(), "config") from None
-    except CalledProcessError as error:
-        last_line = (error.stderr or b"").decode(errors="replace").strip().rpartition("\n")[2]
-        raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error} {last_line}".rstrip(), "config") from None
     except trio.TooSlowError:
         # Not UNAVAILABLE, after which a file is read again: the same text would take as long again.
         found = (
             f"found {len(text.encode())} bytes, whose reading took longer than {config_loader.LOAD_S:g} s, expected at most that"
         )
         raise ProtocolError("CONFIG_REFUSED", found, "config") from None
-    except (OSError, ValueError) as error:
-        raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error or type(error).__name__}", "config") from None
+    except (HelperProcessError, ValueError) as error:
+        raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error}", "config") from None
 
 
 # ---- the queue file, whose changes are followed, and which is read again on request

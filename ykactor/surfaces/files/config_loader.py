@@ -30,7 +30,7 @@ async def load_config(text: str, source: str) -> SchedulerConfig:
 
     Raises:
         ConfigError: the text is wrong.
-        OSError, subprocess.CalledProcessError: the process could not be started, or failed.
+        HelperProcessError: the process could not be started, or failed.
         trio.TooSlowError: the load took longer than ``LOAD_S``.
         ValueError: the output of the process is wrong, for example because another version was installed meanwhile.
     """

@@ -3,21 +3,32 @@
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from subprocess import CalledProcessError
 
 import trio
+
+
+class HelperProcessError(Exception):
+    """A helper process could not be started, or failed; the message says how."""
 
 
 async def in_helper_process(work: Callable[..., bytes], data: bytes, *args: str, limit_s: float) -> bytes:
     """The result of ``work(data, *args)``, a function of a module, from a process of its own. Starting one takes 0.1 s.
 
     Raises:
-        OSError, subprocess.CalledProcessError: the process could not be started, or failed.
+        HelperProcessError: the process could not be started, or failed.
         trio.TooSlowError: it took longer than ``limit_s``.
     """
     # -P: import nothing from where the daemon was started.
     command = [sys.executable, "-P", "-m", __name__, work.__module__, work.__name__, *args]
-    with trio.fail_after(limit_s):
-        process = await trio.run_process(command, stdin=data, capture_stdout=True, capture_stderr=True)
+    try:
+        with trio.fail_after(limit_s):
+            process = await trio.run_process(command, stdin=data, capture_stdout=True, capture_stderr=True)
+    except OSError as error:
+        raise HelperProcessError(str(error)) from error
+    except CalledProcessError as error:
+        last_line = (error.stderr or b"").decode(errors="replace").strip().rpartition("\n")[2]
+        raise HelperProcessError(f"{error} {last_line}".rstrip()) from error
     return process.stdout
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from ykactor.actors.gateway import Gateway
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
-from ykactor.surfaces.files.helper_process import in_helper_process
+from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.surfaces.http.admission import check_sees_all, view_for
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
@@ -106,7 +105,7 @@ def _other_process() -> Iterator[None]:
         yield
     except (ConfigError, UnicodeDecodeError):
         raise
-    except (trio.TooSlowError, OSError, ValueError, subprocess.CalledProcessError) as error:
+    except (trio.TooSlowError, HelperProcessError, ValueError) as error:
         raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
 
 

@@ -2,7 +2,6 @@
 
 from codecs import getincrementaldecoder
 from collections.abc import Callable
-from subprocess import CalledProcessError
 from typing import TypeVar, cast
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Struct, structs
 
 from ykactor.actors.driving import drive, pause
 from ykactor.core.values.parts import Pausing, finished
-from ykactor.surfaces.files.helper_process import in_helper_process
+from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, MSGPACK, Encoding
 from ykactor.wire.si.lengths import REQUEST_MAX, size_of
@@ -25,7 +24,7 @@ Decoding = Callable[[Encoding, bytes | str], Pausing[R]]
 #: The time limit of the process.
 READ_S = 60.0
 _PART_BYTES = 2**18
-_FAILED = ProtocolError("UNAVAILABLE", "the process that reads a large request failed: try again", "config")
+_NOT_READ = "the process that reads a large request failed"
 
 
 class _Found(Struct, tag=True):
@@ -60,10 +59,11 @@ async def read_request(decoding: Decoding[R], encoding: Encoding, message: bytes
         return await drive(decoding(encoding, message), pause)
     raw = message.encode() if isinstance(message, str) else message
     try:
-        read = await in_helper_process(_read, raw, encoding.name, decoding.__name__, limit_s=READ_S)
-    except (OSError, CalledProcessError, trio.TooSlowError):
-        raise _FAILED from None
-    return await _received(decoding, read)
+        return await _received(decoding, await in_helper_process(_read, raw, encoding.name, decoding.__name__, limit_s=READ_S))
+    except trio.TooSlowError:
+        raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: it took longer than {READ_S:g} s", "config") from None
+    except (HelperProcessError, ValueError) as error:  # its output is wrong if another version was installed meanwhile
+        raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error}", "config") from None
 
 
 async def _received(decoding: Decoding[R], data: bytes) -> R:
