@@ -8,7 +8,10 @@ import yaml
 from rich.cells import cell_len
 
 from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.views import apps
+from ykactor.surfaces.cli.views.filters import Choice
 from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
+from ykactor.wire.si import messages as si
 
 
 @pytest.mark.parametrize(
@@ -88,3 +91,9 @@ def test_columns_are_aligned_by_what_is_seen() -> None:
     lines = [click.unstyle(line) for line in table(columns, rows)]
     assert [line.split() for line in lines] == [["NAME", "N", "WHY"], ["節点", "7", "-"], ["node-1", "1234", "-"]]
     assert {cell_len(line.rpartition(" ")[0]) for line in lines} == {cell_len("node-1  1234 ")}
+
+
+def test_a_caller_that_sees_no_partition_is_not_told_that_there_is_nothing() -> None:
+    """SE-26: a daemon has a partition; so the caller is limited to others."""
+    printout = apps.VIEW.of(si.Snapshot(sequence=1, partitions=[]), Choice.of(), "name", 0)
+    assert printout.nothing == "there are no applications that the daemon shows you"

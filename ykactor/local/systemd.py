@@ -71,7 +71,7 @@ def systemd(name: str) -> Systemd | None:
     if not _SYSTEMD.is_dir() or run is None or control is None:
         return None
     is_root = os.geteuid() == 0
-    bus = {} if is_root else {name: os.environ[name] for name in _BUS if name in os.environ}
+    bus = {} if is_root else {variable: os.environ[variable] for variable in _BUS if variable in os.environ}
     found = Systemd(run, control, [] if is_root else ["--user"], bus, name)
     trial = [*found.scope("trial", {"CPUWeight": 100, "MemoryMax": 2**30}), "/bin/true"]
     try:

@@ -52,6 +52,7 @@ def shown(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
     return field(key, text, NOT_SHOWN)
 
 
+#: The note below an empty table of what may be hidden.
 NOTHING = "nothing is there that matches and that the daemon shows you"
 
 

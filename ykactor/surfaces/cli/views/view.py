@@ -66,7 +66,7 @@ class View(Struct, frozen=True):
 
     def _nothing(self, snapshot: si.Snapshot, choice: Choice) -> str:
         """The sentence about an empty table."""
-        is_limited = any(state.nodes is UNSET for state in snapshot.partitions)
+        is_limited = not snapshot.partitions or any(state.nodes is UNSET for state in snapshot.partitions)
         why = ["match"] * choice.is_narrow + ["the daemon shows you"] * is_limited
         return f"there are no {self.things}" + (f" that {' and that '.join(why)}" if why else "")
 
