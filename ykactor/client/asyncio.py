@@ -81,7 +81,7 @@ class Messages(Generic[T]):
 
 @mirrors(client.ResourceManager)
 class ResourceManager(Messages[si.Response], Numbers):
-    """The face of `ykactor.client.ResourceManager`."""
+    """The asyncio flavour of `ykactor.client.ResourceManager`."""
 
     def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
         super().__init__(bridge, session.__anext__)
@@ -107,7 +107,7 @@ class ResourceManager(Messages[si.Response], Numbers):
 
 @mirrors(client.KeptSession)
 class KeptSession(Messages[si.Response | client.Refusal], Posting):
-    """The face of `ykactor.client.KeptSession`."""
+    """The asyncio flavour of `ykactor.client.KeptSession`."""
 
     def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
         super().__init__(bridge, session.__anext__)
@@ -116,7 +116,7 @@ class KeptSession(Messages[si.Response | client.Refusal], Posting):
 
 @mirrors(client.Follower)
 class Follower(Messages[client.FollowedMessage]):
-    """The face of `ykactor.client.Follower`."""
+    """The asyncio flavour of `ykactor.client.Follower`."""
 
     def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
         super().__init__(bridge, session.__anext__)
@@ -129,7 +129,7 @@ class Follower(Messages[client.FollowedMessage]):
 
 @mirrors(client.Operator)
 class Operator:
-    """The face of `ykactor.client.Operator`."""
+    """The asyncio flavour of `ykactor.client.Operator`."""
 
     def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
         self._bridge = bridge
@@ -142,7 +142,7 @@ class Operator:
 def _bridged(
     opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Bridge[S], S], F]
 ) -> Callable[P, AbstractAsyncContextManager[F]]:
-    """The function of the trio client, with these parameters, that yields this face of its session."""
+    """The function of the trio client, with these parameters, that yields the asyncio flavour of its session."""
 
     @documented_as(opener)
     @asynccontextmanager

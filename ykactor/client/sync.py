@@ -117,7 +117,7 @@ class Received(Messages[T]):
 
 @mirrors(client.ResourceManager)
 class ResourceManager(Received[si.Response], Numbers):
-    """The face of `ykactor.client.ResourceManager`."""
+    """The blocking flavour of `ykactor.client.ResourceManager`."""
 
     def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
         super().__init__(bridge, session.__anext__)
@@ -143,7 +143,7 @@ class ResourceManager(Received[si.Response], Numbers):
 
 @mirrors(client.KeptSession)
 class KeptSession(Received[si.Response | client.Refusal], Posting):
-    """The face of `ykactor.client.KeptSession`."""
+    """The blocking flavour of `ykactor.client.KeptSession`."""
 
     def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
         super().__init__(bridge, session.__anext__)
@@ -152,7 +152,7 @@ class KeptSession(Received[si.Response | client.Refusal], Posting):
 
 @mirrors(client.Follower)
 class Follower(Received[client.FollowedMessage]):
-    """The face of `ykactor.client.Follower`."""
+    """The blocking flavour of `ykactor.client.Follower`."""
 
     def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
         super().__init__(bridge, session.__anext__)
@@ -165,7 +165,7 @@ class Follower(Received[client.FollowedMessage]):
 
 @mirrors(client.Operator)
 class Operator:
-    """The face of `ykactor.client.Operator`."""
+    """The blocking flavour of `ykactor.client.Operator`."""
 
     def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
         self._bridge = bridge
@@ -178,7 +178,7 @@ class Operator:
 def _bridged(
     opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Bridge[S], S], F]
 ) -> Callable[P, AbstractContextManager[F]]:
-    """The function of the trio client, with these parameters, that yields this face of its session."""
+    """The function of the trio client, with these parameters, that yields the blocking flavour of its session."""
 
     @documented_as(opener)
     @contextmanager
