@@ -338,6 +338,14 @@ def test_a_gang_whose_placeholder_is_invalid_runs_without_a_gang(is_made: bool) 
     assert not any(dialogue.state.wants(each) for each in dialogue.effects if isinstance(each, CreatePlaceholder))
 
 
+def test_placeholders_that_are_refused_together_are_told_of_once() -> None:
+    """The gang is dissolved for the first of them; requests for the others were open."""
+    dialogue = Dialogue(node("n1"), pod("t1", annotations=annotations()), pod("t2", annotations=annotations()))
+    dialogue.register()
+    assert "event about t1 GangScheduling" in refused(dialogue)
+    assert refused(dialogue) == []
+
+
 def test_a_hard_gang_whose_placeholder_is_invalid_fails() -> None:
     """Its pods may not run one by one."""
     given = annotations(parameters="gangSchedulingStyle=Hard")

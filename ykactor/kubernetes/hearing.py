@@ -271,12 +271,12 @@ def end_bind(book: Book, ended: BindEnded) -> None:
 def end_create(book: Book, ended: CreateEnded) -> None:
     """A placeholder was created, or cannot be: then its gang waits, or is none any more if that will stay so."""
     application = book.applications.get(ended.application_id)
-    if application is None or not ended.reason or application.is_started:
+    if application is None or application.gang is None or not ended.reason or application.is_started:
         return
     first, why = book.pods.get(application.first), f"the placeholder {ended.ref.name} could not be created: {ended.reason}"
     if first is not None:
         book.complain(first, "GangScheduling", why)
-    if not ended.is_final or application.gang is None:
+    if not ended.is_final:
         _gang_waits(book, application)
         return
     is_hard = application.gang.style == "Hard"

@@ -101,7 +101,8 @@ class Reflector:
                 await self._list()
             if refreshed is not None:
                 refreshed.set()
-                self._refreshed = None if self._refreshed is refreshed else self._refreshed
+                if self._refreshed is refreshed:
+                    self._refreshed = None
             await self._watch()
         except _Missed:
             self._version = ""
