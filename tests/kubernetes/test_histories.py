@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from seeds import seeds
 from whole import Whole
 
+#: The acts of users, with their weights.
+Users = tuple[tuple[int, Callable[[Whole], None]], ...]
 GROUPS = '[{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]'
 
 
@@ -140,17 +143,17 @@ def node(whole: Whole) -> None:
         whole.store.patch("nodes", found, {"spec": {"unschedulable": not is_closed}})
 
 
-USERS: list[tuple[int, Callable[[Whole], None]]] = [
+USERS: Users = (
     (8, plain), (3, with_port), (2, pinned), (1, gated), (1, gang), (1, pod_group), (3, delete), (1, open_gates), (2, node),
     (2, urgent), (3, with_claim), (1, missing_claim), (1, delete_claim), (2, volumes),
-]  # fmt: skip
-CLAIM_USERS: list[tuple[int, Callable[[Whole], None]]] = [
+)  # fmt: skip
+CLAIM_USERS: Users = (
     (2, plain), (1, pod_group), (6, with_claim), (6, two_of_one_claim), (3, missing_claim), (2, delete_claim), (12, volumes),
     (4, delete), (1, node),
-]  # fmt: skip
+)  # fmt: skip
 
 
-def step(whole: Whole, rng: random.Random, users: list[tuple[int, Callable[[Whole], None]]] = USERS) -> None:
+def step(whole: Whole, rng: random.Random, users: Users = USERS) -> None:
     """Anything may happen next, and things on their way arrive in parts."""
     match rng.randint(0, 20):
         case 0 | 1 | 2 | 3 | 4:
@@ -192,7 +195,8 @@ def test_histories_bind_pods_with_claims() -> None:
     assert sum(played(seed, CLAIM_USERS).outcomes["with a claim"] for seed in range(3)) > 3
 
 
-def played(seed: int, users: list[tuple[int, Callable[[Whole], None]]]) -> Whole:
+@cache
+def played(seed: int, users: Users) -> Whole:
     """A cluster after a random history, in which nothing more will happen."""
     whole = Whole(seed)
     for name in ("n1", "n2", "n3"):
