@@ -24,6 +24,9 @@ def test_every_command_is_described() -> None:
     for name in main.list_commands(click.Context(main)):
         assert any(line.startswith(f'.SS "ykactor {name} ') for line in titles)
     assert '.SS "ykactor token create [OPTIONS] IDENTITY"' in titles
+    assert '.SS "ykactor token [OPTIONS] COMMAND [ARGS]..."' not in titles
+    assert '.SS "ykactor kubernetes [OPTIONS] [COMMAND] [ARGS]..."' in titles  # it runs without a subcommand too
+    assert lines().count(r"\fB--scheduler-name NAME\fR") == 1
     assert lines().count(r"\fB--url URL\fR") == 1
     assert lines().count(r"\fB--insecure\fR") == 2
 

@@ -66,19 +66,24 @@ def _connecting() -> list[tuple[str, str]]:
 
 
 def _commands(ctx: click.Context) -> Iterator[str]:
-    """Each command below a group, and those below it."""
+    """Each command below a group, and those below it; of a group itself only one that also runs without a subcommand."""
     assert isinstance(ctx.command, click.Group)
     for name in ctx.command.list_commands(ctx):
         command = ctx.command.get_command(ctx, name)
         assert command is not None, "it is listed"
         below = click.Context(command, info_name=name, parent=ctx)
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield from _section(command, below)
         if isinstance(command, click.Group):
             yield from _commands(below)
-            continue
-        yield f'.SS "{_plain(below.command_path)} {_plain(" ".join(command.collect_usage_pieces(below)))}"'
-        yield from _paragraphs(command)
-        connecting = _connecting()
-        yield from _items(option for option in _options(command, below) if option not in connecting)
+
+
+def _section(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    """The usage of a command, its help, and its options without those of connections."""
+    yield f'.SS "{_plain(ctx.command_path)} {_plain(" ".join(command.collect_usage_pieces(ctx)))}"'
+    yield from _paragraphs(command)
+    connecting = _connecting()
+    yield from _items(option for option in _options(command, ctx) if option not in connecting)
 
 
 def _paragraphs(command: click.Command) -> Iterator[str]:
