@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import gc
 import sys
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -289,9 +288,7 @@ class Cost(NamedTuple):
 def cost(story: Story, counting: Callable[[], AbstractContextManager[Any]]) -> Cost:
     """Play a story to a new partition, and read all of it."""
     text = msgspec.json.encode(config(story)).decode()
-    gc.collect()
     with counting() as calls:
-        tracemalloc.start()
         loaded = queuefile.load(text).partitions[0]
         partition = DirectPartition(loaded, Budget(256, 40_000), lambda _: None, now_ns=S_NS, confirms=False)
         submitted = [requests.submissions(message) for message in messages(story)]
@@ -299,11 +296,7 @@ def cost(story: Story, counting: Callable[[], AbstractContextManager[Any]]) -> C
             for entries in routed.values():
                 partition.intake((1 + second) * S_NS, entries)
         partition.advance(60 * S_NS)
-        del submitted
         partition.core.begin_turn()
-        gc.collect()
-        held = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
         core, state = partition.core, partition.scheduler.state
         snapshot = msgspec.json.encode(finished(partition_state(core, state)))
         rows = finished(encode_base(core, partition.scheduler))
@@ -311,7 +304,30 @@ def cost(story: Story, counting: Callable[[], AbstractContextManager[Any]]) -> C
         add_scheduler(exposition, figures, counts, [])
         finished(add_queues(exposition, figures, counts))
         metrics = sum(map(len, finished(exposition.encoded())))
-    return Cost(held, calls.count if calls else 0, len(snapshot), len(rows), metrics)
+    return Cost(size_held(partition), calls.count if calls else 0, len(snapshot), len(rows), metrics)
+
+
+def size_held(root: object) -> int:
+    """The bytes of an object and of all that it refers to, without the code and the variables of modules.
+
+    Memory of the whole process says something else: its tables, as that of interned strings, grow at any moment.
+    """
+    size, seen, left = 0, set[int](), [root]
+    while left:
+        found = left.pop()
+        if id(found) not in seen and not isinstance(found, type | ModuleType):
+            seen.add(id(found))
+            size += sys.getsizeof(found)
+            left += _referents(found)
+    return size
+
+
+def _referents(found: object) -> Iterable[object]:
+    if isinstance(found, Struct):  # those that the collector leaves alone tell it nothing
+        return (getattr(found, name) for name in found.__struct_fields__)
+    if isinstance(found, FunctionType):
+        return (found.__closure__, found.__defaults__)
+    return gc.get_referents(found)
 
 
 class _Calls:
@@ -376,8 +392,6 @@ class _Costs:
 
     def __init__(self, count: int, counting: Callable[[], AbstractContextManager[Any]]) -> None:
         cost(_larger(count, *AXES), counting)  # fills what is remembered for all partitions
-        gc.collect()
-        gc.freeze()
         self._count, self._counting = count, counting
         self._known: dict[Story, Cost] = {}
 
