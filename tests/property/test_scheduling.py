@@ -27,9 +27,8 @@ from ykactor.core.messages.submissions import (
     Submission,
     UpdateNode,
 )
-from ykactor.core.nodes import best_nodes
 from ykactor.core.nodes import index as node_index
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.pending import PendingApplication
@@ -46,7 +45,7 @@ def small_scans(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
     def switch(on: bool) -> None:
         monkeypatch.setattr(node_index, "SCAN_MAX", 1 if on else 64)
-        monkeypatch.setattr(best_nodes, "ENTRIES_MAX", 30 if on else 10**6)
+        monkeypatch.setattr(node_index, "ENTRIES_MAX", 30 if on else 10**6)
 
     return switch
 

@@ -1,6 +1,6 @@
 """The log of the nodes that opened."""
 
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.queueing.opened import OPENED_MAX, OpenedNodes
 from ykactor.core.values.ids import NodeID
 

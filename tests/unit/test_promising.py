@@ -7,8 +7,7 @@ from world import World, app, ask, make_world, node, queue, tree
 
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.nodes import index
-from ykactor.core.nodes.index import ChangedNodes
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import ChangedNodes, IndexedNode
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
 from ykactor.core.values.ids import NodeID

@@ -2,33 +2,105 @@
 
 ``NodeCore`` owns what runs on a node; this index is derived from it, and the planner charges placements to it. The nodes are in
 one list sorted by (score, node id). An ask takes the first node on which it fits. A selector that names few nodes is compared
-with these only (``labels.py``). Where the first node that fits is far back in the list (binpacking with many full nodes in front,
-or a shape that fits almost nowhere) the nodes that fit are kept for the shape (``best_nodes.py``).
+with these only (``Labels``). Where the first node that fits is far back in the list (binpacking with many full nodes in front,
+or a shape that fits almost nowhere) the nodes that fit are kept for the shape (``BestNodes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from typing import Any
 
 from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.messages.changed import Changed
-from ykactor.core.nodes.best_nodes import BestNodes, Entry
-from ykactor.core.nodes.indexed_node import IndexedNode
-from ykactor.core.nodes.labels import Labels
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Pausing, in_parts
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.selector import NODE_ID, Selector, selects
+from ykactor.core.values.selector import NODE_ID, Requirement, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
 
 #: Entries that are remembered. A reader that is further behind looks at all nodes again.
 CHANGED_MAX = 10_000
+#: Attributes that are indexed at a time. Above it the one that was used longest ago is dropped.
+ATTRIBUTES_MAX = 64
+#: Entries of all heaps of one ranking together; above it the oldest heaps are dropped (about 150 bytes an entry).
+ENTRIES_MAX = 500_000
+#: A heap and the log may have this many entries more than twice the nodes.
+SPARE = 64
+#: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
+SCAN_MAX = 64
+#: The work of looking at nodes that is done at once for a shape with many amounts or requirements: about 1 ms.
+READY_WORK = 5_000
+#: Nodes scored again between two yields to other tasks.
+YIELD_EVERY = 500
+
+#: A node on which a shape fits: its position for the shape (the lowest is the best), its version, and the node.
+Entry = tuple[Any, ...]
+
+
+class IndexedNode:
+    """A node as the planner sees it: charged with placements that are not yet settled.
+
+    Attributes:
+        attributes: those that were ``reported``, and the node's own name (``selector.NODE_ID``).
+        available: base units; a type that is absent or negative counts as 0.
+        reserved: True if the node is reserved for asks.
+        place: (score, node id), the position of the node in the order.
+        offered: True if asks that require no node may run here: the node is schedulable and not reserved (SC-40, SC-41).
+        version: from one counter of the index, so that a node that was removed and added again is not mistaken for the old one.
+        revision: that of the ``NodeCore`` when ``available`` was read, for ``PlaceBatch``.
+    """
+
+    __slots__ = (
+        "attributes",
+        "available",
+        "capacity",
+        "node_id",
+        "offered",
+        "place",
+        "reported",
+        "reserved",
+        "revision",
+        "schedulable",
+        "version",
+        "weights",
+    )
+
+    def __init__(self, node_id: NodeID) -> None:
+        self.node_id = node_id
+        self.available: Resource = {}
+        self.capacity: Resource = {}
+        self.attributes: dict[str, str] = {}
+        self.reported: dict[str, str] | None = None
+        #: (type, weight, capacity) of the types that count, in name order (PR-64).
+        self.weights: list[tuple[str, float, float]] = []
+        self.schedulable = self.reserved = self.offered = False
+        self.place: tuple[float, NodeID] = (0.0, node_id)
+        self.version = 0
+        self.revision = 0
+
+    def fits(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
+        """True if the ask fits in the available amounts (SC-42), and its selector matches the node."""
+        available = self.available
+        for name, quantity in items:
+            if quantity > 0 and quantity > available.get(name, 0):
+                return False
+        return not selector or selects(selector, self.attributes)
+
+    def could_fit(self, items: tuple[tuple[str, int], ...], selector: Selector) -> bool:
+        """True if the ask would fit if nothing else ran here (SC-41), and its selector matches the node."""
+        capacity = self.capacity
+        for name, quantity in items:
+            if quantity > 0 and quantity > capacity.get(name, 0):
+                return False
+        return not selector or selects(selector, self.attributes)
 
 
 class ChangedNodes:
@@ -55,12 +127,207 @@ class ChangedNodes:
         return None if first < 0 else list(dict.fromkeys(self._last[first:]))
 
 
-#: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
-SCAN_MAX = 64
-#: The work of looking at nodes that is done at once for a shape with many amounts or requirements: about 1 ms.
-READY_WORK = 5_000
-#: Nodes scored again between two yields to other tasks.
-YIELD_EVERY = 500
+#: The nodes by the value of one attribute; those without the attribute are not in it.
+_ByValue = dict[str, dict[NodeID, IndexedNode]]
+
+
+class Labels:
+    """The nodes that have an attribute with a value, so that a selector is compared with few nodes.
+
+    Only attributes that some selector has named are indexed, each when it is named for the first time.
+    """
+
+    def __init__(self, nodes: dict[NodeID, IndexedNode]) -> None:
+        self._nodes = nodes
+        self._by_key: dict[str, _ByValue] = {}
+
+    def add(self, node: IndexedNode) -> None:
+        """Index a node that is new, or whose attributes have changed since ``remove``."""
+        for key, by_value in self._by_key.items():
+            _enter(by_value, key, node)
+
+    def remove(self, node: IndexedNode) -> None:
+        """Take out a node that leaves, or whose attributes are about to change."""
+        for key, by_value in self._by_key.items():
+            value = node.attributes.get(key)
+            if value is not None:
+                del by_value[value][node.node_id]
+                if not by_value[value]:
+                    del by_value[value]
+
+    def meeting(self, selector: Selector) -> list[dict[NodeID, IndexedNode]] | None:
+        """The nodes that meet the most selective requirement, in parts; None if all requirements are negative.
+
+        All other nodes do not match the selector, and some of these may not match its other requirements. O(values named), and
+        O(nodes) when an attribute is named for the first time.
+        """
+        found = [self._with_value(requirement) for requirement in selector if requirement.holds and requirement.values]
+        return min(found, key=lambda parts: sum(map(len, parts))) if found else None
+
+    def _with_value(self, requirement: Requirement) -> list[dict[NodeID, IndexedNode]]:
+        by_value = self._of(requirement.key)
+        assert requirement.values is not None
+        return [by_value[value] for value in dict.fromkeys(requirement.values) if value in by_value]
+
+    def _of(self, key: str) -> _ByValue:
+        by_value = self._by_key.pop(key, None)
+        if by_value is None:
+            if len(self._by_key) >= ATTRIBUTES_MAX:
+                del self._by_key[next(iter(self._by_key))]
+            by_value = {}
+            for node in self._nodes.values():
+                _enter(by_value, key, node)
+        self._by_key[key] = by_value  # as the one that was used last
+        return by_value
+
+
+def _enter(by_value: _ByValue, key: str, node: IndexedNode) -> None:
+    value = node.attributes.get(key)
+    if value is not None:
+        by_value.setdefault(value, {})[node.node_id] = node
+
+
+class _Heap:
+    """The nodes on which one shape fits; entries with an older version than the node's are stale."""
+
+    __slots__ = ("entries", "log_end", "made_with", "readmissions")
+
+    def __init__(self, entries: list[Entry], log_end: int, readmissions: int) -> None:
+        self.entries = entries
+        #: The number of entries when the heap was built.
+        self.made_with = len(entries)
+        #: The log of changed nodes is applied up to this absolute position.
+        self.log_end = log_end
+        #: ``Predicates.readmissions`` when the heap was built; only matters for shapes with a predicate class.
+        self.readmissions = readmissions
+
+
+class BestNodes:
+    """The best offered node for each shape, by one ranking: the nodes on which a shape fits are kept for it, best first.
+
+    A heap is built for a shape when it is needed, and updated from a log of changed nodes when it is used again. So a shape that
+    fits on no node costs O(1) until a node changes.
+
+    Args:
+        nodes: all nodes; read only.
+        pool: yields at least all nodes on which a shape may fit.
+        rank: yields the entries of the nodes among these on which a shape fits.
+        predicates: nodes that are refused for the shape's predicate class are skipped.
+        effort: counts the nodes looked at.
+
+    Attributes:
+        heaps: of the shapes for which ``first`` is cheap.
+    """
+
+    def __init__(
+        self,
+        nodes: dict[NodeID, IndexedNode],
+        pool: Callable[[Shape], Iterable[IndexedNode]],
+        rank: Callable[[Shape, list[IndexedNode]], list[Entry]],
+        predicates: Predicates,
+        effort: Effort,
+    ) -> None:
+        self._nodes = nodes
+        self._pool = pool
+        self._rank = rank
+        self._predicates = predicates
+        self.heaps: dict[Shape, _Heap] = {}
+        self._log: list[IndexedNode] = []
+        #: Absolute position of the log's first entry.
+        self._log_start = 0
+        #: The number of entries of all heaps when they were built, plus one for each heap.
+        self._entries = 0
+        self._effort = effort
+
+    def note(self, node: IndexedNode) -> None:
+        """Log a node that has changed, with its version; to be called only while there are heaps.
+
+        The log is halved when applying it costs more than building a heap. Heaps that were not used since are dropped, with the
+        removed nodes in them: they would have to be built again anyway.
+        """
+        self._log.append(node)
+        if len(self._log) > 2 * len(self._nodes) + SPARE:
+            cut = len(self._log) // 2
+            del self._log[:cut]
+            self._log_start += cut
+            for shape in [shape for shape, heap in self.heaps.items() if heap.log_end < self._log_start]:
+                self._drop(shape)
+
+    def work(self, shape: Shape) -> int:
+        """The work units of ``first``, unless ``prepare`` has done the work."""
+        heap = self.heaps.get(shape)
+        looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
+        return looks * look_work(shape)
+
+    def prepare(self, shape: Shape) -> Pausing[None]:
+        """Do the work of ``first`` in parts; nothing may change meanwhile."""
+        heap = self.heaps.get(shape)
+        nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
+        self._effort.spent += len(nodes) * look_work(shape)
+        ranked = []
+        for part in in_parts(nodes):
+            ranked.append(self._rank(shape, part))
+            yield ()
+        if heap is None or self._is_outdated(shape, heap):
+            self._keep(shape, [*chain.from_iterable(ranked)])
+            return
+        heap.log_end = self._log_end()
+        for entry in chain.from_iterable(ranked):
+            heapq.heappush(heap.entries, entry)
+
+    def first(self, shape: Shape) -> IndexedNode | None:
+        """The best node for a shape; None if it fits on none."""
+        heap = self._up_to_date(shape)
+        entries = heap.entries
+        while entries:
+            version, node = entries[0][-2:]
+            if version == node.version and self._predicates.admits(shape[3], node.node_id):
+                found: IndexedNode = node
+                return found
+            heapq.heappop(entries)
+        return None
+
+    def _up_to_date(self, shape: Shape) -> _Heap:
+        heap = self.heaps.get(shape)
+        if heap is None or self._is_outdated(shape, heap):
+            pool = self._offered(shape)
+            self._effort.spent += len(pool) * look_work(shape)
+            return self._keep(shape, self._rank(shape, pool))
+        if heap.log_end != self._log_end():
+            changed = self._changed_since(heap)
+            self._effort.spent += (self._log_end() - heap.log_end) * look_work(shape)
+            heap.log_end = self._log_end()
+            for entry in self._rank(shape, changed):
+                heapq.heappush(heap.entries, entry)
+        return heap
+
+    def _is_outdated(self, shape: Shape, heap: _Heap) -> bool:
+        """True if the heap is to be built anew: it is too large, or nodes are no longer refused."""
+        is_too_large = len(heap.entries) > 2 * len(self._nodes) + SPARE
+        return is_too_large or (bool(shape[3]) and heap.readmissions != self._predicates.readmissions)
+
+    def _log_end(self) -> int:
+        return self._log_start + len(self._log)
+
+    def _offered(self, shape: Shape) -> list[IndexedNode]:
+        return [node for node in self._pool(shape) if node.offered]
+
+    def _changed_since(self, heap: _Heap) -> list[IndexedNode]:
+        return [node for node in dict.fromkeys(self._log[heap.log_end - self._log_start :]) if node.offered]
+
+    def _keep(self, shape: Shape, entries: list[Entry]) -> _Heap:
+        if shape in self.heaps:
+            self._drop(shape)
+        heapq.heapify(entries)
+        heap = _Heap(entries, self._log_end(), self._predicates.readmissions)
+        self.heaps[shape] = heap
+        self._entries += heap.made_with + 1
+        while self._entries > ENTRIES_MAX and len(self.heaps) > 1:
+            self._drop(next(iter(self.heaps)))
+        return heap
+
+    def _drop(self, shape: Shape) -> None:
+        self._entries -= self.heaps.pop(shape).made_with + 1
 
 
 class NodeIndex:
@@ -99,7 +366,9 @@ class NodeIndex:
         self._policy = policy
         for number, node in enumerate(self.nodes.values(), 1):
             self._weigh(node)
-            self._rescore(node)
+            if node.offered:
+                self._take_out(node)
+            self._put_in(node)
             if number % YIELD_EVERY == 0:
                 yield ()
 
@@ -252,11 +521,6 @@ class NodeIndex:
             for name in sorted(node.capacity)
             if weights.get(name, 0.0) > 0 and node.capacity[name] != 0
         ]
-
-    def _rescore(self, node: IndexedNode) -> None:
-        if node.offered:
-            self._take_out(node)
-        self._put_in(node)
 
     def _order(self) -> SortedList[IndexedNode]:
         """The offered nodes by place."""

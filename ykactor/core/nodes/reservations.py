@@ -13,8 +13,7 @@ from msgspec import Struct
 from ykactor.core.messages.asks import Ask, AskID, Shape, ask_id, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.kept_rows import KeptRows
-from ykactor.core.nodes.index import NodeIndex
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reserved_shapes import ReservedShapes
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID

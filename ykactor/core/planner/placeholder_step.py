@@ -8,7 +8,7 @@ from heapq import heapify, heappop
 from ykactor.core.messages.asks import Ask, Shape, left_out, shape_of
 from ykactor.core.messages.facts import AskCondition
 from ykactor.core.messages.planned import Cancellation, Replacement
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.plan import CancellationOrder, Plan, ReplacementOrder
 from ykactor.core.queueing.pending import PendingApplication

@@ -12,7 +12,7 @@ from ykactor.core.messages.asks import PREDICATE_TAG, Ask
 from ykactor.core.messages.facts import Allocated, Fact
 from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage

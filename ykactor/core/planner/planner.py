@@ -15,7 +15,7 @@ from contextlib import suppress
 from ykactor.core.messages.asks import Shape
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.placeholder_step import PlaceholderStep

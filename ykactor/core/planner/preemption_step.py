@@ -14,7 +14,7 @@ from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
 from ykactor.core.messages.planned import Eviction
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.plan import EvictionOrder, Plan
 from ykactor.core.preemption.laws import Needs, shares, trigger

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ykactor.core.messages.asks import AskID, ask_id, order_of
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.plan import Placement, Plan, PlanEnds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask, order_of, shape_of
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS
 from ykactor.core.planner.plan import Plan, PlanEnds

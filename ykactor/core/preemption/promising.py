@@ -9,8 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 
 from ykactor.core.messages.asks import Shape
-from ykactor.core.nodes.index import NodeIndex
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.preemption.victims import NodeTasks, Rank, Search, Tasks
 from ykactor.core.values.sorted_list import SortedList
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from msgspec import Struct
 
 from ykactor.core.messages.asks import Ask
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.preemption.laws import Needs, Trigger, VictimSet, effective_priority, fence_root, use
 from ykactor.core.quota.ledger import QueueUsage

@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from ykactor.core.messages.asks import Ask, ask_id, shape_of
 from ykactor.core.messages.facts import Reserved, Unreserved
 from ykactor.core.messages.states import WINDING_UP, ApplicationState
-from ykactor.core.nodes.index import NodeIndex
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
 from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import PreemptionAttempts

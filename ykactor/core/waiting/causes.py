@@ -16,8 +16,7 @@ from ykactor.core.messages.asks import PREDICATE_TAG, Ask, Shape, ask_id
 from ykactor.core.messages.conditions import NO_PREDICATE_SERVICE
 from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.messages.states import ApplicationState
-from ykactor.core.nodes.index import NodeIndex
-from ykactor.core.nodes.indexed_node import IndexedNode
+from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import Reservation, Reservations
 from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.queueing.equivalence import AskQueue
