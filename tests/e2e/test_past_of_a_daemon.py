@@ -16,7 +16,7 @@ from test_slow_configurations import daemon_here, update
 from world import queue, tree
 
 from ykactor.client import Refused, connect
-from ykactor.core.accounting.account import AccountKey
+from ykactor.core.accounting.accounts import AccountKey
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views.listing import NOTHING
 from ykactor.surfaces.daemon.daemon import Daemon

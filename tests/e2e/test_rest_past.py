@@ -17,7 +17,7 @@ from world import S_NS, World, app, ask, make_world, node, queue, release, termi
 from ykactor.access.model import Names
 from ykactor.access.view import View
 from ykactor.client import Refused, connect
-from ykactor.core.accounting.account import ALL_DAYS, DAY_S
+from ykactor.core.accounting.accounts import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import finished

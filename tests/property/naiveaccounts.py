@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ykactor.core.accounting.account import ALL_DAYS
+from ykactor.core.accounting.accounts import ALL_DAYS
 from ykactor.core.inspection.accounting import Column, sums
 from ykactor.core.messages.facts import (
     Allocated,

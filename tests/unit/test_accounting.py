@@ -11,10 +11,20 @@ from parttimes import longest_part_s
 from world import S_NS, app, ask, make_world, move, node, queue, release, remove, tree
 
 from ykactor.core.accounting import accounts as accounts_module
-from ykactor.core.accounting.account import ALL_DAYS, DAY_S, TYPES_MAX, Account, AccountKey, add_times, by_day, told
-from ykactor.core.accounting.accounts import DAYS_MAX, Accounts
+from ykactor.core.accounting.accounts import (
+    ALL_DAYS,
+    DAY_S,
+    DAYS_MAX,
+    TYPES_MAX,
+    Account,
+    AccountKey,
+    Accounts,
+    Spans,
+    add_times,
+    by_day,
+    told,
+)
 from ykactor.core.accounting.past import INSTANCE_TYPES_MAX, LOG_MAX, Past
-from ykactor.core.accounting.spans import Spans
 from ykactor.core.inspection.accounting import Column, sums
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.states import ApplicationState

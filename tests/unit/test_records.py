@@ -7,7 +7,7 @@ import pytest
 from kept_rows import all_rows
 from world import World, app, ask, hold, limit, make_world, node, queue, release, remove, terminate, tree
 
-from ykactor.core.accounting.account import Account
+from ykactor.core.accounting.accounts import Account
 from ykactor.core.messages.asks import ask_id
 from ykactor.core.messages.states import Outcome
 from ykactor.core.nodes import reservations

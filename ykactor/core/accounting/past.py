@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ykactor.core.accounting.account import TYPES_MAX
+from ykactor.core.accounting.accounts import TYPES_MAX
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.messages.task_record import TaskRecord
 from ykactor.core.values.resources import Resource, add_to

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from ykactor.core.accounting.account import Account, AccountKey
-from ykactor.core.accounting.accounts import Accounts
+from ykactor.core.accounting.accounts import Account, AccountKey, Accounts
 from ykactor.core.messages.changed import Changed
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.parts import Pace, Pausing

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType, field, structs
 
-from ykactor.core.accounting.account import told
+from ykactor.core.accounting.accounts import told
 from ykactor.core.accounting.past import History, Past, total
 from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority, held_with

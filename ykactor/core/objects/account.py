@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.core.accounting.account import DAY_S, Account, AccountKey, add_times
-from ykactor.core.accounting.accounts import Accounts, oldest_day
+from ykactor.core.accounting.accounts import DAY_S, Account, AccountKey, Accounts, Lasting, add_times, oldest_day
 from ykactor.core.accounting.books import Books
 from ykactor.core.accounting.past import Past
-from ykactor.core.accounting.spans import Lasting
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ykactor.core.accounting.account import Account, AccountKey
+from ykactor.core.accounting.accounts import Account, AccountKey
 from ykactor.core.messages.asks import AskID, row_of
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ykactor.core.accounting.account import AccountKey
+from ykactor.core.accounting.accounts import AccountKey
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import ask_of
 from ykactor.core.messages.states import QueueState

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ykactor.core.accounting.account import Account
+from ykactor.core.accounting.accounts import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
 from ykactor.core.messages.asks import Ask, AskID, AskRow

@@ -14,7 +14,7 @@ from rich.text import Text
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused, read_usage
 from ykactor.client.login import LoginOptions
-from ykactor.core.accounting.account import ALL_DAYS, Account
+from ykactor.core.accounting.accounts import ALL_DAYS, Account
 from ykactor.core.inspection.accounting import Column, day_text, named, sums
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from ykactor.access import moments
 from ykactor.actors.clock import system_ns
-from ykactor.core.accounting.account import ALL_DAYS, DAY_S
+from ykactor.core.accounting.accounts import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name

@@ -12,7 +12,7 @@ from ykactor.access import moments
 from ykactor.access.view import View
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.reading import read_partition
-from ykactor.core.accounting.account import ALL_DAYS, Account, told
+from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
 from ykactor.core.inspection.accounting import Column, Sums, named, sums
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
