@@ -1,8 +1,8 @@
 """The accounts of a partition by UTC day (AP-90): a bounded number of days and of rows (AP-142).
 
 An account has amounts times whole seconds: what tasks have used, and for what they have waited. A time belongs to the Unix
-second in which it falls. A task counts from the second in which it begins up to that in which it ends, so that the parts of a task
-that is counted in several parts add up to the whole, whatever the fractions.
+second in which it falls. A task counts from the second in which it begins up to that in which it ends, so that the parts of a
+task that is counted in several parts add up to the whole, whatever the fractions.
 """
 
 from __future__ import annotations

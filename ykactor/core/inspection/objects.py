@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.core.accounting.resource_types import ResourceTypes
+from ykactor.core.accounting.books import ResourceTypes
 from ykactor.core.inspection.checks import differs, leaves_of, total_of
 from ykactor.core.messages.asks import AskID, ask_id
 from ykactor.core.objects.application import Application

@@ -10,9 +10,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from ykactor.core.accounting.accounts import Accounts
-from ykactor.core.accounting.books import Books
+from ykactor.core.accounting.books import COMMON_TYPES, Books
 from ykactor.core.accounting.past import Past
-from ykactor.core.accounting.resource_types import COMMON_TYPES
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, created_ns, handed_back, mistake_in, readmitted, resized, with_policy_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ykactor.core.accounting.resource_types import COMMON_TYPES
+from ykactor.core.accounting.books import COMMON_TYPES
 from ykactor.core.messages.asks import Ask, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.held_limits import HeldLimits, exceeded
