@@ -5,7 +5,7 @@ from __future__ import annotations
 from additions.applying import Edits, after, before
 
 EDITS: Edits = {
-    "core/config/sort_policies.py": [after('"fifo": SortPolicy(),', '    "lifo": SortPolicy(),\n')],
+    "core/config/properties.py": [after('"fifo": SortPolicy(),', '    "lifo": SortPolicy(),\n')],
     "core/queueing/leaf_order.py": [
         before(
             "#: The place of an application in the order of its leaf",

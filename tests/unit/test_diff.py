@@ -3,7 +3,7 @@
 import pytest
 from world import World, app, ask, configure, limit, load, make_world, node, queue, template, tree
 
-from ykactor.core.config.diff import partition_changes
+from ykactor.core.config.model import partition_changes
 from ykactor.core.messages.facts import ConfigurationChanged
 
 

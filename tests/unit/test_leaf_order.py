@@ -6,8 +6,7 @@ import pytest
 from world import World, app, ask, configure, make_world, node, queue, release, tree
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.config.properties import QueueProperties
-from ykactor.core.config.sort_policies import SORT_POLICIES
+from ykactor.core.config.properties import SORT_POLICIES, QueueProperties
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed

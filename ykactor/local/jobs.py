@@ -9,7 +9,7 @@ from itertools import chain
 
 from msgspec import Struct, field, structs
 
-from ykactor.core.config.sort_policies import WITH_GANGS
+from ykactor.core.config.properties import WITH_GANGS
 from ykactor.local import requests
 from ykactor.local.machine import Machine
 from ykactor.local.model import RETRIED, Ended, Job, State, Task, signal_of

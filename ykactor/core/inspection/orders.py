@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ykactor.core.config.sort_policies import SORT_POLICIES
+from ykactor.core.config.properties import SORT_POLICIES
 from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.leaf import LeafCore

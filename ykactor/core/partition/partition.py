@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from ykactor.core.config.diff import partition_changes
-from ykactor.core.config.model import PartitionConfig
+from ykactor.core.config.model import PartitionConfig, partition_changes
 from ykactor.core.messages.acts import Administration, HoldQueue, MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.facts import (
     Allocated,

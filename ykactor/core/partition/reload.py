@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from ykactor.core.config.diff import queue_changes
-from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerConfig
+from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerConfig, queue_changes
 from ykactor.core.messages.facts import Fact, QueueAdded, QueueStateChanged, QueueTypeChanged
 from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
 from ykactor.core.objects.commands import Adopt, Close, Configure

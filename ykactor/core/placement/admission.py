@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.config.sort_policies import SORT_POLICIES
+from ykactor.core.config.properties import SORT_POLICIES
 from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState

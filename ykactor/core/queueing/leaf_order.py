@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.config.sort_policies import SORT_POLICIES
+from ykactor.core.config.properties import SORT_POLICIES
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue
 from ykactor.core.queueing.opened import OpenedNodes

@@ -5,8 +5,7 @@ A wrong value is no mistake: the default is used instead, and the queue that set
 
 import difflib
 
-from ykactor.core.config.properties import PRIORITY_OFFSET, PROPERTIES, SORT_POLICY, mistake
-from ykactor.core.config.sort_policies import SORT_POLICIES
+from ykactor.core.config.properties import PRIORITY_OFFSET, PROPERTIES, SORT_POLICIES, SORT_POLICY, mistake
 from ykactor.core.values.quantities import parse_int32, shown
 from ykactor.wire.queuefile.places import Text, note
 from ykactor.wire.queuefile.text import Mistakes

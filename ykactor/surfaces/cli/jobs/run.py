@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from ykactor.core.config.sort_policies import WITH_GANGS
+from ykactor.core.config.properties import WITH_GANGS
 from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
 from ykactor.local.model import Job
