@@ -408,8 +408,8 @@ async def test_what_is_followed_is_said(options, expected):
 
 async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch):
     """However often the connection is cut, the follower sees every event once."""
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_FIRST_S", 0.01)
-    monkeypatch.setattr("ykactor.client.follower.LASTING_S", 0)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr("ykactor.client.reconnecting.LASTING_S", 0)
     told = []
     async with running_daemon() as daemon:
         async with cutting_proxy(address_of(daemon)) as proxy, connect(daemon.url, rm_id="rm-1") as rm:
@@ -430,7 +430,7 @@ async def test_lost_connection_is_resumed_without_gap_or_repetition(monkeypatch)
 @pytest.mark.parametrize("nodes_count", [0, 1, 20])
 async def test_daemon_that_starts_anew_gives_its_state(monkeypatch, nodes_count):
     """Behind a restart the follower gets a snapshot and goes on from there, also when the new run has come further."""
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_FIRST_S", 0.01)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_FIRST_S", 0.01)
     told = []
     async with running_daemon() as first, running_daemon() as second:
         async with connect(second.url, rm_id="rm-1") as rm:

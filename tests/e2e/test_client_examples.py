@@ -14,16 +14,16 @@ from ykactor.client import connect
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "ykactor" / "client" / "examples"
 #: How the names of programs end, by what they run on.
-FACES = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
+FLAVOURS = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
 
 
-@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-async def test_each_program_does_what_it_says(face, monkeypatch, capsys):
+@pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=FLAVOURS)
+async def test_each_program_does_what_it_says(flavour, monkeypatch, capsys):
     """A resource manager, a follower that reads what it has caused, and an operator, also beside another resource manager."""
 
     async def output(name):
         monkeypatch.setattr(sys, "argv", [name, url])
-        program = str(EXAMPLES / f"{name}{face}.py")
+        program = str(EXAMPLES / f"{name}{flavour}.py")
         await trio.to_thread.run_sync(lambda: runpy.run_path(program, run_name="__main__"))
         return capsys.readouterr().out.splitlines()
 

@@ -16,8 +16,8 @@ from ykactor.wire.si.codec import JSON
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch):
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_FIRST_S", 0.02)
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_MAX_S", 0.05)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_FIRST_S", 0.02)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_MAX_S", 0.05)
 
 
 def port_of(daemon):
@@ -299,8 +299,8 @@ async def test_predicates_are_answered():
 
 async def test_sessions_that_end_at_once_are_opened_less_and_less_often(monkeypatch):
     """A daemon may die of what it is told each time."""
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_FIRST_S", 0.1)
-    monkeypatch.setattr("ykactor.client.connection.BACKOFF_MAX_S", 10.0)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_FIRST_S", 0.1)
+    monkeypatch.setattr("ykactor.client.reconnecting.BACKOFF_MAX_S", 10.0)
     registered = []
 
     async def serve(request):

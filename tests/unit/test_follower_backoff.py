@@ -9,9 +9,10 @@ import pytest
 import trio
 
 from ykactor.client import Disconnected
-from ykactor.client.connection import BACKOFF_MAX_S, LASTING_S, encoding_named
-from ykactor.client.follower import Connecting, Follower, silently
+from ykactor.client.connection import encoding_named
+from ykactor.client.follower import Connecting, Follower
 from ykactor.client.login import Login
+from ykactor.client.reconnecting import BACKOFF_MAX_S, LASTING_S
 from ykactor.wire.si import messages as si
 
 
@@ -27,7 +28,7 @@ class Cut(Follower):
     """A follower whose sessions are cut after some time, though each has brought events."""
 
     def __init__(self, lasting_s: float) -> None:
-        super().__init__(Open("", Login(), encoding_named("json"), random.Random(1), silently, 0), si.Subscribe())
+        super().__init__(Open("", Login(), encoding_named("json"), 0), si.Subscribe(), random.Random(1))
         self.sessions_s: list[float] = []
         self._lasting_s = lasting_s
 

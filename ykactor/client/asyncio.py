@@ -23,13 +23,21 @@ Examples
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ykactor import client
-from ykactor.client.bridge import Bridge, Numbers, Posting, documented_as, mirrors
-from ykactor.client.resource_manager import Answered, R, predicate_answers
+from ykactor.client.resource_manager import Answered, Answers, R
+from ykactor.client.session_thread import (
+    FollowingSession,
+    PostingSession,
+    RegisteredSession,
+    SessionThread,
+    ThreadedSession,
+    answering,
+    documented_as,
+)
 from ykactor.wire.si import messages as si
 
 __all__ = [
@@ -50,108 +58,90 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F")
+M = TypeVar("M", bound=AsyncIterator[Any])
 
 
-class Messages(Generic[T]):
+def _called(
+    method: Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[ThreadedSession[S], P], Coroutine[Any, Any, T]]:
+    """The method of the trio client, with these parameters."""
+
+    @documented_as(method)
+    async def called(self: ThreadedSession[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.wrap_future(self._thread.call(partial(method, self._session, *args, **kwargs)))
+
+    return called
+
+
+class Messages(ThreadedSession[M], Generic[M, T]):
     """Iterates over what a trio client yields. Several tasks may; each message goes to one of them."""
 
-    def __init__(self, bridge: Bridge[Any], following: Callable[[], Awaitable[T]]) -> None:
-        self._bridge = bridge
-        self._following = following
+    def __init__(self, thread: SessionThread[Any], session: M) -> None:
+        super().__init__(thread, session)
         self._turn = asyncio.Lock()
         #: The next message; kept if who waited for it is cancelled.
         self._next: asyncio.Future[T] | None = None
 
-    def __aiter__(self) -> "Messages[T]":
+    def __aiter__(self) -> "Messages[M, T]":
         return self
 
     async def __anext__(self) -> T:
         async with self._turn:
             if self._next is None:
-                self._next = asyncio.wrap_future(self._bridge.call(self._following))
+                self._next = asyncio.wrap_future(self._thread.call(self._session.__anext__))
                 self._next.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody asks
-            try:
-                message = await asyncio.shield(self._next)
-            except Exception:
-                self._next = None
-                raise
-            self._next = None
-            return message
+            await asyncio.wait([self._next])
+            taken, self._next = self._next, None
+            return taken.result()
 
 
-@mirrors(client.ResourceManager)
-class ResourceManager(Messages[si.Response], Numbers):
+class ResourceManager(Messages[client.ResourceManager, si.Response], RegisteredSession[Coroutine[Any, Any, None]]):
     """The asyncio flavour of `ykactor.client.ResourceManager`."""
 
-    def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
-        super().__init__(bridge, session.__anext__)
-        self._session = session
+    send = _called(client.ResourceManager.send)
+    request = _called(client.ResourceManager.request)
+    hand_back = _called(client.ResourceManager.hand_back)
 
-    async def send(self, request: si.Request) -> None:
-        await asyncio.wrap_future(self._bridge.call(partial(self._session.send, request)))
-
-    async def request(self, request: si.Request) -> si.Ack:
-        return await asyncio.wrap_future(self._bridge.call(partial(self._session.request, request)))
-
-    def send_all(self, requests: Iterable[R]) -> Messages[Answered[R]]:
-        return Messages(self._bridge, self._session.send_all(requests).__anext__)
-
-    async def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        await self.send(predicate_answers(asked, refusal, uses))
-
-    async def hand_back(self, allocation: si.Allocation) -> si.Ack:
-        return await asyncio.wrap_future(self._bridge.call(partial(self._session.hand_back, allocation)))
+    @documented_as(client.ResourceManager.send_all)
+    def send_all(self, requests: Iterable[R]) -> Messages[Answers[R], Answered[R]]:
+        return Messages(self._thread, self._session.send_all(requests))
 
 
-@mirrors(client.KeptSession)
-class KeptSession(Messages[si.Response | client.Refusal], Posting):
+class KeptSession(Messages[client.KeptSession, si.Response | client.Refusal], PostingSession):
     """The asyncio flavour of `ykactor.client.KeptSession`."""
 
-    def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
-        super().__init__(bridge, session.__anext__)
-        Posting.__init__(self, bridge, session)
 
-
-@mirrors(client.Follower)
-class Follower(Messages[client.FollowedMessage]):
+class Follower(Messages[client.Follower, client.FollowedMessage], FollowingSession):
     """The asyncio flavour of `ykactor.client.Follower`."""
 
-    def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
-        super().__init__(bridge, session.__anext__)
-        self._session = session
 
-    @property
-    def term(self) -> str:
-        return self._session.term
-
-
-@mirrors(client.Operator)
-class Operator:
+class Operator(ThreadedSession[client.Operator]):
     """The asyncio flavour of `ykactor.client.Operator`."""
 
-    def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
-        self._bridge = bridge
-        self._session = session
-
-    async def request(self, request: si.OperatorRequest) -> si.Ack:
-        return await asyncio.wrap_future(self._bridge.call(partial(self._session.request, request)))
+    request = _called(client.Operator.request)
 
 
-def _bridged(
-    opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Bridge[S], S], F]
+@asynccontextmanager
+async def _running(opening: AbstractAsyncContextManager[S]) -> AsyncIterator[tuple[SessionThread[S], S]]:
+    """Enters a context manager of the trio client in a thread."""
+    thread = SessionThread(opening)
+    try:
+        yield thread, await asyncio.wrap_future(thread.opened)
+    finally:
+        if thread.is_running:
+            await asyncio.shield(asyncio.wrap_future(thread.close()))
+
+
+def _opened(
+    opener: Callable[P, AbstractAsyncContextManager[S]], flavour: Callable[[SessionThread[S], S], F]
 ) -> Callable[P, AbstractAsyncContextManager[F]]:
     """The function of the trio client, with these parameters, that yields the asyncio flavour of its session."""
 
     @documented_as(opener)
     @asynccontextmanager
     async def opened(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[F]:
-        bridge = Bridge(opener(*args, **kwargs))
-        try:
-            yield face(bridge, await asyncio.wrap_future(bridge.opened))
-        finally:
-            await asyncio.shield(asyncio.wrap_future(bridge.close()))
+        async with _running(opener(*args, **kwargs)) as running:
+            yield flavour(*running)
 
     return opened
 
@@ -161,20 +151,16 @@ def _asked(question: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, An
 
     @documented_as(question)
     async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-        bridge = Bridge(nullcontext())
-        try:
-            await asyncio.wrap_future(bridge.opened)
-            return await asyncio.wrap_future(bridge.call(partial(question, *args, **kwargs)))
-        finally:
-            await asyncio.shield(asyncio.wrap_future(bridge.close()))
+        async with _running(answering(partial(question, *args, **kwargs))) as (_, answer):
+            return answer
 
     return asked
 
 
-connect = _bridged(client.connect, ResourceManager)
-keep_registered = _bridged(client.keep_registered, KeptSession)
-follow = _bridged(client.follow, Follower)
-operate = _bridged(client.operate, Operator)
+connect = _opened(client.connect, ResourceManager)
+keep_registered = _opened(client.keep_registered, KeptSession)
+follow = _opened(client.follow, Follower)
+operate = _opened(client.operate, Operator)
 read_configuration = _asked(client.read_configuration)
 check_health = _asked(client.check_health)
 read_usage = _asked(client.read_usage)

@@ -1,32 +1,25 @@
 """Follow the event feed."""
 
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from math import inf
 from typing import NamedTuple, Unpack
 
 import trio
 from msgspec import structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import LASTING_S, MessageStream, alongside, encoding_named, is_refused, open_connection, pause_s
+from ykactor.client.connection import MessageStream, alongside, encoding_named, is_refused, open_connection
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
+from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
-from ykactor.wire.si.protocol_error import ProtocolError
 
 #: At the first connection: how long a follower that waits does so for a daemon that does not listen yet.
 FIRST_CONNECT_S = 5.0
 
 FollowedMessage = si.EventRecord | si.Snapshot | si.Lagged | si.JournalStatus
-#: Called with a sentence when there is a connection, when it is lost, and when it is restored.
-OnConnection = Callable[[str], object]
-
-
-def silently(sentence: str) -> None:
-    """An ``OnConnection`` that does nothing."""
 
 
 class Connecting(NamedTuple):
@@ -41,8 +34,6 @@ class Connecting(NamedTuple):
     url: str
     login: Login
     encoding: Encoding
-    rng: random.Random
-    on_connection: OnConnection
     wait_s: float
 
     def open(self) -> AbstractAsyncContextManager[WebSocketConnection]:
@@ -51,67 +42,47 @@ class Connecting(NamedTuple):
         return open_connection(self.url, "/v1/feed", login=self.login, subprotocols=protocols, compresses=True)
 
 
-class Follower:
+class Follower(ReconnectingSession[FollowedMessage]):
     """A subscription to the event feed, opened by `follow`. Iterate over it."""
 
-    def __init__(self, connecting: Connecting, subscribe: si.Subscribe) -> None:
+    def __init__(
+        self, connecting: Connecting, subscribe: si.Subscribe, rng: random.Random, on_connection: OnConnection = silently
+    ) -> None:
+        super().__init__(rng, on_connection)
         self._connecting = connecting
-        self._on_connection = connecting.on_connection
         self._encoding = connecting.encoding
         self._subscribe = subscribe
+        self._patient_until = trio.current_time() + connecting.wait_s
         self._is_waiting = False
-        self._is_lost = False
-        self._messages_in, self._messages = trio.open_memory_channel[FollowedMessage](0)
         #: Set when the daemon has confirmed the subscription for the first time, or when following has failed.
         self.begun = trio.Event()
-        self._failure: Exception | None = None
 
     @property
     def term(self) -> str:
         """The term of the daemon, to which the number of the newest message belongs; pass both to `follow` to resume later."""
         return self._subscribe.term
 
-    def __aiter__(self) -> "Follower":
-        return self
-
-    async def __anext__(self) -> FollowedMessage:
-        try:
-            return await self._messages.receive()
-        except trio.EndOfChannel:
-            assert self._failure is not None, "only a failure ends the channel"
-            raise self._failure from None
-
     async def run(self) -> None:
-        """Receive messages; after a lost connection, connect again. Returns only after a failure."""
-        attempt = 0
-        patient_until = trio.current_time() + self._connecting.wait_s
+        await super().run()
+        self.begun.set()
+
+    async def _connect(self) -> None:
         try:
-            while True:
-                since_s = inf
-                try:
-                    async with self._connecting.open() as connection:
-                        since_s = trio.current_time()
-                        await self._listen(MessageStream(connection, self._encoding))
-                except Disconnected as lost:
-                    if self.begun.is_set():
-                        self._on_lost(lost)
-                    elif not is_refused(lost) or trio.current_time() >= patient_until:
-                        raise
-                    else:
-                        self._on_waiting(lost)
-                except RequestRefused as refused:
-                    # A daemon that knows no terms, and does not have this number: start again with its state.
-                    if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
-                        raise
-                    self._resume_from("snapshot")
-                if trio.current_time() - since_s >= LASTING_S:
-                    attempt = 0
-                await trio.sleep(pause_s(attempt, self._connecting.rng))
-                attempt += self.begun.is_set()
-        except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
-            self._failure = error
-            self.begun.set()
-            self._messages_in.close()
+            async with self._connecting.open() as connection:
+                self._opened_s = trio.current_time()
+                await self._listen(MessageStream(connection, self._encoding))
+        except Disconnected as lost:
+            if self.begun.is_set():
+                self._on_lost(f"connection lost, trying to connect again: {lost}")
+            elif not is_refused(lost) or trio.current_time() >= self._patient_until:
+                raise
+            else:
+                self._on_waiting(lost)
+        except RequestRefused as refused:
+            # A daemon that knows no terms, and does not have this number: start again with its state.
+            if not (self.begun.is_set() and refused.code == "RESYNC_REQUIRED"):
+                raise
+            self._resume_from("snapshot")
 
     async def _listen(self, stream: MessageStream) -> None:
         await stream.send(self._subscribe)
@@ -119,7 +90,7 @@ class Follower:
             message = self._encoding.decode_feed(await stream.receive())
             if isinstance(message, si.ErrorResponse):
                 raise RequestRefused(message.code, message.message, message.path)
-            if self._is_lost:
+            if self.is_lost:
                 self._on_restored(message)
             elif not self.begun.is_set():
                 self._on_connected(message)
@@ -127,6 +98,7 @@ class Follower:
             await self._deliver(message)
 
     def _on_waiting(self, refused: Disconnected) -> None:
+        self._attempt = 0  # it may begin to listen at any moment
         if not self._is_waiting:
             self._is_waiting = True
             self._on_connection(f"waiting up to {self._connecting.wait_s:g} s for a daemon: {refused}")
@@ -138,13 +110,8 @@ class Follower:
             yet += f"; {confirmation.reason}, so its present state comes first, and events may be missing"
         self._on_connection(f"connected to {self._connecting.url}: {_description(self._subscribe)}{yet}")
 
-    def _on_lost(self, lost: Disconnected) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            self._on_connection(f"connection lost, trying to connect again: {lost}")
-
     def _on_restored(self, confirmation: si.FeedMessage) -> None:
-        self._is_lost = False
+        self.is_lost = False
         if isinstance(confirmation, si.Snapshot):
             reason = confirmation.reason or "the daemon has restarted"
             outcome = f"{reason}; events may be missing, its present state follows"
@@ -264,8 +231,8 @@ async def follow(
         kinds=list(kinds),
     )
     wait_s = FIRST_CONNECT_S if waits else 0.0
-    connecting = Connecting(url, Login(**login), encoding_named(encoding), rng or random.Random(), on_connection, wait_s)
-    follower = Follower(connecting, subscribe)
+    connecting = Connecting(url, Login(**login), encoding_named(encoding), wait_s)
+    follower = Follower(connecting, subscribe, rng or random.Random(), on_connection)
     async with alongside(follower.run):
         await follower.begun.wait()
         yield follower

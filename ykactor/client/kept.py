@@ -1,28 +1,29 @@
 """A resource manager that stays registered: it connects again, resumes, and registers afresh when it has to."""
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from math import inf
 from typing import NamedTuple, Unpack
 
 import trio
 from msgspec import structs
 
-from ykactor.client.connection import LASTING_S, alongside, pause_s
+from ykactor.client.connection import alongside
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
-from ykactor.client.follower import OnConnection, silently
 from ykactor.client.login import LoginOptions
-from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, connect, handed_back, predicate_answers
+from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
+from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, Sender, connect, handed_back
 from ykactor.client.splitting import Part, new_ids, parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
-from ykactor.wire.si.protocol_error import ProtocolError
 
 #: A part of the request has taken effect (SC-157).
 _INTERRUPTED = "INTERRUPTED"
+
+
+#: `connect` without what changes from time to time.
+Registering = Callable[..., AbstractAsyncContextManager[ResourceManager]]
 
 
 class Refusal(NamedTuple):
@@ -36,24 +37,7 @@ class _Interrupted(Exception):
     """The outcome of a request is unknown: a full resync is needed."""
 
 
-class Sender(ABC):
-    """Sends requests without waiting."""
-
-    @abstractmethod
-    def send(self, request: si.WorkRequest) -> None: ...
-
-    def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        """Answer predicate checks, like `ResourceManager.answer`, without waiting. Raises what `send` raises."""
-        self.send(predicate_answers(asked, refusal, uses))
-
-    def hand_back(self, allocation: si.Allocation) -> None:
-        """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
-        self.send(handed_back(allocation))
-
-
-class KeptSession(Sender):
+class KeptSession(ReconnectingSession[si.Response | Refusal], Sender[None]):
     """A registration that outlives connections, opened by `keep_registered`. Iterate over it in one task; any task may send.
 
     Attributes
@@ -62,13 +46,12 @@ class KeptSession(Sender):
         Whether its connection was lost, or could not be made, and there is no other yet. False also before the first attempt.
     """
 
-    def __init__(self, rng: random.Random, on_connection: OnConnection, config: Callable[[], str]) -> None:
-        self._rng = rng
-        self._on_connection = on_connection
+    def __init__(self, register: Registering, config: Callable[[], str], rng: random.Random, on_connection: OnConnection) -> None:
+        super().__init__(rng, on_connection)
+        self._register = register
         self._config = config
         #: The configuration that the daemon has refused in a fresh registration; the next one comes without.
         self._refused_config: Refusal | None = None
-        self.is_lost = False
         #: The number of the newest message that was handled; None: there is nothing to resume.
         self._sequence: int | None = None
         #: Its term.
@@ -80,8 +63,6 @@ class KeptSession(Sender):
         self._has_unsent = trio.Event()
         #: Set when iteration has yielded a fresh registration, after which everything is to be sent.
         self._is_reported = trio.Event()
-        self._messages_in, self._messages = trio.open_memory_channel[si.Response | Refusal](0)
-        self._failure: Exception | None = None
 
     def send(self, request: si.WorkRequest) -> None:
         """Send a request, without waiting. It is sent again until the daemon has answered it, or has to be told everything.
@@ -101,6 +82,10 @@ class KeptSession(Sender):
             self._unsent[part.id] = None
         self._has_unsent.set()
 
+    def hand_back(self, allocation: si.Allocation) -> None:
+        """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
+        self.send(handed_back(allocation))
+
     def check(self) -> None:
         """Raise what has ended the session, if it has ended."""
         if self._failure is not None:
@@ -111,58 +96,36 @@ class KeptSession(Sender):
         """The number of requests that the daemon has not answered yet."""
         return len(self._unanswered)
 
-    def __aiter__(self) -> "KeptSession":
-        return self
-
     async def __anext__(self) -> si.Response | Refusal:
-        try:
-            message = await self._messages.receive()
-        except trio.EndOfChannel:
-            assert self._failure is not None, "only a failure ends the channel"
-            raise self._failure from None
+        message = await super().__anext__()
         if isinstance(message, si.RegisterResourceManagerResponse):
             # What was sent before this is part of what is reported now.
             self._unanswered.clear()
             self._is_reported.set()
         return message
 
-    async def run(self, register: Callable[..., AbstractAsyncContextManager[ResourceManager]]) -> None:
-        """Stay registered; ``register`` is `connect` without what changes from time to time. Returns only after a failure."""
-        attempt = 0
-        try:
-            while True:
-                before, since_s = self._sequence, inf
-                try:
-                    text = self._config() if self._sequence is None and self._refused_config is None else ""
-                    async with register(config=text, resume_from=self._sequence, term=self._term) as rm:
-                        since_s = trio.current_time()
-                        await self._serve(rm)
-                except SessionReplaced:
+    async def _connect(self) -> None:
+        while True:
+            before = self._sequence
+            text = self._config() if before is None and self._refused_config is None else ""
+            try:
+                async with self._register(config=text, resume_from=before, term=self._term) as rm:
+                    self._opened_s = trio.current_time()
+                    await self._serve(rm)
+            except SessionReplaced:
+                raise
+            except Disconnected as lost:
+                self._on_lost(f"no connection, trying again: {lost}")
+                return
+            except _Interrupted:
+                self._sequence = None
+                return
+            except RequestRefused as refused:
+                if text and refused.path == "config":
+                    self._refused_config = _refusal_of(text, refused)
+                elif before is None or refused.code != "RESYNC_REQUIRED":
                     raise
-                except Disconnected as lost:
-                    self._on_lost(lost)
-                except _Interrupted:
-                    self._sequence = None
-                except RequestRefused as refused:
-                    if text and refused.path == "config":
-                        self._refused_config = _refusal_of(text, refused)
-                    elif before is None or refused.code != "RESYNC_REQUIRED":
-                        raise
-                    self._sequence = None
-                    continue
-                if trio.current_time() - since_s >= LASTING_S:
-                    attempt = 0
-                await trio.sleep(pause_s(attempt, self._rng))
-                attempt += 1
-        except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
-            self._failure = error
-            self.is_lost = True
-            self._messages_in.close()
-
-    def _on_lost(self, lost: Disconnected) -> None:
-        if not self.is_lost:
-            self.is_lost = True
-            self._on_connection(f"no connection, trying again: {lost}")
+                self._sequence = None  # register afresh, at once
 
     async def _serve(self, rm: ResourceManager) -> None:
         """Handle the messages of a connection, and send what has no answer when those of earlier connections are handled."""
@@ -292,7 +255,6 @@ async def keep_registered(
                     case si.AllocationResponse(new=new):
                         ...
     """
-    session = KeptSession(rng or random.Random(), on_connection, config)
     register = partial(
         connect,
         url,
@@ -305,5 +267,6 @@ async def keep_registered(
         before_registering=before_registering,
         **login,
     )
-    async with alongside(partial(session.run, register)):
+    session = KeptSession(register, config, rng or random.Random(), on_connection)
+    async with alongside(session.run):
         yield session

@@ -1,10 +1,11 @@
 """The client of a resource manager."""
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain, islice
-from typing import Generic, Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack
 
 import trio
 from msgspec import UNSET
@@ -25,6 +26,7 @@ IN_FLIGHT_MAX = 64
 BeforeRegistering = Callable[[str], object]
 
 R = TypeVar("R", bound=si.Request)
+T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[R]):
@@ -34,7 +36,50 @@ class Answered(NamedTuple, Generic[R]):
     outcome: si.Ack | Refused
 
 
-class ResourceManager:
+class Sender(ABC, Generic[T]):
+    """Sends requests; what sending returns is awaited in asynchronous programs, unless it does not wait."""
+
+    @abstractmethod
+    def send(self, request: si.WorkRequest) -> T: ...
+
+    def answer(self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None) -> T:
+        """Answer predicate checks, without waiting.
+
+        The daemon sends them if the session was opened with ``answers_predicates``. A check without an answer within 10 s counts
+        as refused.
+
+        Parameters
+        ----------
+        asked : si.PredicatesRequest
+            The request that iteration yielded.
+        refusal : callable
+            Called with each check; returns why the asks may not run on the node, or "" if they may.
+        uses : int, optional
+            For how many placements on its node a permission holds (SC-160); without it, until something ends it (SC-156).
+
+        Raises
+        ------
+        Disconnected
+            Or what else `send` raises.
+
+        Examples
+        --------
+        ::
+
+            async for response in rm:
+                if isinstance(response, si.PredicatesRequest):
+                    await rm.answer(response, lambda check: "" if check.node_id in has_volume else "its volume is not there")
+        """
+        answers = [
+            si.PredicateAnswer(
+                predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check), uses=uses
+            )
+            for check in asked.checks
+        ]
+        return self.send(si.PredicatesResponse(partition_name=asked.partition_name, answers=answers))
+
+
+class ResourceManager(Sender[Coroutine[Any, Any, None]]):
     """A registered session, opened by `connect`. Iterate over it to get the messages of the daemon.
 
     Several tasks may use it at the same time. Messages that arrive while a `request` waits are kept until iteration takes them,
@@ -149,37 +194,6 @@ class ResourceManager:
         await self._receive_until(lambda: sent.answer is not None)
         return sent.outcome()
 
-    async def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        """Answer predicate checks, without waiting.
-
-        The daemon sends them if the session was opened with ``answers_predicates``. A check without an answer within 10 s counts
-        as refused.
-
-        Parameters
-        ----------
-        asked : si.PredicatesRequest
-            The request that iteration yielded.
-        refusal : callable
-            Called with each check; returns why the asks may not run on the node, or "" if they may.
-        uses : int, optional
-            For how many placements on its node a permission holds (SC-160); without it, until something ends it (SC-156).
-
-        Raises
-        ------
-        Disconnected
-
-        Examples
-        --------
-        ::
-
-            async for response in rm:
-                if isinstance(response, si.PredicatesRequest):
-                    await rm.answer(response, lambda check: "" if check.node_id in has_volume else "its volume is not there")
-        """
-        await self.send(predicate_answers(asked, refusal, uses))
-
     async def hand_back(self, allocation: si.Allocation) -> si.Ack:
         """Hand back an allocation that could not start on its node: the ask waits again, for a while without this node (AP-144).
 
@@ -251,19 +265,6 @@ class Answers(Generic[R]):
         answered = Answered(request, await self._outcome(sent))
         self._in_flight.popleft()
         return answered
-
-
-def predicate_answers(
-    asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], uses: int | None
-) -> si.PredicatesResponse:
-    """The request that `ResourceManager.answer` sends."""
-    answers = [
-        si.PredicateAnswer(
-            predicate=check.predicate, node_id=check.node_id, allocate=check.allocate, error=refusal(check), uses=uses
-        )
-        for check in asked.checks
-    ]
-    return si.PredicatesResponse(partition_name=asked.partition_name, answers=answers)
 
 
 def handed_back(allocation: si.Allocation) -> si.AllocationRequest:

@@ -16,19 +16,26 @@ Examples
             print(message)
 """
 
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ykactor import client
-from ykactor.client.bridge import Bridge, Numbers, Posting, documented_as, mirrors
-from ykactor.client.resource_manager import Answered, R, predicate_answers
+from ykactor.client.resource_manager import Answered, Answers, R
+from ykactor.client.session_thread import (
+    FollowingSession,
+    PostingSession,
+    RegisteredSession,
+    SessionThread,
+    ThreadedSession,
+    answering,
+    documented_as,
+)
 from ykactor.wire.si import messages as si
 
 __all__ = [
@@ -49,29 +56,34 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 F = TypeVar("F")
+M = TypeVar("M", bound=AsyncIterator[Any])
 _LATE = "found no message within {} s"
 
 
-def _result(future: "Future[T]") -> T:
-    """Wait for it; who is interrupted does not want it any more."""
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+def _called(method: Callable[Concatenate[S, P], Awaitable[T]]) -> Callable[Concatenate[ThreadedSession[S], P], T]:
+    """The method of the trio client, with these parameters."""
+
+    @documented_as(method)
+    def called(self: ThreadedSession[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        future = self._thread.call(partial(method, self._session, *args, **kwargs))
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # who is interrupted does not want the result any more
+
+    return called
 
 
-class Messages(Generic[T]):
+class Messages(ThreadedSession[M], Generic[M, T]):
     """Iterates over what a trio client yields. Several threads may; each message goes to one of them."""
 
-    def __init__(self, bridge: Bridge[Any], following: Callable[[], Awaitable[T]]) -> None:
-        self._bridge = bridge
-        self._following = following
+    def __init__(self, thread: SessionThread[Any], session: M) -> None:
+        super().__init__(thread, session)
         self._turn = threading.Lock()
         #: The next message; kept if who waited for it is interrupted.
         self._next: Future[T] | None = None
 
-    def __iter__(self) -> "Messages[T]":
+    def __iter__(self) -> "Messages[M, T]":
         return self
 
     def __next__(self) -> T:
@@ -86,7 +98,7 @@ class Messages(Generic[T]):
             raise TimeoutError(_LATE.format(timeout))
         try:
             if self._next is None:
-                self._next = self._bridge.call(self._following)
+                self._next = self._thread.call(self._session.__anext__)
             wait([self._next], None if end is None else max(0.0, end - monotonic()))
             if not self._next.done():
                 raise TimeoutError(_LATE.format(timeout))
@@ -96,7 +108,7 @@ class Messages(Generic[T]):
         return taken.result()
 
 
-class Received(Messages[T]):
+class Received(Messages[M, T]):
     """The messages of a session, which end only with an error."""
 
     def receive(self, timeout: float | None = None) -> T:
@@ -115,80 +127,53 @@ class Received(Messages[T]):
         return self._take(None if timeout == inf else timeout)
 
 
-@mirrors(client.ResourceManager)
-class ResourceManager(Received[si.Response], Numbers):
+class ResourceManager(Received[client.ResourceManager, si.Response], RegisteredSession[None]):
     """The blocking flavour of `ykactor.client.ResourceManager`."""
 
-    def __init__(self, bridge: Bridge[client.ResourceManager], session: client.ResourceManager) -> None:
-        super().__init__(bridge, session.__anext__)
-        self._session = session
+    send = _called(client.ResourceManager.send)
+    request = _called(client.ResourceManager.request)
+    hand_back = _called(client.ResourceManager.hand_back)
 
-    def send(self, request: si.Request) -> None:
-        _result(self._bridge.call(partial(self._session.send, request)))
-
-    def request(self, request: si.Request) -> si.Ack:
-        return _result(self._bridge.call(partial(self._session.request, request)))
-
-    def send_all(self, requests: Iterable[R]) -> Messages[Answered[R]]:
-        return Messages(self._bridge, self._session.send_all(requests).__anext__)
-
-    def answer(
-        self, asked: si.PredicatesRequest, refusal: Callable[[si.PredicateCheck], str], *, uses: int | None = None
-    ) -> None:
-        self.send(predicate_answers(asked, refusal, uses))
-
-    def hand_back(self, allocation: si.Allocation) -> si.Ack:
-        return _result(self._bridge.call(partial(self._session.hand_back, allocation)))
+    @documented_as(client.ResourceManager.send_all)
+    def send_all(self, requests: Iterable[R]) -> Messages[Answers[R], Answered[R]]:
+        return Messages(self._thread, self._session.send_all(requests))
 
 
-@mirrors(client.KeptSession)
-class KeptSession(Received[si.Response | client.Refusal], Posting):
+class KeptSession(Received[client.KeptSession, si.Response | client.Refusal], PostingSession):
     """The blocking flavour of `ykactor.client.KeptSession`."""
 
-    def __init__(self, bridge: Bridge[client.KeptSession], session: client.KeptSession) -> None:
-        super().__init__(bridge, session.__anext__)
-        Posting.__init__(self, bridge, session)
 
-
-@mirrors(client.Follower)
-class Follower(Received[client.FollowedMessage]):
+class Follower(Received[client.Follower, client.FollowedMessage], FollowingSession):
     """The blocking flavour of `ykactor.client.Follower`."""
 
-    def __init__(self, bridge: Bridge[client.Follower], session: client.Follower) -> None:
-        super().__init__(bridge, session.__anext__)
-        self._session = session
 
-    @property
-    def term(self) -> str:
-        return self._session.term
-
-
-@mirrors(client.Operator)
-class Operator:
+class Operator(ThreadedSession[client.Operator]):
     """The blocking flavour of `ykactor.client.Operator`."""
 
-    def __init__(self, bridge: Bridge[client.Operator], session: client.Operator) -> None:
-        self._bridge = bridge
-        self._session = session
-
-    def request(self, request: si.OperatorRequest) -> si.Ack:
-        return _result(self._bridge.call(partial(self._session.request, request)))
+    request = _called(client.Operator.request)
 
 
-def _bridged(
-    opener: Callable[P, AbstractAsyncContextManager[S]], face: Callable[[Bridge[S], S], F]
+@contextmanager
+def _running(opening: AbstractAsyncContextManager[S]) -> Iterator[tuple[SessionThread[S], S]]:
+    """Enters a context manager of the trio client in a thread."""
+    thread = SessionThread(opening)
+    try:
+        yield thread, thread.opened.result()
+    finally:
+        if thread.is_running:
+            thread.close().result()
+
+
+def _opened(
+    opener: Callable[P, AbstractAsyncContextManager[S]], flavour: Callable[[SessionThread[S], S], F]
 ) -> Callable[P, AbstractContextManager[F]]:
     """The function of the trio client, with these parameters, that yields the blocking flavour of its session."""
 
     @documented_as(opener)
     @contextmanager
     def opened(*args: P.args, **kwargs: P.kwargs) -> Iterator[F]:
-        bridge = Bridge(opener(*args, **kwargs))
-        try:
-            yield face(bridge, bridge.opened.result())
-        finally:
-            if not sys.is_finalizing():  # the interpreter ends, and its thread does not run any more
-                bridge.close().result()
+        with _running(opener(*args, **kwargs)) as running:
+            yield flavour(*running)
 
     return opened
 
@@ -198,20 +183,16 @@ def _asked(question: Callable[P, Awaitable[T]]) -> Callable[P, T]:
 
     @documented_as(question)
     def asked(*args: P.args, **kwargs: P.kwargs) -> T:
-        bridge = Bridge(nullcontext())
-        try:
-            bridge.opened.result()
-            return _result(bridge.call(partial(question, *args, **kwargs)))
-        finally:
-            bridge.close().result()
+        with _running(answering(partial(question, *args, **kwargs))) as (_, answer):
+            return answer
 
     return asked
 
 
-connect = _bridged(client.connect, ResourceManager)
-keep_registered = _bridged(client.keep_registered, KeptSession)
-follow = _bridged(client.follow, Follower)
-operate = _bridged(client.operate, Operator)
+connect = _opened(client.connect, ResourceManager)
+keep_registered = _opened(client.keep_registered, KeptSession)
+follow = _opened(client.follow, Follower)
+operate = _opened(client.operate, Operator)
 read_configuration = _asked(client.read_configuration)
 check_health = _asked(client.check_health)
 read_usage = _asked(client.read_usage)

@@ -7,7 +7,7 @@ import click
 from msgspec import UNSET, structs
 
 from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
-from ykactor.client.follower import OnConnection, silently
+from ykactor.client.reconnecting import OnConnection, silently
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.surfaces.cli import loop

@@ -169,14 +169,14 @@ async def test_questions_that_have_one_answer():
 # ---- plain
 
 
-@pytest.mark.parametrize("face", [ykactor.client.asyncio, ykactor.client.sync])
-def test_everything_is_documented(face):
+@pytest.mark.parametrize("flavour", [ykactor.client.asyncio, ykactor.client.sync])
+def test_everything_is_documented(flavour):
     """With the docstrings of the trio client, and its parameters."""
-    for name in face.__all__:
-        shown = getattr(face, name)
+    for name in flavour.__all__:
+        shown = getattr(flavour, name)
         members = [member for key, member in vars(shown).items() if key[0] != "_"] if isinstance(shown, type) else []
         assert all(part.__doc__ for part in (shown, *members)), name
-    assert "rm_id" in inspect.signature(face.connect).parameters
+    assert "rm_id" in inspect.signature(flavour.connect).parameters
 
 
 async def test_plain_resource_manager():
