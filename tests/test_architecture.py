@@ -371,6 +371,17 @@ def test_core_wire_journal_and_access_never_wait() -> None:
         assert not outside(source) & {"trio", "trio_websocket", "asyncio", "threading"}, source
 
 
+def test_one_function_decides_where_long_work_pauses() -> None:
+    """Work says how long its steps are; only a plan, which counts units of its own, pauses by itself."""
+    pausing = {
+        source
+        for source in SOURCES
+        for found in ast.walk(syntax(source))
+        if isinstance(found, ast.Yield) and isinstance(found.value, ast.Tuple | ast.List) and not found.value.elts
+    }
+    assert pausing == {"core/values/parts.py", "core/planner/planner.py"}
+
+
 def test_core_and_wire_know_neither_time_nor_chance() -> None:
     """The same input gives the same decisions (SC-6): no clock, no randomness, no ``datetime`` that could be asked for now."""
     for source in in_layers("core", "wire"):

@@ -16,7 +16,7 @@ from rawpeers import RawPeer, raw_peer
 from target import HELD_MAX_S, Target, round_trips
 
 from ykactor.access.limits import IdentityLimits
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Pausing, Steps, paced
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, JSON, Encoding
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -54,11 +54,11 @@ def decode_mutants(count: int, seed: int) -> str:
 
 def _decoding(path: str, encoding: Encoding, data: bytes) -> Pausing[object]:
     if path == OPERATOR_PATH:
-        return encoding.decoding_operator_request(data)
-    return encoding.decoding_request(data) if path == RM_PATH else _decoding_subscribe(encoding, data)
+        return paced(encoding.decoding_operator_request(data))
+    return paced(encoding.decoding_request(data) if path == RM_PATH else _decoding_subscribe(encoding, data))
 
 
-def _decoding_subscribe(encoding: Encoding, data: bytes) -> Pausing[object]:
+def _decoding_subscribe(encoding: Encoding, data: bytes) -> Steps[object]:
     yield from ()
     return encoding.decode_feed_request(data)
 

@@ -16,7 +16,7 @@ from ykactor.actors.commands import Read
 from ykactor.actors.reading import read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import PART_MAX, Steps, paced
 from ykactor.surfaces.admission import pace, slots
 from ykactor.surfaces.http import (
     app,
@@ -143,7 +143,7 @@ async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
 
         def hold(*_: object) -> object:
             while not ended.is_set():
-                yield ()
+                yield PART_MAX
 
         async def ask() -> None:
             answer = await rest.ask("/ws/v1/partition/default/nodes")
@@ -244,15 +244,15 @@ async def test_an_application_with_thousands_of_asks_is_read_in_pieces() -> None
         assert small["applicationID"] == "small"
         steps = list[object]()
 
-        def read(core: PartitionCore, state: SchedulerState, now_ns: int) -> Pausing[None]:
-            found = applications.one(Look(core, state, now_ns, None), "app")
+        def read(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[None]:
+            found = paced(applications.one(Look(core, state, now_ns, None), "app"))
             while True:
                 try:
                     steps.append(next(found))
                 except StopIteration as end:
                     steps.append(end.value)
                     return
-                yield ()
+                yield PART_MAX
 
         await read_partition(rest.daemon.partitions["default"], read)
         *_, item = steps

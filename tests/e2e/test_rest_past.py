@@ -20,7 +20,7 @@ from ykactor.client import Refused, connect
 from ykactor.core.accounting.accounts import ALL_DAYS, DAY_S
 from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import finished
+from ykactor.core.values.parts import finished, paced
 from ykactor.surfaces.http.readings import applications
 from ykactor.surfaces.http.readings.accounting import resource_seconds
 from ykactor.surfaces.http.readings.look import Look
@@ -63,9 +63,10 @@ def test_a_large_application_is_read_in_parts() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=400)])
     world.given(app("app-1"), *(ask(f"k{number}", "app-1", vcore=1) for number in range(1000)))
     for reading in (applications.live(look(world)), applications.one(look(world), ApplicationID("app-1"))):
+        pausing = paced(reading)
         for _ in range(1000 // 50):
-            next(reading)
-        shown = finished(reading)
+            next(pausing)
+        shown = finished(pausing)
     assert isinstance(shown, Pieces)
     shown = json.loads(b"".join(shown.pieces))
     arrived = [int(entry["allocationKey"][1:]) for name in ("allocations", "requests") for entry in shown[name]]

@@ -1,18 +1,17 @@
 """What a reading takes."""
 
 import time
-from collections.abc import Generator
 
-from ykactor.core.values.parts import finished
+from ykactor.core.values.parts import PART_MAX, Steps, finished
 from ykactor.surfaces.http.load import Effort
 
 
-def work() -> Generator[tuple[()], None, str]:
+def work() -> Steps[str]:
     """Works for 20 ms, and waits for 60 ms, as it does when others have the processor."""
     until_s = time.thread_time() + 0.02
     while time.thread_time() < until_s:
         pass
-    yield ()
+    yield PART_MAX
     time.sleep(0.06)
     return "done"
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ykactor.core.values.parts import PART_MAX, finished
+from ykactor.core.values.parts import PART_MAX, finished, paced
 from ykactor.wire.rest.codec import PART_BYTES, Item, Pieces, encode_part, encode_with, list_parts
 
 
@@ -31,7 +31,7 @@ def test_an_object_with_lists(asks: int, tasks: int) -> None:
 def test_a_large_object_is_never_in_one_piece() -> None:
     """Others run before each of its pieces is put together."""
     entries = [encode_part({"text": "x" * 1000})] * (10 * PART_MAX)
-    work = encode_with({"name": "a"}, {"requests": entries})
+    work = paced(encode_with({"name": "a"}, {"requests": entries}))
     pauses = sum(1 for _ in work)
     assert pauses == 9
     item, expected = an_object(10 * PART_MAX, 0, size=200)

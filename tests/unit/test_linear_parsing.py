@@ -16,7 +16,6 @@ from ykactor.core.quota.limits import QueueLimits, choose_group
 from ykactor.core.values import expressions
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
-from ykactor.core.values.parts import Pace
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
 from ykactor.wire.queuefile import access_lists, placement_rules
 
@@ -116,7 +115,7 @@ def test_rules_that_ask_for_tags() -> None:
     def ask(text: str) -> None:
         names = text.split()
         application = AddApplication(ApplicationID("a"), "", "bob", tags={f"{name}-x": "v" for name in names})
-        applicant = Applicant(application, UserGroups("bob", ()), Pace())
+        applicant = Applicant(application, UserGroups("bob", ()))
         assert {applicant.tag(f"{name}-Y") for name in names} == {""}
         assert {applicant.tag(f"{name}-X") for name in names} == {"v"}
 

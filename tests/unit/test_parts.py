@@ -17,7 +17,7 @@ from ykactor.core.planner.plan import TRY_WORK
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force
 from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values import parts, selector
-from ykactor.core.values.parts import PART_MAX, Pace, finished, in_parts, sorted_in_parts
+from ykactor.core.values.parts import PART_MAX, finished, in_parts, paced, sorted_in_parts
 
 
 def test_parts_have_the_same_number_of_items(monkeypatch):
@@ -30,7 +30,7 @@ def test_parts_are_sorted_one_by_one(monkeypatch):
     """A pause between them; the order is that of all items, and equal ones keep theirs."""
     monkeypatch.setattr(parts, "PART_MAX", 3)
     items = [5, 1, 4, 1.0, 9, True, 0, 7]
-    sorting = sorted_in_parts(items)
+    sorting = paced(sorted_in_parts(items))
     assert [next(sorting) for _ in range(2)] == [()] * 2
     with pytest.raises(StopIteration) as end:
         next(sorting)
@@ -38,10 +38,25 @@ def test_parts_are_sorted_one_by_one(monkeypatch):
     assert list(finished(sorted_in_parts([]))) == []
 
 
-def test_a_pause_is_due_after_as_many_items(monkeypatch):
+def test_a_pause_comes_after_as_many_items(monkeypatch):
+    """Whatever functions the steps are in: what they took is added up."""
     monkeypatch.setattr(parts, "PART_MAX", 3)
-    pace = Pace()
-    assert [pace.is_due(items) for items in (1, 1, 1, 2, 2, 7, 1)] == [False, False, True, False, True, True, False]
+    done = []
+
+    def some(*sizes):
+        for size in sizes:
+            done.append(size)
+            yield size
+
+    def work():
+        yield from some(1, 1)
+        yield from some(1, 2)
+        yield from some(2, 7, 1)
+        return "all"
+
+    paused = paced(work())
+    assert [sum(done) for _ in paused] == [3, 7, 14]
+    assert (sum(done), finished(work())) == (15, "all")
 
 
 def above_quota(tasks):
@@ -72,7 +87,7 @@ def test_quota_preemption_pauses(tasks, monkeypatch):
     monkeypatch.setattr(RunningTasks, "queue_of_victim", counted)
     monkeypatch.setattr(parts, "PART_MAX", 10)
     for sends in planner.plan(world.now_ns + 10 * 10**9, Budget(1, PLENTY)):
-        assert sends == []
+        assert not sends
         counts.append(looks)
     assert looks == tasks
     assert all(after - before <= 10 for before, after in pairwise(counts))
@@ -146,7 +161,7 @@ def test_the_end_of_many_asks_pauses(end, monkeypatch):
         "release": lambda now_ns: application.release_all(now_ns, TerminationType.STOPPED_BY_RM),
     }
     monkeypatch.setattr(parts, "PART_MAX", 10)
-    assert [waited_count(application) for _ in ends[end](world.now_ns + 10**9)] == [10, 20, 30, 40, 50, 60]
+    assert [waited_count(application) for _ in paced(ends[end](world.now_ns + 10**9))] == [10, 20, 30, 40, 50, 60]
 
 
 def waited_count(application):
@@ -165,7 +180,7 @@ def test_the_end_of_tasks_that_have_lasted_for_days_pauses_more_often(end, monke
         "release": lambda now_ns: application.release_all(now_ns, TerminationType.STOPPED_BY_RM),
     }
     monkeypatch.setattr(parts, "PART_MAX", 10)
-    assert sum(1 for _ in ends[end](world.now_ns + 9 * 86_400 * 10**9 + 10**9)) == 6
+    assert sum(1 for _ in paced(ends[end](world.now_ns + 9 * 86_400 * 10**9 + 10**9))) == 6
 
 
 # ---- a configuration with many queues
@@ -175,7 +190,7 @@ def test_limits_are_gathered_in_parts(monkeypatch):
     """Before and after a configuration changes: a pause after as many queues with limits."""
     monkeypatch.setattr(parts, "PART_MAX", 10)
     limits = [QueueLimits(f"root.q{number}", (Limit(("ann",)),)) for number in range(25)]
-    gathering = in_force(limits, Trackers())
+    gathering = paced(in_force(limits, Trackers()))
     assert [next(gathering), next(gathering)] == [(), ()]
     with pytest.raises(StopIteration) as end:
         next(gathering)

@@ -20,7 +20,7 @@ from ykactor.core.placement import placement, rules
 from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced
 from ykactor.core.placement.rules import TRIED_MAX, Applicant, Mistake, NoMatch, Outcome, tag_value
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
-from ykactor.core.values.parts import Pace, finished
+from ykactor.core.values.parts import finished, paced
 from ykactor.core.values.quantities import is_queue_name
 
 FORCED = {"application.create.force": "true"}
@@ -99,7 +99,7 @@ def deny(users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Placement
 
 
 def applicant(application: AddApplication, by: UserGroups) -> Applicant:
-    return Applicant(application, by, Pace())
+    return Applicant(application, by)
 
 
 def place(known: Registry, application: AddApplication, by: UserGroups) -> Placed | Rejection:
@@ -175,7 +175,7 @@ def test_names_are_compared_in_parts(filtered: PlacementFilter) -> None:
     known = registry("root.a", rules=tuple(fixed("root.a", only=filtered) for _ in range(8)))
 
     def pauses(count: int) -> int:
-        return sum(1 for _ in placement.place(known, applicant(submission(), groups_of(count))))
+        return sum(1 for _ in paced(placement.place(known, applicant(submission(), groups_of(count)))))
 
     assert pauses(2000) > 2 * pauses(500) > 0
 

@@ -5,7 +5,7 @@ from collections import Counter
 from parttimes import longest_part_s
 
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.metrics import yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition
 from ykactor.surfaces.metrics.fact_counts import FactCounts
@@ -31,7 +31,7 @@ def once() -> float:
         counts.queues.of(path).counts["allocated"] += 1
     counts.ended |= {QueuePath(f"root.gone{number}"): Counter(completed=1, failed=2) for number in range(QUEUES_MAX)}
 
-    def scrape() -> Pausing[list[bytes]]:
+    def scrape() -> Steps[list[bytes]]:
         yield from yunikorn.add_queues(to, [read], counts)
         return (yield from to.encoded())
 

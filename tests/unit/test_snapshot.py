@@ -266,9 +266,9 @@ def test_a_snapshot_pauses(monkeypatch) -> None:
         world.given(app(name, "root.a"), *(ask(f"{name}-{size}", name, vcore=size) for size in (1, 2, 4, 5)))
     whole = world.state()
     core, state = world.direct.core, world.direct.scheduler.state
-    assert list(partition_state(core, state)) == []
+    assert list(parts.paced(partition_state(core, state))) == []
     monkeypatch.setattr(parts, "PART_MAX", 5)
-    pauses = list(partition_state(core, state))
+    pauses = list(parts.paced(partition_state(core, state)))
     assert pauses == [()] * len(pauses)
     assert len(pauses) > 10
     assert world.state() == whole

@@ -22,7 +22,7 @@ from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingSta
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus
 from ykactor.core.inspection.shown import Shown
-from ykactor.core.values.parts import PART_MAX, finished
+from ykactor.core.values.parts import PART_MAX, finished, paced
 
 TEAM = queue(
     "team", queue("x", max={"vcore": 4}), queue("y"), max={"vcore": 7}, guaranteed={"vcore": 5}, limits=[limit("alice", vcore=3)]
@@ -129,6 +129,6 @@ def test_the_state_is_not_changed_and_other_tasks_run() -> None:
     application = whole.applications["app-1"]
     whole = structs.replace(whole, applications={f"app-{number}": application for number in range(2 * PART_MAX)})
     before = str(whole)
-    work = view("root.team").of_state(whole)
+    work = paced(view("root.team").of_state(whole))
     assert sum(1 for _ in work) > 2
     assert str(whole) == before

@@ -31,7 +31,7 @@ from ykactor.core.inspection.shown import Held, Shown, ShownT, only
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, saturated_and_pruned
 from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
 from ykactor.core.waiting.reasons import AN_OPERATOR, without_others
@@ -50,40 +50,34 @@ _REJECTED = ApplicationState.REJECTED.value
 ShowsQueue = Callable[[str], bool]
 
 
-def cut(state: PartitionStatus, shows_queue: ShowsQueue) -> Pausing[PartitionStatus]:
+def cut(state: PartitionStatus, shows_queue: ShowsQueue) -> Steps[PartitionStatus]:
     """A new state with the queues that are shown, their applications and their limits. Pauses every few ms."""
-    pace = Pace()
     queues: dict[str, QueueStatus] = {}
     for path, queue in state.queues.items():  # parents before children
         if shows_queue(path):
             queues[path] = _of_queue(queue, parent_path(path), queues)
-        if pace.is_due():
-            yield ()
+        yield 1
     applications: dict[str, ApplicationStatus] = {}
     for name, application in state.applications.items():
         if application.state != _REJECTED and shows_queue(application.queue_name):
             applications[name] = _of_application(application, queues, shows_queue)
-        if pace.is_due(_APPLICATION_ITEMS + _GROUP_ITEMS * len(application.pending or ()) + len(application.records or ())):
-            yield ()
+        yield _APPLICATION_ITEMS + _GROUP_ITEMS * len(application.pending or ()) + len(application.records or ())
     limits: list[LimitStatus] = []
     for limit in state.limits:
         if shows_queue(limit.queue):
             limits.append(limit)
-        if pace.is_due():
-            yield ()
+        yield 1
     asks = UNSET if state.pending_asks is UNSET else (yield from _of_asks(state.pending_asks, applications))
     return PartitionStatus(name=state.name, queues=queues, applications=applications, limits=limits, pending_asks=asks)
 
 
-def _of_asks(parts: Mapping[str, AsksPart], applications: Container[str]) -> Pausing[dict[str, AsksPart]]:
+def _of_asks(parts: Mapping[str, AsksPart], applications: Container[str]) -> Steps[dict[str, AsksPart]]:
     """The parts of these applications, numbered anew: the numbers would tell how many others there are."""
     found: dict[str, AsksPart] = {}
-    pace = Pace()
     for part in parts.values():
         if part.application_id in applications:
             found[str(len(found))] = part
-        if pace.is_due():
-            yield ()
+        yield 1
     return found
 
 
@@ -203,7 +197,7 @@ class View(Struct, frozen=True, dict=True):
         rule = rules.get((event.type, event.event_change_detail))
         return None if rule is None else rule(self, event)
 
-    def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
+    def of_state(self, state: PartitionStatus) -> Steps[PartitionStatus]:
         """The visible part of the state of a partition, which has to be one that is shown; ``state`` stays as it is."""
         if self.queues is None:
             return state

@@ -21,7 +21,7 @@ from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 
 
 class Failure(Struct, frozen=True):
@@ -138,7 +138,7 @@ class Read(Struct, frozen=True):
         done: called once with what it returns, or with the exception that it raises; must not block or raise.
     """
 
-    read: Callable[[PartitionCore, SchedulerState, int], Pausing[Any]]
+    read: Callable[[PartitionCore, SchedulerState, int], Steps[Any]]
     done: Callable[[Any], None]
 
 

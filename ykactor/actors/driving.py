@@ -1,36 +1,37 @@
-"""Runs the generators of the core: each yields what is to be carried out, or a pause, and is sent the result.
+"""Does the long work of the core: the other tasks run between its parts.
 
 Tasks of partitions, queues and nodes do the same in place: there one call more for each command counts.
 """
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import trio
 
 from ykactor.actors.memory import collect_young
+from ykactor.core.values.parts import Steps, paced
 
-W = TypeVar("W")
 R = TypeVar("R")
 
 
-async def drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Awaitable[Any]]) -> R:
-    """Run a generator to its end and return its result."""
-    try:
-        wanted = next(generator)
-        while True:
-            wanted = generator.send(await carry_out(wanted))
-    except StopIteration as stop:
-        result: R = stop.value
-        return result
-
-
-async def pause(_: object = None) -> None:
-    """Let other tasks run; what carries out work that only pauses."""
+async def pause() -> None:
+    """Let other tasks run."""
     collect_young()
     await trio.lowlevel.checkpoint()
 
 
-async def checkpoint(_: object) -> None:
+async def checkpoint() -> None:
     """Let other tasks run in work that only encodes: to look at new objects, like ``pause``, would take a third of its time."""
     await trio.lowlevel.checkpoint()
+
+
+async def drive(work: Steps[R], rest: Callable[[], Awaitable[None]] = pause) -> R:
+    """Do long work to its end, with a rest between its parts. Returns its result."""
+    parts = paced(work)
+    try:
+        while True:
+            next(parts)
+            await rest()
+    except StopIteration as stop:
+        result: R = stop.value
+        return result

@@ -15,7 +15,7 @@ from ykactor.core.inspection.invariants import checks
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import S_NS
 
 #: A clock that is ahead by less is taken for right.
@@ -111,15 +111,13 @@ def _check(partition: PartitionName, subject: str, problem: str) -> Check:
     return Check(name, f"{partition}: {description}", problem)
 
 
-def _violations(core: PartitionCore, state: SchedulerState, _: int) -> Pausing[dict[str, list[str]]]:
+def _violations(core: PartitionCore, state: SchedulerState, _: int) -> Steps[dict[str, list[str]]]:
     """The first violations by subject; there should be none."""
-    pace = Pace()
     broken: dict[str, list[str]] = {}
     for subject, check in checks(core, state).items():
         found = broken[subject] = []
         for violation in check:
             if violation and len(found) < _KEPT_MAX:
                 found.append(violation)
-            if pace.is_due(_COMPARISON_ITEMS):
-                yield ()
+            yield _COMPARISON_ITEMS
     return broken

@@ -314,7 +314,7 @@ class PartitionActor:
             return
         self.is_renewing = True
         try:
-            restored = await drive(renewed(self.core, self.scheduler_core), pause)
+            restored = await drive(renewed(self.core, self.scheduler_core))
             self._owners.take_over(restored.core.registry)
         except Exception as failure:
             renewal.has_failed = True
@@ -334,7 +334,7 @@ class PartitionActor:
         """
         if self._recording is not None:
             await self._recording.room()
-        await drive(self.core.registry.changed.forget_most(), pause)
+        await drive(self.core.registry.changed.forget_most())
         now_ns = self._turned_ns = self._clock.now_ns()  # not before: to wait for a disk may take hours
         self.begun = now_ns, cause
         outcome = await self._carry_out(turn(self.core, self.scheduler_core, now_ns, cause, confirms=self._confirms))
@@ -395,7 +395,7 @@ class PartitionActor:
                 answers.done(self.core.name)
             case TakeSnapshot(snapshot_id, every_ask):
                 await self._send_placements()
-                shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask), pause)
+                shown = await drive(partition_state(self.core, self.scheduler_core.state, every_ask=every_ask))
                 await self._publish(PartitionSnapshot(self.core.name, snapshot_id, shown, self.times.of_cycles()))
             case Read():
                 await self._send_placements()

@@ -11,11 +11,11 @@ from ykactor.actors.commands import PartitionCommand, Read
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 
 
 async def read_partition(
-    inbox: Mailbox[PartitionCommand], read: Callable[[PartitionCore, SchedulerState, int], Pausing[Any]]
+    inbox: Mailbox[PartitionCommand], read: Callable[[PartitionCore, SchedulerState, int], Steps[Any]]
 ) -> Any:
     """The result of ``read`` (``commands.Read``). Waits without a limit: for room in the inbox, and for the answer.
 
@@ -27,14 +27,14 @@ async def read_partition(
     """
     answered, is_awaited, found = trio.Event(), True, []
 
-    def while_awaited(core: PartitionCore, state: SchedulerState, now_ns: int) -> Pausing[Any]:
+    def while_awaited(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[Any]:
         work = read(core, state, now_ns)
         while is_awaited:
             try:
-                next(work)
+                items = next(work)
             except StopIteration as stop:
                 return stop.value
-            yield ()
+            yield items
         return None
 
     def done(result: Any) -> None:

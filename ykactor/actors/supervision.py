@@ -34,7 +34,7 @@ from ykactor.actors.commands import (
     SwitchConfig,
     TakeSnapshot,
 )
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.driving import drive
 from ykactor.actors.failures import Failures, Incident, Rows, may_be_caused_by_input, reason_of
 from ykactor.actors.partition import BATCH_MAX, PartitionActor
 from ykactor.actors.standing import Standing
@@ -198,7 +198,7 @@ class Supervisor:
     async def _restored(self, actor: PartitionActor, rows: Rows) -> Restored:
         if not rows:  # it has failed in its first turn
             return new(actor.core.registry.config, reserves=self._reserves)
-        return await drive(made_from(rows, reserves=self._reserves), pause)
+        return await drive(made_from(rows, reserves=self._reserves))
 
     # ---- a partition that is stopped
 
@@ -222,7 +222,7 @@ class Supervisor:
             actor.finished.set()
 
     async def _show(self, actor: PartitionActor, command: TakeSnapshot) -> None:
-        shown = await drive(partition_state(actor.core, actor.scheduler_core.state, every_ask=command.every_ask), pause)
+        shown = await drive(partition_state(actor.core, actor.scheduler_core.state, every_ask=command.every_ask))
         await self._publish(PartitionSnapshot(actor.core.name, command.snapshot_id, shown, actor.times.of_cycles()))
 
 

@@ -10,7 +10,7 @@ import trio
 
 from ykactor.actors.driving import drive, pause
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.core.values.parts import PART_MAX, Pausing
+from ykactor.core.values.parts import PART_MAX, Steps
 
 
 class View(Protocol):
@@ -21,7 +21,7 @@ class View(Protocol):
     def of_event(self, event: Any) -> Any | None:
         """The event itself, a new one with less in it, or None: the event is hidden."""
 
-    def of_state(self, state: PartitionStatus) -> Pausing[PartitionStatus]:
+    def of_state(self, state: PartitionStatus) -> Steps[PartitionStatus]:
         """The part of a partition's state that is shown; the state stays as it is."""
 
     def shows_partition(self, partition: str) -> bool:
@@ -40,7 +40,7 @@ class SeenStates:
         async with self._turn:
             if view not in self._made:
                 shown = [state for state in states if view.shows_partition(state.name)]
-                self._made[view] = [await drive(view.of_state(state), pause) for state in shown]
+                self._made[view] = [await drive(view.of_state(state)) for state in shown]
             return self._made[view]
 
 

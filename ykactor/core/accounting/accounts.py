@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ykactor.core.messages.changed import Changed
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import QUANTITY_MAX, Resource, add_to, pruned
 from ykactor.core.values.times import S_NS
 
@@ -138,23 +138,21 @@ class Accounts:
 
     # ---- the bounds
 
-    def tidy(self, now_ns: int) -> Pausing[None]:
+    def tidy(self, now_ns: int) -> Steps[None]:
         """Delete the accounts of old days, and sum up if there are too many accounts (AP-142)."""
         self.tidy_ns = (now_ns // S_NS // DAY_S + 1) * DAY_S * S_NS
         yield from self._forget(oldest_day(now_ns // S_NS))
         if self._count > ROWS_MAX:
             yield from self._sum_up()
 
-    def _forget(self, first_day: int) -> Pausing[None]:
-        pace = Pace()
+    def _forget(self, first_day: int) -> Steps[None]:
         for day in [day for day in self.days if day < first_day]:
             for key in list(self.days[day]):
                 self._drop(day, key)
-                if pace.is_due():
-                    yield ()
+                yield 1
             del self.days[day]
 
-    def _sum_up(self) -> Pausing[None]:
+    def _sum_up(self) -> Steps[None]:
         """Sum up the oldest days first: by application; when no day has applications left, whole days."""
         for keeps_names in (True, False):
             for day in sorted(self.days):
@@ -162,15 +160,13 @@ class Accounts:
                     return
                 yield from self._sum_up_day(day, keeps_names=keeps_names)
 
-    def _sum_up_day(self, day: int, *, keeps_names: bool) -> Pausing[None]:
-        pace = Pace()
+    def _sum_up_day(self, day: int, *, keeps_names: bool) -> Steps[None]:
         for key in list(self.days[day]):
             into = key._replace(application="") if keeps_names else _ALL
             if key != into:
                 account = self._drop(day, key)
                 self._account(day, into).add(account)
-                if pace.is_due():
-                    yield ()
+                yield 1
 
 
 def oldest_day(now_s: int) -> int:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from ykactor.core.accounting.accounts import Account, AccountKey, Accounts
 from ykactor.core.messages.changed import Changed
 from ykactor.core.objects.registry import Registry
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import DAY_NS, utc_text
 
 
@@ -40,7 +40,7 @@ def sums(
     columns: Sequence[Column],
     days: range,
     shows_queue: Callable[[str], bool] = lambda _: True,
-) -> Pausing[Sums]:
+) -> Steps[Sums]:
     """The accounts of a partition between two turns, of some days, summed up by columns; a day is its number since 1970.
 
     Running tasks and pending asks count up to ``now_ns``. Cost: 2 us for each account, each such task, and each day of an
@@ -49,12 +49,11 @@ def sums(
     Args:
         shows_queue: True for queues whose accounts count; "" stands for accounts that were summed up.
     """
-    lasting, pace = Accounts(Changed()), Pace()
+    lasting = Accounts(Changed())
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
-            yield from application.count_so_far(lasting, now_ns, pace)
-            if pace.is_due():
-                yield ()
+            yield from application.count_so_far(lasting, now_ns)
+            yield 1
     found: Sums = {}
     for accounts in (registry.books.accounts, lasting):
         for day in sorted(day for day in accounts.days if day in days):
@@ -62,8 +61,7 @@ def sums(
                 if shows_queue(key.queue):
                     values = tuple(_VALUES[column](day, key) for column in columns)
                     found.setdefault(values, Account()).add(account)
-                if pace.is_due():
-                    yield ()
+                yield 1
     return found
 
 

@@ -6,7 +6,7 @@ from ykactor.core.inspection.shown import Shown
 from ykactor.core.inspection.snapshot import ended_applications, node_statuses, queue_statuses
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource
 
 
@@ -49,7 +49,7 @@ class FinalStates(Shown, frozen=True, kw_only=True):
     partitions: dict[str, FinalState]
 
 
-def final_state(partition: PartitionCore, state: SchedulerState) -> Pausing[FinalState]:
+def final_state(partition: PartitionCore, state: SchedulerState) -> Steps[FinalState]:
     """The final state of a partition."""
     queues, nodes = (yield from queue_statuses(partition, state)), (yield from node_statuses(partition, state))
     applications = {ended.application_id: (ended.state.value, ended.queue) for ended in ended_applications(partition)}

@@ -13,7 +13,7 @@ from ykactor.core.inspection.ask_status import AsksPart
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.shown import Shown
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource
 
 if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
@@ -113,16 +113,15 @@ class PartitionTotals(Shown, frozen=True, kw_only=True):
 
 def partition_totals(
     partition: PartitionCore, state: SchedulerState, shows_queue: Callable[[str], bool]
-) -> Pausing[PartitionTotals]:
+) -> Steps[PartitionTotals]:
     """The totals of the shown queues; "" stands for objects in no queue."""
     registry, states = partition.registry, Counter[str]()
-    allocations, pace = 0, Pace()
+    allocations = 0
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
             states[application.state.value] += 1
             allocations += len(application.allocations)
-            if pace.is_due():
-                yield ()
+            yield 1
     states.update(ended.state.value for ended in partition.timers.ended.values() if shows_queue(ended.queue))
     if not shows_queue(""):
         return PartitionTotals(name=partition.name, applications=states, allocations=allocations)

@@ -17,7 +17,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import AllocationKey, QueuePath
-from ykactor.core.values.parts import Pace, Pausing, in_parts, sorted_in_parts
+from ykactor.core.values.parts import Steps, in_parts, sorted_in_parts
 from ykactor.core.values.resources import Resource
 from ykactor.core.waiting.causes import PendingCauses, is_held, pending_of
 from ykactor.core.waiting.codes import PendingCause
@@ -100,9 +100,9 @@ def _with_attempts(state: SchedulerState, ask: Ask, group: PendingStatus) -> Pen
     return structs.replace(group, last_attempt=None if last is None else last.at_ns, next_attempt=next_ns)
 
 
-def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Pausing[list[tuple[Ask, PendingCause]]]:
+def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Steps[list[tuple[Ask, PendingCause]]]:
     """Each pending ask of an application with its cause, by their arrival."""
-    causes, pace = PendingCauses(state), Pace()
+    causes = PendingCauses(state)
     known: dict[AskQueue, PendingCause] = {}
     found: list[tuple[Ask, PendingCause]] = []
     for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in waiting.asks.items())):
@@ -114,8 +114,7 @@ def pending_causes(state: SchedulerState, waiting: PendingApplication) -> Pausin
         else:
             cause = known[queue] = known.get(queue) or causes.of(waiting, queue)
         found.append((ask, cause))
-        if pace.is_due():
-            yield ()
+        yield 1
     return found
 
 
@@ -150,10 +149,9 @@ def waiting_asks(state: SchedulerState) -> list[tuple[AllocationKey, QueuePath, 
     return in_classes + held + reserved
 
 
-def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
+def pending_asks(state: SchedulerState) -> Steps[dict[str, AsksPart]]:
     """The keys and creation times (Unix ns) of all pending asks, in numbered parts, each of one application."""
     found: dict[str, AsksPart] = {}
-    pace = Pace()
     for waiting in state.applications.values():
         for asks in in_parts(_asks_of(waiting)):
             found[str(len(found))] = AsksPart(
@@ -161,8 +159,7 @@ def pending_asks(state: SchedulerState) -> Pausing[dict[str, AsksPart]]:
                 allocation_keys=[ask.allocation_key for ask in asks],
                 creation_times=[ask.created_ns for ask in asks],
             )
-            if pace.is_due(len(asks)):
-                yield ()
+            yield len(asks)
     return found
 
 

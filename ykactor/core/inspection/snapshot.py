@@ -29,7 +29,7 @@ from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.above_max import above_max
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import saturated, saturated_and_pruned
 from ykactor.core.waiting.causes import PendingCauses
 
@@ -39,7 +39,7 @@ _ENTRY_ITEMS = 5
 _ENDED_ITEMS = 3
 
 
-def partition_state(partition: PartitionCore, state: SchedulerState, *, every_ask: bool = False) -> Pausing[PartitionStatus]:
+def partition_state(partition: PartitionCore, state: SchedulerState, *, every_ask: bool = False) -> Steps[PartitionStatus]:
     """The state of a partition for followers.
 
     Args:
@@ -58,11 +58,10 @@ def partition_state(partition: PartitionCore, state: SchedulerState, *, every_as
     )
 
 
-def queue_statuses(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, QueueStatus]]:
+def queue_statuses(partition: PartitionCore, state: SchedulerState) -> Steps[dict[str, QueueStatus]]:
     """The queues by path, parents before their children."""
     queues: dict[str, QueueStatus] = {}
     pending_asks = yield from _count_pending(state)
-    pace = Pace()
     for path, queue in state.tree.nodes.items():  # parents before children
         status, excess = queue_status.queue_status(partition.registry, state, queue, queues), above_max(state, queue)
         queues[path] = structs.replace(
@@ -70,41 +69,35 @@ def queue_statuses(partition: PartitionCore, state: SchedulerState) -> Pausing[d
             above_max=UNSET if excess is None else AboveMaxStatus(resource=saturated(excess.amounts), reason=excess.reason),
             pending_asks=pending_asks[path],
         )
-        if pace.is_due():
-            yield ()
+        yield 1
     return queues
 
 
-def _count_pending(state: SchedulerState) -> Pausing[Counter[str]]:
+def _count_pending(state: SchedulerState) -> Steps[Counter[str]]:
     """The number of pending asks in each queue and below, by its path."""
     counts: Counter[str] = Counter()
-    pace = Pace()
     for waiting in state.applications.values():
         if waiting.asks:
             for queue in waiting.leaf.path_up:
                 counts[queue.path] += len(waiting.asks)
-        if pace.is_due():
-            yield ()
+        yield 1
     return counts
 
 
 def _applications(
     partition: PartitionCore, state: SchedulerState, queues: dict[str, QueueStatus]
-) -> Pausing[dict[str, ApplicationStatus]]:
+) -> Steps[dict[str, ApplicationStatus]]:
     """The applications by id; if several have ended with one id, the last one."""
     found: dict[str, ApplicationStatus] = {}
-    pace = Pace()
     for ended in ended_applications(partition):
         found[ended.application_id] = ended_status(ended)
-        if pace.is_due(_ENDED_ITEMS + len(ended.past.records)):
-            yield ()
+        yield _ENDED_ITEMS + len(ended.past.records)
     causes = PendingCauses(state)
     for waiting in state.applications.values():
         shown = live_status(partition.registry, waiting, pending_groups(state, waiting, causes, queues), queues)
         found[waiting.application_id] = shown
         tasks = len(shown.allocations or ()) + len(shown.records or ())
-        if pace.is_due(_ENTRY_ITEMS * (1 + len(waiting.queues)) + tasks):
-            yield ()
+        yield _ENTRY_ITEMS * (1 + len(waiting.queues)) + tasks
     return dict(sorted(found.items()))
 
 
@@ -113,14 +106,12 @@ def ended_applications(partition: PartitionCore) -> Iterable[EndedApplication]:
     return chain(partition.timers.rejected.values(), partition.timers.ended.values())
 
 
-def node_statuses(partition: PartitionCore, state: SchedulerState) -> Pausing[dict[str, NodeStatus]]:
+def node_statuses(partition: PartitionCore, state: SchedulerState) -> Steps[dict[str, NodeStatus]]:
     """The nodes by their ids."""
     nodes: dict[str, NodeStatus] = {}
-    pace = Pace()
     for node_id, node in sorted(partition.registry.nodes.items()):
         nodes[node_id] = node_status.node_status(node, state.reservations)
-        if pace.is_due(1 + len(node.allocations)):
-            yield ()
+        yield 1 + len(node.allocations)
     return nodes
 
 

@@ -12,7 +12,7 @@ from ykactor.core.inspection.shown import Shown
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.limits import QueueLimits, Terms, named, of_others
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, add_to, saturated, saturated_and_pruned
 
 #: An application takes as long as so many other items: 10 us.
@@ -119,7 +119,7 @@ class _Use:
         )
 
 
-def user_statuses(scope: Scope) -> Pausing[Iterator[UserStatus]]:
+def user_statuses(scope: Scope) -> Steps[Iterator[UserStatus]]:
     """The users that use something or have a limit of their own, by name."""
     uses = yield from _uses(scope, lambda application: application.who.user)
     terms, others = scope.terms(PrincipalKind.USER), scope.terms_of_others()
@@ -128,7 +128,7 @@ def user_statuses(scope: Scope) -> Pausing[Iterator[UserStatus]]:
     return (UserStatus(name=name, groups=use.groups, queues=use.statuses(terms.get(name, {}), others)) for name, use in users)
 
 
-def group_statuses(scope: Scope) -> Pausing[Iterator[GroupStatus]]:
+def group_statuses(scope: Scope) -> Steps[Iterator[GroupStatus]]:
     """The groups that use something or have a limit, by name."""
     uses = yield from _uses(scope, lambda application: None if application.group is None else application.group.group)
     terms = scope.terms(PrincipalKind.GROUP)
@@ -140,15 +140,13 @@ def group_statuses(scope: Scope) -> Pausing[Iterator[GroupStatus]]:
     )
 
 
-def _uses(scope: Scope, name_of: Callable[[PendingApplication], str | None]) -> Pausing[dict[str, _Use]]:
+def _uses(scope: Scope, name_of: Callable[[PendingApplication], str | None]) -> Steps[dict[str, _Use]]:
     """The use by name; an application without a name counts for nobody."""
     uses: dict[str, _Use] = {}
-    pace = Pace()
     for application in scope.state.applications.values():
         name = name_of(application)
         is_shown = scope.shows_queue(application.leaf.path)  # first: the work must not tell whose application is hidden (SE-88)
         if is_shown and name is not None and scope.only in (None, name) and application.allocated:
             uses.setdefault(name, _Use()).add(application, scope)
-        if pace.is_due(APPLICATION_ITEMS):
-            yield ()
+        yield APPLICATION_ITEMS
     return uses

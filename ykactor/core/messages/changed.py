@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.asks import Ask, AskID
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import PART_MAX, Pausing
+from ykactor.core.values.parts import PART_MAX, Steps
 
 #: The kind of a row, then its key within the partition.
 Key = tuple[str | int, ...]
@@ -27,12 +27,12 @@ class Changed:
         """Clear the keys: a turn begins."""
         self.keys.clear()
 
-    def forget_most(self) -> Pausing[None]:
+    def forget_most(self) -> Steps[None]:
         """Clear most keys in parts, before the next turn: freeing those of a large turn at once takes long."""
         while len(self.keys) > PART_MAX:
             for _ in range(PART_MAX):
                 self.keys.popitem()
-            yield ()
+            yield PART_MAX
 
     # ---- what the partition owns
 

@@ -21,7 +21,7 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import NODE_ID, Requirement, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
@@ -38,8 +38,6 @@ SPARE = 64
 SCAN_MAX = 64
 #: The work of looking at nodes that is done at once for a shape with many amounts or requirements: about 1 ms.
 READY_WORK = 5_000
-#: Nodes scored again between two yields to other tasks.
-YIELD_EVERY = 500
 
 #: A node on which a shape fits: its position for the shape (the lowest is the best), its version, and the node.
 Entry = tuple[Any, ...]
@@ -259,7 +257,7 @@ class BestNodes:
         looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
         return looks * look_work(shape)
 
-    def prepare(self, shape: Shape) -> Pausing[None]:
+    def prepare(self, shape: Shape) -> Steps[None]:
         """Do the work of ``first`` in parts; nothing may change meanwhile."""
         heap = self.heaps.get(shape)
         nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
@@ -267,7 +265,7 @@ class BestNodes:
         ranked = []
         for part in in_parts(nodes):
             ranked.append(self._rank(shape, part))
-            yield ()
+            yield len(part)
         if heap is None or self._is_outdated(shape, heap):
             self._keep(shape, [*chain.from_iterable(ranked)])
             return
@@ -359,18 +357,17 @@ class NodeIndex:
 
     # ---- what nodes report
 
-    def configure(self, policy: NodeSortPolicy) -> Pausing[None]:
-        """Order all nodes by another policy from now on (CF-78). Yields to other tasks."""
+    def configure(self, policy: NodeSortPolicy) -> Steps[None]:
+        """Order all nodes by another policy from now on (CF-78)."""
         if policy == self._policy:
             return
         self._policy = policy
-        for number, node in enumerate(self.nodes.values(), 1):
+        for node in self.nodes.values():
             self._weigh(node)
             if node.offered:
                 self._take_out(node)
             self._put_in(node)
-            if number % YIELD_EVERY == 0:
-                yield ()
+            yield 1
 
     def sync(self, core: NodeCore) -> None:
         """Copy the present state of a new or known node. It is put in order when the order is needed."""
@@ -455,7 +452,7 @@ class NodeIndex:
         """True if finding a node for the shape, or one to reserve, takes little time."""
         return look_work(shape) == 1 or max(self._fitting.work(shape), self._reservable.work(shape)) <= READY_WORK
 
-    def prepare(self, shape: Shape) -> Pausing[None]:
+    def prepare(self, shape: Shape) -> Steps[None]:
         """Look at all nodes for a shape with many amounts or requirements, in parts."""
         yield from self._fitting.prepare(shape)
         yield from self._reservable.prepare(shape)

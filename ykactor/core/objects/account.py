@@ -13,7 +13,7 @@ from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, subtract_from
 from ykactor.core.values.times import S_NS
 
@@ -91,7 +91,7 @@ class ApplicationAccount:
     # ---- what is over
 
     def items(self, now_ns: int, since_ns: int) -> int:
-        """The items (``Pace``) that an ending task counts as: one, and one for each day that it has waited or run."""
+        """The items that an ending task counts as: one, and one for each day that it has waited or run."""
         return 1 + max(0, now_ns - max(since_ns, self.counted_ns)) // _DAY_NS
 
     def count_wait(self, now_ns: int, ask: Ask) -> None:
@@ -187,8 +187,8 @@ class ApplicationAccount:
     # ---- what lasts
 
     def count_so_far(
-        self, accounts: Accounts, now_ns: int, waiting: Iterable[Ask], running: Iterable[tuple[Ask, int]], pace: Pace
-    ) -> Pausing[None]:
+        self, accounts: Accounts, now_ns: int, waiting: Iterable[Ask], running: Iterable[tuple[Ask, int]]
+    ) -> Steps[None]:
         """Add to ``accounts`` what lasts, and is not counted yet. Cost: 2 us for each task and for each day since the first.
 
         Args:
@@ -198,18 +198,15 @@ class ApplicationAccount:
         lasting = Lasting()
         for ask in waiting:
             self._add_wait(lasting, now_ns, ask)
-            if pace.is_due():
-                yield ()
+            yield 1
         for ask, began_ns in running:
             self._add_use(lasting, now_ns, ask, began_ns)
-            if pace.is_due():
-                yield ()
+            yield 1
         oldest = oldest_day(now_ns // S_NS)
         for day, account in lasting.by_day():
             if day >= oldest:
                 accounts.add(day, self.key, account)
-            if pace.is_due():
-                yield ()
+            yield 1
 
     def _add_wait(self, lasting: Lasting, until_ns: int, ask: Ask) -> None:
         """Add what a task waited for up to then, in this queue and with this size."""

@@ -17,7 +17,7 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.lifecycle import states_first
 from ykactor.core.values.ids import AllocationKey, ApplicationID
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.quantities import brief
 
 _CANCELLED = "cancelled by an operator"
@@ -34,12 +34,12 @@ class Effect(NamedTuple):
     """
 
     objection: Callable[[Application, Any], str]
-    carry_out: Callable[[Application, int, Any], list[Fact] | Pausing[list[Fact]]]
+    carry_out: Callable[[Application, int, Any], list[Fact] | Steps[list[Fact]]]
     look: Callable[[Application, Any], str]
     goes_on: Callable[[Application, Any], bool] = lambda application, act: False
 
 
-def carry_out(application: Application, now_ns: int, act: ApplicationAct) -> Pausing[list[Fact]]:
+def carry_out(application: Application, now_ns: int, act: ApplicationAct) -> Steps[list[Fact]]:
     """Carry out an act to which ``objection`` is "". Returns the facts."""
     facts = EFFECTS[type(act)].carry_out(application, now_ns, act)
     return facts if isinstance(facts, list) else (yield from facts)
@@ -132,16 +132,15 @@ def _priority_objection(application: Application, act: SetPriority) -> str:
     return _unknown_task(act.application_id, key)
 
 
-def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Pausing[list[Fact]]:
-    facts, pace = list[Fact](), Pace()
+def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Steps[list[Fact]]:
+    facts = list[Fact]()
     for key in list(application.asks) if act.allocation_key is None else [act.allocation_key]:
         before = application.asks[key]
         if before.priority != act.priority:
             after = application.asks[key] = prioritised(before, act.priority)
             application.changed.task(after)
             facts.append(AskPriorityChanged(now_ns, before, after, application.queue))
-        if pace.is_due():
-            yield ()
+        yield 1
     return facts
 
 

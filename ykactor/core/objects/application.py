@@ -45,7 +45,7 @@ from ykactor.core.objects.backoffs import Backoffs
 from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer, is_stateaware, states_first
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing, finished, in_parts
+from ykactor.core.values.parts import Steps, finished, in_parts
 
 #: Looking up the member of an enum is slow in Python 3.11.
 _NEW, _RUNNING = ApplicationState.NEW, ApplicationState.RUNNING
@@ -143,11 +143,11 @@ class Application:
         """True if there is an ask or allocation with this key."""
         return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
 
-    def count_so_far(self, accounts: Accounts, now_ns: int, pace: Pace) -> Pausing[None]:
+    def count_so_far(self, accounts: Accounts, now_ns: int) -> Steps[None]:
         """Add to ``accounts`` what lasts, and is not counted yet."""
         waiting = (*self.asks.values(), *(real for real, _ in self.gang.replacing.values()))
         running = ((ask, self.began_ns[key]) for key, (ask, _) in self.allocations.items())
-        yield from self.account.count_so_far(accounts, now_ns, waiting, running, pace)
+        yield from self.account.count_so_far(accounts, now_ns, waiting, running)
 
     # ---- its state and its timers
 
@@ -184,7 +184,7 @@ class Application:
         self.lifecycle.arm_all()
         self.touch()
 
-    def fire_timer(self, now_ns: int, timer: Timer) -> Pausing[list[Fact]]:
+    def fire_timer(self, now_ns: int, timer: Timer) -> Steps[list[Fact]]:
         """Carry out what an expired timer is for (AP-43, AP-44, AP-46)."""
         self.set_timer(timer, None)
         match timer:
@@ -347,14 +347,13 @@ class Application:
             return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
         return self.end_allocation(now_ns, key, termination_type, "")
 
-    def release_all(self, now_ns: int, termination_type: TerminationType) -> Pausing[list[Fact]]:
+    def release_all(self, now_ns: int, termination_type: TerminationType) -> Steps[list[Fact]]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
-        facts, pace = gang.cancel_replacements(self, now_ns), Pace()
+        facts = gang.cancel_replacements(self, now_ns)
         for key in list(self.allocations):
             items = self.account.items(now_ns, self.began_ns[key])
             facts += self.release(now_ns, key, termination_type)
-            if pace.is_due(items):
-                yield ()
+            yield items
         facts += yield from self._cancel(self.take_asks(), now_ns)
         return facts
 
@@ -384,7 +383,7 @@ class Application:
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
         return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
-    def _cancel(self, asks: list[Ask], now_ns: int) -> Pausing[list[Fact]]:
+    def _cancel(self, asks: list[Ask], now_ns: int) -> Steps[list[Fact]]:
         facts: list[Fact] = []
         for ask in asks:
             if ask.placeholder:
@@ -394,12 +393,11 @@ class Application:
         facts += yield from self._removed(asks, now_ns)
         return facts
 
-    def _removed(self, asks: list[Ask], now_ns: int) -> Pausing[list[Fact]]:
-        facts, pace = list[Fact](), Pace()
+    def _removed(self, asks: list[Ask], now_ns: int) -> Steps[list[Fact]]:
+        facts = list[Fact]()
         for ask in asks:
             facts.append(self.ask_removed(now_ns, ask, pending=True))
-            if pace.is_due(self.account.items(now_ns, ask.since_ns)):
-                yield ()
+            yield self.account.items(now_ns, ask.since_ns)
         return facts
 
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved:
@@ -432,13 +430,12 @@ class Application:
                 facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, why, message))
         return facts
 
-    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]:
-        """Ask the resource manager to end any number of allocations (AP-133). Pauses."""
-        facts, pace = list[Fact](), Pace()
+    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Steps[list[Fact]]:
+        """Ask the resource manager to end any number of allocations (AP-133)."""
+        facts = list[Fact]()
         for part in in_parts(keys):
             facts += self.start_release(now_ns, part, message)
-            if pace.is_due(len(part)):
-                yield ()
+            yield len(part)
         return facts
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
@@ -488,17 +485,16 @@ class Application:
         if due_ns is not None:
             self.set_timer(Timer.BACKOFF, min(due_ns, self.lifecycle.timers.get(Timer.BACKOFF, due_ns)))
 
-    def _readmit(self, now_ns: int) -> Pausing[list[Fact]]:
+    def _readmit(self, now_ns: int) -> Steps[list[Fact]]:
         """Readmit nodes whose time is over: the timer has expired."""
-        facts, pace = list[Fact](), Pace()
+        facts = list[Fact]()
         for before in self.backoffs.take_due(self.asks, now_ns):
             after = readmitted(before, now_ns)
             self.asks[after.allocation_key] = after
             self.changed.task(after)
             facts.append(AskReadmitted(now_ns, before, after, self.queue))
             self.backoffs.note(after)
-            if pace.is_due():
-                yield ()
+            yield 1
         due_ns = self.backoffs.due_ns(self.asks)
         if due_ns is not None:
             self.set_timer(Timer.BACKOFF, due_ns)
@@ -513,7 +509,7 @@ class Application:
 
     # ---- the end
 
-    def remove(self, now_ns: int, outcome: Outcome | None = None, said: str = "") -> Pausing[list[Fact]]:
+    def remove(self, now_ns: int, outcome: Outcome | None = None, said: str = "") -> Steps[list[Fact]]:
         """Remove the application for its resource manager: Completing, Completed, then everything ends (AP-80, AP-81).
 
         With an outcome it has ended like that, and is kept (AP-151).
@@ -530,47 +526,45 @@ class Application:
         facts += yield from self._end(now_ns, f"Application {self.application_id} Removed", is_removed=outcome is None)
         return facts
 
-    def fail(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
+    def fail(self, now_ns: int, why: str, message: str) -> Steps[list[Fact]]:
         """Fail at once because of ``why`` (AP-95): Failing, Failed, then all allocations end with ``message``, and all asks."""
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         facts += self.move(now_ns, ApplicationEvent.FAIL)
         facts += yield from self._end(now_ns, message, is_removed=False)
         return facts
 
-    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Pausing[list[Fact]]:
-        facts, pace = gang.cancel_replacements(self, now_ns), Pace()
+    def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Steps[list[Fact]]:
+        facts = gang.cancel_replacements(self, now_ns)
         for ask, node_id in self.allocations.values():
             began_ns = self.began_ns[ask.allocation_key]
             self.account.count_end(now_ns, ask, node_id, began_ns)
             self.changed.task(ask)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
-            if pace.is_due(self.account.items(now_ns, began_ns)):
-                yield ()
+            yield self.account.items(now_ns, began_ns)
         facts += yield from self._removed(self.take_asks(), now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
-    def terminate(self, now_ns: int) -> Pausing[list[Fact]]:
+    def terminate(self, now_ns: int) -> Steps[list[Fact]]:
         """End the application for an administrator; it must not be failing already."""
         return self._wind_up(now_ns, "Terminated", "releasing allocations on application termination")
 
-    def _execution_timeout(self, now_ns: int) -> Pausing[list[Fact]]:
+    def _execution_timeout(self, now_ns: int) -> Steps[list[Fact]]:
         """End the application, which has used up its execution time (AP-62)."""
         if self.state not in HAVE_STARTED:
             return []
         return (yield from self._wind_up(now_ns, "ExecutionTimeout", "releasing allocations on application execution timeout"))
 
-    def _wind_up(self, now_ns: int, why: str, message: str) -> Pausing[list[Fact]]:
+    def _wind_up(self, now_ns: int, why: str, message: str) -> Steps[list[Fact]]:
         """Begin to fail because of ``why``: drop asks, release allocations; Failed when the last one is gone (AP-47)."""
         self.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
         self.touch()
-        facts, pace = self.move(now_ns, ApplicationEvent.FAIL, why), Pace()
+        facts = self.move(now_ns, ApplicationEvent.FAIL, why)
         for ask in self.take_asks():
             if ask.placeholder:
                 facts += gang.drop_pending(self, now_ns, ask)
             facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
-            if pace.is_due(self.account.items(now_ns, ask.since_ns)):
-                yield ()
+            yield self.account.items(now_ns, ask.since_ns)
         facts += yield from self.start_releases(now_ns, list(self.allocations), message)
         return facts + self.after_failing(now_ns)
 

@@ -29,7 +29,7 @@ from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.account import ApplicationAccount
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.core.values.resources import Resource, add_to, fits, pruned, subtract_from
 from ykactor.core.values.times import MS_NS, S_NS
@@ -193,7 +193,7 @@ class GangOwner(Protocol):
     def leave_out(self, ask: Ask) -> None: ...
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved: ...
     def start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Fact]: ...
-    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Pausing[list[Fact]]: ...
+    def start_releases(self, now_ns: int, keys: list[AllocationKey], message: str) -> Steps[list[Fact]]: ...
     def release_if_late(self, now_ns: int, ask: Ask) -> list[Fact]: ...
     def after_failing(self, now_ns: int) -> list[Fact]: ...
     def leave_if_ended(self, now_ns: int) -> list[Fact]: ...
@@ -401,18 +401,18 @@ def drop_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
     return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
-def release_all(application: GangOwner, now_ns: int, message: str) -> Pausing[list[Fact]]:
+def release_all(application: GangOwner, now_ns: int, message: str) -> Steps[list[Fact]]:
     """Release every placeholder that runs."""
     keys = [key for key, (ask, _) in application.allocations.items() if ask.placeholder]
     return application.start_releases(now_ns, keys, message)
 
 
-def time_out(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
+def time_out(application: GangOwner, now_ns: int) -> Steps[list[Fact]]:
     """Release unused placeholders; a gang that is not complete resumes without them (Soft) or fails (Hard) (GA-42)."""
     if application.state in HAVE_STARTED:
         facts = yield from release_all(application, now_ns, ON_TIMEOUT)
         return facts + (yield from _give_up_handed_back(application, now_ns))
-    gang, pace = application.gang, Pace()
+    gang = application.gang
     gang.is_over = True
     application.touch()
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
@@ -424,18 +424,16 @@ def time_out(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
         facts += yield from release_all(application, now_ns, ON_TIMEOUT)
     for ask in cancelled:
         facts += _time_out_pending(application, now_ns, ask)
-        if pace.is_due():
-            yield ()
+        yield 1
     return facts + _after_last(application, now_ns)
 
 
-def _give_up_handed_back(application: GangOwner, now_ns: int) -> Pausing[list[Fact]]:
+def _give_up_handed_back(application: GangOwner, now_ns: int) -> Steps[list[Fact]]:
     """End placeholders that could not start and wait again: they belong to the gang that has timed out (AP-144)."""
-    facts, pace = list[Fact](), Pace()
+    facts = list[Fact]()
     for ask in [ask for ask in application.asks.values() if ask.placeholder and ask.failures]:
         facts += _time_out_pending(application, now_ns, ask)
-        if pace.is_due():
-            yield ()
+        yield 1
     if facts and not application.asks and not application.allocations:
         facts += application.complete(now_ns)  # AP-39
     return facts

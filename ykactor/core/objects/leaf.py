@@ -40,7 +40,7 @@ from ykactor.core.objects.commands import (
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values import selector
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import Pace, Pausing, finished
+from ykactor.core.values.parts import Pausing, Steps, finished, paced
 from ykactor.core.values.resources import Resource
 
 R = TypeVar("R")
@@ -74,11 +74,11 @@ class LeafCore:
         Nobody may read the leaf, and there may be no other command, before the end.
         """
         self.ended = []
-        reply: R = yield from self._carry_out(command)
+        reply: R = yield from paced(self._carry_out(command))
         self.deadline_ns = self._next_deadline_ns()
         return reply
 
-    def _carry_out(self, command: QueueCommand[Any]) -> Pausing[Any]:
+    def _carry_out(self, command: QueueCommand[Any]) -> Steps[Any]:
         match command:
             case SubmitBatch():
                 return (yield from self.on_submit_batch(command))
@@ -134,13 +134,13 @@ class LeafCore:
             self._arm(application)
         self.deadline_ns = self._next_deadline_ns()
 
-    def on_submit_batch(self, command: SubmitBatch) -> Pausing[Positioned]:
-        now_ns, pace = command.now_ns, Pace()
+    def on_submit_batch(self, command: SubmitBatch) -> Steps[Positioned]:
+        now_ns = command.now_ns
         reply = []
         for position, submission, arrival_ns, arrival in command.entries:
             if type(submission) is Ask:
-                if submission.tags and pace.is_due(selector.items(submission.tags)):
-                    yield ()
+                if submission.tags:
+                    yield selector.items(submission.tags)
                 facts = self._submit(now_ns, submission, arrival_ns, arrival)
             elif type(submission) is RecordTask:
                 facts = self._record(submission)
@@ -183,7 +183,7 @@ class LeafCore:
             application.record(submission.record)
         return []
 
-    def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Pausing[list[Fact]]:
+    def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Steps[list[Fact]]:
         application = self.applications.get(submission.application_id)
         if application is None:
             return []
@@ -231,7 +231,7 @@ class LeafCore:
             self._keep_or_drop(application)
         return states_first(facts)  # so that the releases are not split into several messages
 
-    def on_fail_all(self, command: FailAll) -> Pausing[list[Fact]]:
+    def on_fail_all(self, command: FailAll) -> Steps[list[Fact]]:
         failing = self.ended = list(self.applications.values())
         self.applications.clear()
         facts: list[Fact] = []
@@ -239,7 +239,7 @@ class LeafCore:
             facts += yield from application.fail(command.now_ns, command.why, command.message)
         return facts
 
-    def on_act(self, now_ns: int, act: ApplicationAct) -> Pausing[list[Fact]]:
+    def on_act(self, now_ns: int, act: ApplicationAct) -> Steps[list[Fact]]:
         application = self.applications[act.application_id]
         facts = yield from acts.carry_out(application, now_ns, act)
         self._keep_or_drop(application)
@@ -250,7 +250,7 @@ class LeafCore:
         self.applications[application.application_id] = application
         self._arm(application)
 
-    def on_fire_timers(self, command: FireTimers) -> Pausing[Expired]:
+    def on_fire_timers(self, command: FireTimers) -> Steps[Expired]:
         reply = []
         while (deadline_ns := self._next_deadline_ns()) is not None and deadline_ns <= command.now_ns:
             _, arrival, application_id, timer = heapq.heappop(self._timers)

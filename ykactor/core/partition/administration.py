@@ -24,7 +24,7 @@ from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.placement import closure
 from ykactor.core.placement.rules import RECOVERY_QUEUE
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace
+from ykactor.core.values.parts import paced
 from ykactor.core.values.quantities import brief
 
 #: Why the scheduler objects to moving an application to a leaf, or "".
@@ -133,7 +133,7 @@ def _move(registry: Registry, now_ns: int, application_id: ApplicationID, path: 
     """Move an application from its leaf to another one."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
-    yield from application.count_so_far(registry.books.accounts, now_ns, Pace())
+    yield from paced(application.count_so_far(registry.books.accounts, now_ns))
     application.account.restart(now_ns)
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path

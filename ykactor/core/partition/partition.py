@@ -56,7 +56,7 @@ from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, ex
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
-from ykactor.core.values.parts import PART_MAX, joined
+from ykactor.core.values.parts import Steps, in_parts, joined, paced
 
 
 def refusal_in(facts: list[Fact]) -> str:
@@ -97,7 +97,7 @@ class PartitionCore:
         self.holdings.limits = limits
         accounts = self.registry.books.accounts
         if now_ns >= accounts.tidy_ns:
-            yield from accounts.tidy(now_ns)
+            yield from paced(accounts.tidy(now_ns))
         found: list[list[Fact]] = []
         has_room = limits is None or self.holdings.has_room_for(submissions)
         for part in in_rounds(submissions) if has_room else in_limited_rounds(submissions, self.holdings):
@@ -108,10 +108,7 @@ class PartitionCore:
             else:
                 found.append((yield from self._alone(now_ns, part)))
         facts = joined(found)
-        for start in range(0, len(facts), PART_MAX):
-            if start:
-                yield []
-            self.note(facts[start : start + PART_MAX])
+        yield from paced(self._note_in_parts(facts))
         return facts
 
     def _alone(self, now_ns: int, submission: Submission) -> Round:
@@ -151,7 +148,7 @@ class PartitionCore:
             message = f"Node {node_id} Removed"
             replies = yield from send([(leaf, EndAllocations(now_ns, keys, message)) for leaf, keys in orphans.items()])
             ended = [fact for reply in replies for fact in reply]
-            yield from self.rounds.keep_ended(ended)
+            yield from paced(self.rounds.keep_ended(ended))
             facts += ended
         self.registry.books.remove_node(node_id)
         return [*facts, removed]
@@ -178,7 +175,7 @@ class PartitionCore:
             return [RequestRefused(now_ns, name, refusal)]
         facts = yield from self._carry_out(now_ns, request)
         yield from self.rounds.change_nodes(facts)
-        yield from self.rounds.keep_ended(facts)
+        yield from paced(self.rounds.keep_ended(facts))
         self.note(facts)
         return facts
 
@@ -204,14 +201,14 @@ class PartitionCore:
         refusal = objection(self.registry, config)
         if refusal:
             return [ConfigurationChanged(now_ns, False, refusal)]
-        reload = yield from difference(self.registry, config, now_ns)
+        reload = yield from paced(difference(self.registry, config, now_ns))
         before = self.registry.config
         changes = (*partition_changes(before, config), *reload.changes)
         # chosen once for each partition (CF-79)
         self.registry.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
         self.registry.queues = reload.queues
         self._note_written(reload)
-        self.registry.books.types.configured = yield from configured_types(config)
+        self.registry.books.types.configured = yield from paced(configured_types(config))
         self.registry.changed.configuration()
         yield from send(reload.sends)
         self.registry.count_queues()
@@ -246,7 +243,7 @@ class PartitionCore:
         replies = yield from send([(leaf, failure) for leaf in leaves])
         facts = [fact for reply in replies for fact in reply]
         yield from self.rounds.change_nodes(facts)
-        yield from self.rounds.keep_ended(facts)
+        yield from paced(self.rounds.keep_ended(facts))
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
@@ -263,7 +260,7 @@ class PartitionCore:
         """Fire every timer that is due, in the order of their deadlines, then clean up."""
         accounts = self.registry.books.accounts
         if now_ns >= accounts.tidy_ns:
-            yield from accounts.tidy(now_ns)
+            yield from paced(accounts.tidy(now_ns))
         facts: list[Fact] = []
         leaves = [self.registry.queues.get(path) for path in self.timers.due_leaves(now_ns)]
         replies = yield from send([(leaf, FireTimers(now_ns)) for leaf in leaves if isinstance(leaf, LeafCore)])
@@ -273,7 +270,7 @@ class PartitionCore:
         for leaf in leaves:
             if isinstance(leaf, LeafCore):
                 self.timers.note_leaf(leaf.path, leaf.deadline_ns)
-        yield from self.rounds.keep_ended(facts)
+        yield from paced(self.rounds.keep_ended(facts))
         facts += [expiry(now_ns, ended) for ended in self.timers.due_expiries(now_ns)]
         if self.timers.cleaning_ns is not None and self.timers.cleaning_ns <= now_ns:
             facts += yield from self._clean_queues(now_ns)
@@ -282,6 +279,11 @@ class PartitionCore:
             facts.append(RecheckDue(now_ns))
         self.note(facts)
         return facts
+
+    def _note_in_parts(self, facts: list[Fact]) -> Steps[None]:
+        for part in in_parts(facts):
+            self.note(part)
+            yield len(part)
 
     def note(self, facts: list[Fact]) -> None:
         """Set the timers that facts cause, own facts and the scheduler's."""

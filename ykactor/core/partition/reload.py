@@ -13,16 +13,16 @@ from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerCon
 from ykactor.core.messages.facts import Fact, QueueAdded, QueueStateChanged, QueueTypeChanged
 from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
 from ykactor.core.objects.commands import Adopt, Close, Configure
-from ykactor.core.objects.exchange import Exchange, Send
+from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 
-#: Queues compared before other tasks may run (about 20 us each).
-YIELD_EVERY = 200
+#: A queue takes as long to compare as so many items (about 20 us).
+_QUEUE_ITEMS = 3
 
 
 class Changeover(Struct):
@@ -69,17 +69,16 @@ def objection(registry: Registry, config: PartitionConfig) -> str:
     return ""
 
 
-def configured_types(config: PartitionConfig) -> Pausing[frozenset[str]]:
+def configured_types(config: PartitionConfig) -> Steps[frozenset[str]]:
     """The resource types that a configuration names."""
     found: set[str] = set()
-    for number, queue in enumerate(walk(config.root), 1):
+    for queue in walk(config.root):
         template = queue.child_template
         for resource in (queue.max, queue.guaranteed, *(limit.max_resources for limit in queue.limits)):
             found.update(resource or ())
         for resource in (template.max, template.guaranteed) if template is not None else ():
             found.update(resource or ())
-        if number % YIELD_EVERY == 0:
-            yield ()
+        yield _QUEUE_ITEMS
     return frozenset(found)
 
 
@@ -101,13 +100,12 @@ class Reload(Struct):
     written: list[QueuePath]
 
 
-def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Exchange[Reload]:
+def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Steps[Reload]:
     """The steps from the running tree to ``config``, to which ``objection`` must have had none; nothing is touched."""
     reload = Reload({}, [], [], [], [])
-    for number, wanted in enumerate(walk(config.root), 1):
+    for wanted in walk(config.root):
         _keep_or_add(registry, wanted, reload, now_ns)
-        if number % YIELD_EVERY == 0:
-            yield []
+        yield _QUEUE_ITEMS
     for path in sorted(registry.queues):
         if path not in reload.queues:
             _drain(registry.queues[path], reload, now_ns)

@@ -53,7 +53,7 @@ from ykactor.core.partition.timers import EndedApplication, Timers
 from ykactor.core.placement.admission import Admission
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import PART_MAX, Pausing, joined
+from ykactor.core.values.parts import Steps, in_parts, joined, paced
 
 #: Work that returns what became true, in order.
 Round = Exchange[list[Fact]]
@@ -145,6 +145,21 @@ def expiry(now_ns: int, ended: EndedApplication) -> Fact:
     return ApplicationChanged(now_ns, ended.application_id, path, ApplicationState.EXPIRED, event)
 
 
+def _changes_of_nodes(facts: list[Fact]) -> Steps[dict[NodeID, list[tuple[bool, Ask]]]]:
+    """The allocations that begin (True) and end on each node, in order."""
+    changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
+    for part in in_parts(facts):
+        for fact in part:
+            if type(fact) is Allocated:
+                changes[fact.node_id].append((True, fact.ask))
+            elif type(fact) is Released or type(fact) is PlaceGivenUp:
+                changes[fact.node_id].append((False, fact.ask))
+            elif (type(fact) is AllocationResized or type(fact) is PreemptionPolicyChanged) and fact.node_id is not None:
+                changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
+        yield len(part)
+    return changes
+
+
 class Rounds:
     """Gives the submissions of one partition to leaves and nodes."""
 
@@ -163,7 +178,10 @@ class Rounds:
     def of_leaves(self, now_ns: int, submissions: Sequence[LeafSubmission]) -> Round:
         """Let leaves handle submissions, and tell the nodes what begins and ends on them."""
         caused: list[list[Fact]] = [[]] * len(submissions)
-        batches = yield from self._routed(now_ns, submissions, caused)
+        admission = Admission(self._registry, self._users, self._holdings)
+        batches = yield from paced(self._routed(now_ns, submissions, caused, admission))
+        if preparations := admission.sends():
+            yield from send(preparations)
         replies: list[Positioned] = yield [(leaf, SubmitBatch(now_ns, entries)) for leaf, entries in batches.items()]
         for reply in replies:
             for position, facts in reply:
@@ -173,15 +191,14 @@ class Rounds:
         if not _ON_NODES.isdisjoint(kinds):
             yield from self.change_nodes(facts)
         if ApplicationLeft in kinds:
-            yield from self.keep_ended(facts)
+            yield from paced(self.keep_ended(facts))
         return facts
 
     def _routed(
-        self, now_ns: int, submissions: Sequence[LeafSubmission], caused: list[list[Fact]]
-    ) -> Exchange[dict[LeafCore, list[Arrived]]]:
+        self, now_ns: int, submissions: Sequence[LeafSubmission], caused: list[list[Fact]], admission: Admission
+    ) -> Steps[dict[LeafCore, list[Arrived]]]:
         """The submissions of each leaf. Refusals and created queues are added to ``caused`` at their positions."""
         batches: dict[LeafCore, list[Arrived]] = defaultdict(list)
-        admission: Admission | None = None
         #: By application with an ask in this round, the batch of its leaf.
         known: dict[ApplicationID, list[Arrived]] = {}
         for position, submission in enumerate(submissions):
@@ -190,7 +207,6 @@ class Rounds:
                 batch, accepted = known[submission.application_id], submission
             else:
                 if type(submission) is AddApplication:
-                    admission = admission or Admission(self._registry, self._users, self._holdings)
                     routed = yield from self._admitted(now_ns, admission, submission)
                 else:
                     routed = self._route(now_ns, submission)
@@ -207,12 +223,9 @@ class Rounds:
             last_ns = self.last_arrival_ns  # arrivals differ, whatever the resolution of the clock
             self.last_arrival_ns = now_ns if now_ns > last_ns else last_ns + 1
             batch.append((position, accepted, self.last_arrival_ns, self.arrivals))
-        preparations = [] if admission is None else admission.sends()
-        if preparations:
-            yield from send(preparations)
         return batches
 
-    def _admitted(self, now_ns: int, admission: Admission, submission: AddApplication) -> Pausing[_Routed]:
+    def _admitted(self, now_ns: int, admission: Admission, submission: AddApplication) -> Steps[_Routed]:
         """Admit an application; what ``_route`` returns for other submissions."""
         admitted = yield from admission.admit(now_ns, submission)
         if isinstance(admitted, tuple):
@@ -249,36 +262,27 @@ class Rounds:
         """Tell the nodes which allocations began and ended on them according to the leaves."""
         if _ON_NODES.isdisjoint(map(type, facts)):
             return
-        changes: dict[NodeID, list[tuple[bool, Ask]]] = defaultdict(list)
-        for number, fact in enumerate(facts, 1):
-            if number % PART_MAX == 0:
-                yield []
-            if type(fact) is Allocated:
-                changes[fact.node_id].append((True, fact.ask))
-            elif type(fact) is Released or type(fact) is PlaceGivenUp:
-                changes[fact.node_id].append((False, fact.ask))
-            elif (type(fact) is AllocationResized or type(fact) is PreemptionPolicyChanged) and fact.node_id is not None:
-                changes[fact.node_id] += [(False, fact.before), (True, fact.after)]
+        changes = yield from paced(_changes_of_nodes(facts))
         yield from self._registry.unsent.send()
         nodes = self._registry.nodes
         yield from send([(nodes[node_id], ChangeAllocations(batch)) for node_id, batch in changes.items()])
 
-    def keep_ended(self, facts: list[Fact]) -> Exchange[None]:
+    def keep_ended(self, facts: list[Fact]) -> Steps[None]:
         """Keep ended applications visible for a while outside the registry (AP-70, AP-71); adds those that expire."""
         if ApplicationLeft not in map(type, facts):
             return
         ended: dict[QueuePath, Iterator[Application]] = {}
-        for number, fact in enumerate(facts, 1):
-            if number % PART_MAX == 0:
-                yield []
-            if type(fact) is ApplicationLeft and not fact.is_removed:
-                path = self._registry.applications.get(fact.application_id)
-                # the leaf still has it if it is a new application with the same id
-                if path is not None and fact.application_id not in self._registry.leaf(path).applications:
-                    del self._registry.applications[fact.application_id]
-                if fact.queue not in ended:
-                    ended[fact.queue] = iter(self._registry.leaf(fact.queue).ended)
-                self._timers.note_ended(timers.ended(next(ended[fact.queue]), fact.at_ns))
+        for part in in_parts(facts):
+            for fact in part:
+                if type(fact) is ApplicationLeft and not fact.is_removed:
+                    path = self._registry.applications.get(fact.application_id)
+                    # the leaf still has it if it is a new application with the same id
+                    if path is not None and fact.application_id not in self._registry.leaf(path).applications:
+                        del self._registry.applications[fact.application_id]
+                    if fact.queue not in ended:
+                        ended[fact.queue] = iter(self._registry.leaf(fact.queue).ended)
+                    self._timers.note_ended(timers.ended(next(ended[fact.queue]), fact.at_ns))
+            yield len(part)
         facts += [expiry(facts[-1].at_ns, one) for one in self._timers.surplus()]
 
     # ---- nodes

@@ -24,7 +24,7 @@ from ykactor.core.placement.placement import Placed, place
 from ykactor.core.placement.rules import Applicant
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, min_union, strictly_positive, text
 
 #: A queue takes as long to create as so many items.
@@ -59,9 +59,8 @@ class Admission:
         self._holdings = holdings
         self._adopted: dict[ParentCore, list[QueuePath]] = {}
         self._quotas: dict[LeafCore, QueueConfig] = {}
-        self._pace = Pace()
 
-    def admit(self, now_ns: int, spec: AddApplication) -> Pausing[tuple[LeafCore, Admitted, list[Fact]] | ApplicationRejected]:
+    def admit(self, now_ns: int, spec: AddApplication) -> Steps[tuple[LeafCore, Admitted, list[Fact]] | ApplicationRejected]:
         """Admit an application. Returns its leaf, what it gets, and the facts about queues created for it; or the refusal."""
         who = self._users.resolve(now_ns, spec)
         if isinstance(who, str):
@@ -71,18 +70,17 @@ class Admission:
             return ApplicationRejected(now_ns, spec.application_id, placed.reason, placed.code)
         facts: list[Fact] = []
         leaf = self._create(now_ns, placed.path, spec.tags, facts) if placed.creates else self._registry.leaf(placed.path)
-        if self._pace.is_due(_QUEUE_ITEMS * len(facts)):
-            yield ()
+        yield _QUEUE_ITEMS * len(facts)
         self._set_quotas(now_ns, leaf, spec.tags, facts)
         self._registry.applications[spec.application_id] = leaf.path
         return leaf, Admitted(spec, who), facts
 
-    def _place(self, spec: AddApplication, who: UserGroups) -> Pausing[Placed | Rejection]:
+    def _place(self, spec: AddApplication, who: UserGroups) -> Steps[Placed | Rejection]:
         name = spec.application_id
         if name in self._registry.applications:
             taken = f"adding application {name} to partition {self._partition}, but application already existed"
             return Rejection(RejectionCode.DUPLICATE, taken)
-        applicant = Applicant(spec, who, self._pace)
+        applicant = Applicant(spec, who)
         yield from applicant.rest()
         placed = yield from place(self._registry, applicant)
         if isinstance(placed, Rejection):

@@ -26,7 +26,7 @@ from ykactor.core.placement.rules import (
     tag_value,
 )
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.quantities import brief, is_true
 
 NO_MATCH = "application rejected: no placement rule matched"
@@ -59,7 +59,7 @@ def is_forced(tags: dict[str, str]) -> bool:
     return is_true(tag_value(tags, _FORCED_TAG))
 
 
-def place(registry: Registry, applicant: Applicant) -> Pausing[Placed | Rejection]:
+def place(registry: Registry, applicant: Applicant) -> Steps[Placed | Rejection]:
     """The queue of a new application, or the reason why there is none.
 
     The first rule whose queue is usable decides (PL-1); a mistake ends the search, also for forced applications (PL-5).

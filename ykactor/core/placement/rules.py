@@ -18,7 +18,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values import expressions
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.quantities import brief, is_queue_name, shown
 
 ROOT_QUEUE = QueuePath("root")
@@ -54,23 +54,20 @@ class Applicant:
 
     Args:
         who: its user with its groups.
-        pace: the pace of all applications that are placed together.
     """
 
-    __slots__ = ("_pace", "_tags", "spec", "tried", "who")
+    __slots__ = ("_tags", "spec", "tried", "who")
 
-    def __init__(self, spec: AddApplication, who: UserGroups, pace: Pace) -> None:
+    def __init__(self, spec: AddApplication, who: UserGroups) -> None:
         self.spec = spec
         self.who = who
         self.tried = 0
-        self._pace = pace
         #: By their names in lower case; None until they are needed.
         self._tags: dict[str, str] | None = None
 
-    def rest(self) -> Pausing[None]:
-        """Pause if due, after comparing access lists with all groups or searching all tags."""
-        if self._pace.is_due(_LOOK_ITEMS + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS):
-            yield ()
+    def rest(self) -> Steps[None]:
+        """The step of comparing access lists with all groups, or searching all tags."""
+        yield _LOOK_ITEMS + (len(self.who.groups) + len(self.spec.tags)) // _LITERALS
 
     def tag(self, name: str) -> str:
         """The value of a tag, like ``tag_value``, but fast for many names."""
@@ -79,18 +76,16 @@ class Applicant:
             self._tags = {tag.lower(): tags[tag] for tag in sorted(tags, reverse=True)}
         return tags[name] if name in tags else self._tags.get(name.lower(), "")
 
-    def is_among(self, listed: NameFilter, names: tuple[str, ...]) -> Pausing[bool]:
+    def is_among(self, listed: NameFilter, names: tuple[str, ...]) -> Steps[bool]:
         """True if one of the names is in the list of a filter or matches its expression. Too many names are not compared."""
         self.tried += len(names)
         if self.tried > TRIED_MAX:
             return False
         if not listed.expression:
-            if self._pace.is_due(len(names) // _LITERALS):
-                yield ()
+            yield len(names) // _LITERALS
             return not listed.names.isdisjoint(names)
         for name in names:
-            if self._pace.is_due(_SEARCHED_ITEMS):
-                yield ()
+            yield _SEARCHED_ITEMS
             if expressions.matches(listed.expression, name):
                 return True
         return False
@@ -125,7 +120,7 @@ RULES = {
 }
 
 
-def evaluate(rule: PlacementRule, registry: Registry, applicant: Applicant) -> Pausing[Outcome]:
+def evaluate(rule: PlacementRule, registry: Registry, applicant: Applicant) -> Steps[Outcome]:
     """The path that ``rule`` leads to: of an existing queue, or with ``create`` also of a missing one.
 
     Checks in the order of PL-54: value, filter, legality of the name, parent, existence. So an illegal name is a mistake even
@@ -172,7 +167,7 @@ def tag_value(tags: dict[str, str], name: str) -> str:
     return tags[min(alike)] if alike else ""
 
 
-def admits(rule_filter: PlacementFilter, applicant: Applicant) -> Pausing[bool]:
+def admits(rule_filter: PlacementFilter, applicant: Applicant) -> Steps[bool]:
     """True if the filter lets the rule apply to the user of the application (PL-10 to PL-15)."""
     users, groups = rule_filter.users, rule_filter.groups
     if not (users.listed or groups.listed):
@@ -195,7 +190,7 @@ def _queue_name(rule: PlacementRule, value: str) -> str | None:
     return name.lower() if is_queue_name(name) else None
 
 
-def _parent_path(rule: PlacementRule | None, registry: Registry, applicant: Applicant) -> Pausing[Outcome]:
+def _parent_path(rule: PlacementRule | None, registry: Registry, applicant: Applicant) -> Steps[Outcome]:
     """The parent queue of an unqualified name: the result of the parent rule, or root without one (PL-21 to PL-25)."""
     if rule is None:
         return ROOT_QUEUE

@@ -31,6 +31,7 @@ from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import paced
 from ykactor.core.waiting.scheduling_states import SchedulingStateStep
 
 #: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
@@ -89,7 +90,7 @@ class Planner:
         if changes != state.pairs.recalled_at:
             state.pairs.recall(changes)
         if state.enforces_quotas():
-            yield from self._quotas.run(plan)
+            yield from paced(self._quotas.run(plan))
             if plan:  # a step that reads the owners needs a plan of its own
                 plan.spend(TRY_WORK * len(plan))
                 return
@@ -99,7 +100,7 @@ class Planner:
         with suppress(PlanEnds):  # parked candidates stay parked: the next plan continues here
             yield from self._walk(plan)
         if plan.at_rest:
-            facts = yield from state.quota_reports.report(plan.now_ns)
+            facts = yield from paced(state.quota_reports.report(plan.now_ns))
             if facts:
                 plan.report(*facts)
             plan.at_rest = not state.quota_reports.has_news()
@@ -110,7 +111,7 @@ class Planner:
         states = self._state.scheduling_states
         states.has_changed = states.has_changed or not plan.is_idle()
         if plan.at_rest:
-            plan.report(*(yield from self._scheduling_states.run(plan.now_ns)))
+            plan.report(*(yield from paced(self._scheduling_states.run(plan.now_ns))))
             plan.at_rest = states.next_application() is None
 
     def _walk(self, plan: Plan) -> Exchange[None]:
@@ -142,7 +143,7 @@ class Planner:
                         queue = None
                         continue
                     if tried is None:
-                        yield from state.nodes.prepare(_shape_of(application))
+                        yield from paced(state.nodes.prepare(_shape_of(application)))
                     if plan.is_pause_due():
                         yield []
                     continue

@@ -7,7 +7,6 @@ from heapq import merge
 from ykactor.core.messages import conditions
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted, StaysAboveMax
 from ykactor.core.messages.planned import Eviction
-from ykactor.core.objects.exchange import Exchange
 from ykactor.core.planner.plan import EvictionOrder, Plan
 from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
@@ -15,7 +14,7 @@ from ykactor.core.preemption.victims import Victim
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.above_max import above_max
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
 
@@ -28,7 +27,7 @@ class QuotaPreemptionStep:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
 
-    def run(self, plan: Plan) -> Exchange[None]:
+    def run(self, plan: Plan) -> Steps[None]:
         """Release tasks of every queue whose start time has come; each start is used once.
 
         Queues below one that released tasks follow in the next plan; queues below one that released nothing follow at once.
@@ -44,9 +43,9 @@ class QuotaPreemptionStep:
             if stays is not None:
                 plan.report(StaysAboveMax(plan.now_ns, queue.path, stays.amounts, stays.reason))
 
-    def _enforce(self, plan: Plan, queue: QueueNode) -> Exchange[None]:
+    def _enforce(self, plan: Plan, queue: QueueNode) -> Steps[None]:
         amount = preemptable(queue)
-        spared, pace = VictimSet(queue, (), is_own=False), Pace()
+        spared = VictimSet(queue, (), is_own=False)
         count, victims = 0, list[Victim]()
         for leaf, part in shares(queue, amount, self._state.tree.children_of()) if amount else ():
             sorted_parts = []
@@ -54,33 +53,27 @@ class QuotaPreemptionStep:
                 possible = [task for task in tasks if self._state.tasks.queue_of_victim(task) is not None]
                 sorted_parts.append(candidates(possible, part, queue.config.max or {}))
                 count += len(sorted_parts[-1])
-                if pace.is_due(len(tasks)):
-                    yield []
+                yield len(tasks)
             rest = dict(part)
             for some in in_parts(merge(*sorted_parts)):
                 victims += choose(leaf, some, rest, spared)
-                if pace.is_due(len(some)):
-                    yield []
+                yield len(some)
             while sorted_parts:  # freeing all at once takes long
-                if pace.is_due(len(sorted_parts.pop())):
-                    yield []
+                yield len(sorted_parts.pop())
         if count:
             yield from _evict(plan, queue, victims, amount, count)
 
 
-def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Exchange[None]:
+def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource, count: int) -> Steps[None]:
     who = conditions.preempted_by_quota(queue.path)
     message = f"preempting allocations to enforce new max quota for queue : {queue.path}"
-    pace = Pace()
     for victim in victims:
         plan.report(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who))
-        if pace.is_due():
-            yield []
+        yield 1
     claimed: Resource = {}
     for victim in victims:
         plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))
         add_to(claimed, victim.task.resource)
-        if pace.is_due():
-            yield []
+        yield 1
     maximum = queue.config.max or {}
     plan.report(QuotaPreempted(plan.now_ns, queue.path, amount, claimed, count, len(victims), maximum))

@@ -13,52 +13,56 @@ from ykactor.core.objects.exchange import Exchange, Send
 from ykactor.core.planner.plan import Placement, Plan
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import PART_MAX, Pace
+from ykactor.core.values.parts import Steps, in_parts, paced
+
+#: So many replies are put together in the time of one other item.
+_REPLIES = 10
 
 
 def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
     """Send each leaf its orders. Returns all facts in the order of the plan (AP-96)."""
-    batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
-    for position, order in enumerate(plan.orders):
-        batches.setdefault(order.leaf, []).append((position, order.planned))
-        if (position + 1) % PART_MAX == 0:
-            yield []
+    batches = yield from paced(_batches(plan))
     sends: list[Send[Positioned]] = []
     for leaf, batch in batches.items():
         owner = state.registry.leaf(leaf.path)
-        for start in range(0, len(batch), PART_MAX):
-            part = batch[start : start + PART_MAX]
-            sends.append((owner, SettleBatch(plan.now_ns, part)))
+        sends += ((owner, SettleBatch(plan.now_ns, part)) for part in in_parts(batch))
     replies: list[Positioned] = yield sends
-    changes: dict[int, list[Fact]] = {}
-    for reply in replies:
-        changes.update(reply)
-    if len(replies) > 1:
-        yield []
-    facts = yield from _in_plan_order(plan, changes)
+    facts = yield from paced(_in_plan_order(plan, replies))
     return facts
 
 
-def _in_plan_order(plan: Plan, changes: dict[int, list[Fact]]) -> Exchange[list[Fact]]:
+def _batches(plan: Plan) -> Steps[dict[QueueUsage, list[tuple[int, Planned]]]]:
+    """The orders of each leaf with their positions in the plan."""
+    batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
+    for part in in_parts(enumerate(plan.orders)):
+        for position, order in part:
+            batches.setdefault(order.leaf, []).append((position, order.planned))
+        yield len(part)
+    return batches
+
+
+def _in_plan_order(plan: Plan, replies: list[Positioned]) -> Steps[list[Fact]]:
     """The reported facts and the facts that orders led to, merged in the order of the plan."""
-    facts, pace = list[Fact](), Pace()
+    facts, changes = list[Fact](), dict[int, list[Fact]]()
+    for reply in replies:
+        changes.update(reply)
+        yield len(reply) // _REPLIES
     reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
     at, fact = next(reported)
-    for position, order in enumerate(plan.orders):
-        while at <= position and fact is not None:
-            facts.append(fact)
-            at, fact = next(reported)
-            if pace.is_due():
-                yield []
-        caused = changes.get(position)
-        if type(order) is not Placement:
-            facts += caused or []
-        elif caused:
-            facts += with_state_changes(caused, order.planned)
-        else:
-            facts.append(order.planned)
-        if (position + 1) % PART_MAX == 0:
-            yield []
+    for part in in_parts(enumerate(plan.orders)):
+        for position, order in part:
+            while at <= position and fact is not None:
+                facts.append(fact)
+                at, fact = next(reported)
+                yield 1
+            caused = changes.get(position)
+            if type(order) is not Placement:
+                facts += caused or []
+            elif caused:
+                facts += with_state_changes(caused, order.planned)
+            else:
+                facts.append(order.planned)
+        yield len(part)
     while fact is not None:
         facts.append(fact)
         at, fact = next(reported)

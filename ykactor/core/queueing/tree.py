@@ -16,11 +16,11 @@ from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priori
 from ykactor.core.queueing.sibling_order import ChildOrder, ChildPlace, Effort
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource
 
-#: Queues processed between two yields to other tasks (about 10 us each).
-YIELD_EVERY = 200
+#: A queue takes as long as so many items (about 10 us).
+_QUEUE_ITEMS = 3
 
 
 class QueueNode(QueueUsage):
@@ -73,13 +73,13 @@ class QueueTree:
 
     # ---- which queues there are
 
-    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Pausing[None]:
-        """Apply a queue tree: settings and "is a leaf", parents before children. Yields to other tasks.
+    def configure(self, queues: Iterable[tuple[QueueConfig, bool]]) -> Steps[None]:
+        """Apply a queue tree: settings and "is a leaf", parents before children.
 
         Queues that are not named are dropped; they must be empty.
         """
         old, self.nodes = self.nodes, {}
-        for number, (config, is_leaf) in enumerate(queues, 1):
+        for config, is_leaf in queues:
             node = old.get(config.path)
             if node is None:
                 node = self.add(config, is_leaf)
@@ -89,14 +89,12 @@ class QueueTree:
                 node.configure(config, is_leaf)
                 self.nodes[config.path] = node
             node.priority = None
-            if number % YIELD_EVERY == 0:
-                yield ()
+            yield _QUEUE_ITEMS
         self.root = next(iter(self.nodes.values()))
         self.root.max = self.root_max
-        for number, node in enumerate(reversed(self.nodes.values()), 1):  # children before parents
+        for node in reversed(self.nodes.values()):  # children before parents
             self.refresh_priority(node)
-            if number % YIELD_EVERY == 0:
-                yield ()
+            yield _QUEUE_ITEMS
         self._shares_are_stale = True
 
     def reconfigure_leaf(self, leaf: QueueNode, config: QueueConfig) -> None:
@@ -147,17 +145,16 @@ class QueueTree:
                 return
             node = parent
 
-    def refresh_shares(self) -> Pausing[None]:
-        """Recompute every share, if a max, a guarantee or the cluster changed since the last time. Yields to other tasks."""
+    def refresh_shares(self) -> Steps[None]:
+        """Recompute every share, if a max, a guarantee or the cluster changed since the last time."""
         if not self._shares_are_stale:
             return
         self._shares_are_stale = False
-        for number, node in enumerate(self.nodes.values(), 1):  # parents before children
+        for node in self.nodes.values():  # parents before children
             node.set_denominators(has_cluster=bool(self.root_max))
             if node.parent is not None:
                 node.parent.children.update(node)
-            if number % YIELD_EVERY == 0:
-                yield ()
+            yield _QUEUE_ITEMS
 
     # ---- the walk
 

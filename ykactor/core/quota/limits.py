@@ -15,7 +15,7 @@ from msgspec import Struct
 from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 
 #: All users or groups that are not named.
@@ -175,16 +175,11 @@ def still_holds(path_up: Iterable[QueueLimits], choice: GroupChoice) -> bool:
 Terms = tuple[Resource | None, int]
 
 
-def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Pausing[dict[tuple[QueuePath, Principal], Terms]]:
-    """Every limit by queue and ``Tracker.whose``: of named users and groups, and of users that count against ``*``.
-
-    Yields to other tasks.
-    """
+def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Steps[dict[tuple[QueuePath, Principal], Terms]]:
+    """Every limit by queue and ``Tracker.whose``: of named users and groups, and of users that count against ``*``."""
     terms = {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.in_use.items()}
-    pace = Pace()
     for limits in every:
-        if pace.is_due():
-            yield ()
+        yield 1
         terms |= named(limits)
     return terms
 

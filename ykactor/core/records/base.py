@@ -18,7 +18,7 @@ from ykactor.core.records.restore import restore
 from ykactor.core.records.restore_scheduler import Rows
 from ykactor.core.turn.cores import without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.values.parts import PART_MAX, Pausing, emptied, finished, in_parts
+from ykactor.core.values.parts import PART_MAX, Steps, emptied, finished, in_parts
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ def new(config: PartitionConfig, *, reserves: bool) -> Restored:
     return Restored(core, scheduler, finished(encode_base(core, scheduler)))
 
 
-def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[Restored]:
+def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[Restored]:
     """A partition made from the rows of another one between two turns, which is not changed and may take no turn meanwhile.
 
     Cost: 15 us for each row. No step takes more than 10 ms, but for the last one: 20 ms with 100,000 rows, to join the base.
@@ -62,7 +62,7 @@ def renewed(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[Resto
     return (yield from made_from(chain.from_iterable(emptied(rows)), reserves=scheduler.state.reserves))
 
 
-def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Pausing[Restored]:
+def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Steps[Restored]:
     """Make a partition from rows, each with its key, as text.
 
     Raises:
@@ -74,27 +74,27 @@ def made_from(rows: Iterable[tuple[bytes, bytes]], *, reserves: bool) -> Pausing
         texts.append(b",".join([b"[%b,%b]" % row for row in part]))
         for _, (kind, *identity), row in (decode(*row) for row in part):
             found[str(kind)][tuple(identity)] = row
-        yield ()
+        yield len(part)
     core, scheduler = yield from restore(found, reserves=reserves)
     for rows_of_kind in found.values():
         while rows_of_kind:  # to free many at once takes long
             for key in list(islice(rows_of_kind, PART_MAX)):
                 del rows_of_kind[key]
-            yield ()
+            yield PART_MAX
     return Restored(core, scheduler, base_of(texts, reserves=reserves))
 
 
-def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[bytes]:
+def encode_base(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[bytes]:
     """The base of a partition between two turns, as JSON. Cost: 10 us and 300 bytes for each row."""
     rows = yield from _rows(partition, scheduler)
     return base_of((b"[%b,%b]" % row for row in rows), reserves=scheduler.state.reserves)
 
 
-def _rows(partition: PartitionCore, scheduler: SchedulerCore) -> Pausing[list[tuple[bytes, bytes]]]:
+def _rows(partition: PartitionCore, scheduler: SchedulerCore) -> Steps[list[tuple[bytes, bytes]]]:
     texts: list[tuple[bytes, bytes]] = []
     for rows in in_parts(everything(partition, scheduler.state)):
         texts += ((key, row) for key, row in encode(partition.name, rows) if row is not None)
-        yield ()
+        yield len(rows)
     return texts
 
 
@@ -118,7 +118,7 @@ def decode_base(data: bytes) -> Base:
         raise UnreadableRowError(f"base: {error}") from error
 
 
-def partition_from(base: Base) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
+def partition_from(base: Base) -> Steps[tuple[PartitionCore, SchedulerCore]]:
     """Make the partition again from the base.
 
     Raises:

@@ -25,14 +25,14 @@ from ykactor.core.records.restore_scheduler import Rows, restore_scheduler
 from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import PART_MAX, Steps
 
 
 class DamagedStateError(Exception):
     """The rows do not belong together: one names an object that has no row."""
 
 
-def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, SchedulerCore]]:
+def restore(rows: Rows, *, reserves: bool) -> Steps[tuple[PartitionCore, SchedulerCore]]:
     """Make a partition and its scheduler from the rows that ``export.everything`` would give for it.
 
     Args:
@@ -57,8 +57,8 @@ def restore(rows: Rows, *, reserves: bool) -> Pausing[tuple[PartitionCore, Sched
 # ---- the partition, queues and nodes
 
 
-def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
-    registry, row, pace = partition.registry, rows["partition"][()], Pace()
+def _restore_partition(partition: PartitionCore, rows: Rows) -> Steps[None]:
+    registry, row = partition.registry, rows["partition"][()]
     assert isinstance(row, PartitionRow)
     partition.rounds.arrivals, partition.rounds.last_arrival_ns = row.arrivals, row.last_arrival_ns
     partition.turns, partition.timers.cleaning_ns = row.turns, row.cleaning_ns
@@ -68,16 +68,13 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Pausing[None]:
     registry.books.types.configured = yield from configured_types(registry.config)
     for (node_id,), node in rows["node"].items():
         registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
-        if pace.is_due():
-            yield ()
+        yield 1
     for (day, *whose), account in rows["account"].items():
         registry.books.accounts.keep(day, AccountKey(*whose), account)
-        if pace.is_due():
-            yield ()
+        yield 1
     for foreign in rows["foreign"].values():
         registry.nodes[foreign.node_id].restore_foreign(structs.replace(foreign.spec, created_ns=foreign.created_ns))
-        if pace.is_due():
-            yield ()
+        yield 1
 
 
 def _restore_queues(registry: Registry, rows: Rows) -> None:
@@ -102,29 +99,25 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
 # ---- applications and their tasks
 
 
-def _restore_applications(registry: Registry, rows: Rows) -> Pausing[None]:
+def _restore_applications(registry: Registry, rows: Rows) -> Steps[None]:
     """Restore applications and tasks, each in the order of their arrival."""
-    pace = Pace()
     for (application_id,), row in sorted(rows["application"].items(), key=lambda item: item[1].arrival):
         registry.applications[application_id] = row.queue
         registry.leaf(row.queue).applications[application_id] = _application(application_id, row, registry.books)
-        if pace.is_due():
-            yield ()
+        yield 1
     for (application_id,), row in rows["use"].items():
         _restore_use(registry.leaf_of(application_id).applications[application_id], row)
-        if pace.is_due():
-            yield ()
-    yield ()
+        yield 1
+    yield PART_MAX
     arrivals = [arrival for (arrival,) in rows["task"]]
-    yield ()
+    yield PART_MAX
     arrivals.sort()
-    yield ()
+    yield PART_MAX
     for arrival in arrivals:
         task = rows["task"][arrival,]
         name = task.ask.spec.application_id
         _restore_task(registry.leaf_of(name).applications[name], task, registry.nodes)
-        if pace.is_due():
-            yield ()
+        yield 1
 
 
 def _application(application_id: ApplicationID, row: ApplicationRow, books: Books) -> Application:
@@ -178,9 +171,9 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
         application.gang.replace(row.placeholder, ask, row.node_id)
 
 
-def _restore_timers(partition: PartitionCore, rows: Rows) -> Pausing[None]:
+def _restore_timers(partition: PartitionCore, rows: Rows) -> Steps[None]:
     """Restore timers, and the places of real asks that wait for a placeholder on another node."""
-    registry, timers, pace = partition.registry, partition.timers, Pace()
+    registry, timers = partition.registry, partition.timers
     for leaf in registry.queues.values():
         if isinstance(leaf, LeafCore):
             leaf.adopt()
@@ -189,8 +182,7 @@ def _restore_timers(partition: PartitionCore, rows: Rows) -> Pausing[None]:
                 for placeholder, (real, node_id) in application.gang.replacing.items():
                     if application.allocations[placeholder][1] != node_id:
                         registry.nodes[node_id].restore_allocation(real)
-            if pace.is_due(1 + len(leaf.applications)):
-                yield ()
+            yield 1 + len(leaf.applications)
     for (key,), ended in sorted(rows["ended"].items(), key=lambda item: (item[1].finished_ns, item[0])):
         timers.keep_ended(key, ended)
     for _, rejected in sorted(rows["rejected"].items(), key=lambda item: (item[1].finished_ns, item[0])):

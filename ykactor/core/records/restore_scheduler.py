@@ -17,20 +17,20 @@ from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.records.rows import ApplicationRow, TaskRow
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource, add_to
 
 #: The rows of one partition: by kind, then by key.
 Rows = dict[str, dict[tuple[Any, ...], Any]]
 
 
-def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, root_max: Resource | None) -> Pausing[None]:
+def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, root_max: Resource | None) -> Steps[None]:
     """Fill the empty state of a scheduler; its owners must be complete.
 
     Args:
         root_max: the capacity of all nodes together.
     """
-    queues, pace = state.registry.queues.values(), Pace()
+    queues = state.registry.queues.values()
     if queues:  # there are none before the first configuration and after the removal of the partition
         yield from state.tree.configure((queue.config, isinstance(queue, LeafCore)) for queue in queues)
         state.tree.set_root_max(root_max)
@@ -42,26 +42,22 @@ def restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, roo
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]
         pending = _restore_application(state, application, row)
         _restore_tasks(state, application, pending)
-        if pace.is_due(1 + len(application.asks) + len(application.allocations)):
-            yield ()
+        yield 1 + len(application.asks) + len(application.allocations)
     _restore_preemption(state, rows)
     _restore_reservations(state, rows)
     yield from _restore_notified(state, rows)
     yield from observer.adopt_all()
 
 
-def _restore_nodes(state: SchedulerState, rows: Rows) -> Pausing[None]:
-    pace = Pace()
+def _restore_nodes(state: SchedulerState, rows: Rows) -> Steps[None]:
     for node in state.registry.nodes.values():
         state.nodes.sync(node)
-        if pace.is_due():
-            yield ()
+        yield 1
     predicates = state.nodes.predicates
     predicates.is_answered = rows["partition"][()].is_answered
     for (predicate, allocate, node_id), row in rows["answer"].items():
         predicates.restore((predicate, bool(allocate)), node_id, row.answer)
-        if pace.is_due():
-            yield ()
+        yield 1
 
 
 # ---- applications
@@ -152,10 +148,10 @@ def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
         state.reservations.add(row.made_ns, application, ask, state.nodes.nodes[row.node_id])
 
 
-def _restore_notified(state: SchedulerState, rows: Rows) -> Pausing[None]:
+def _restore_notified(state: SchedulerState, rows: Rows) -> Steps[None]:
     for part in in_parts(rows["task"].values()):
         _restore_conditions(state, part)
-        yield ()
+        yield len(part)
 
 
 def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:

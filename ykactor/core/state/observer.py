@@ -15,14 +15,14 @@ from ykactor.core.preemption.cycles import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
-from ykactor.core.values.parts import PART_MAX, Pace, Pausing
+from ykactor.core.values.parts import PART_MAX, Steps
 
 #: The number of facts after which all changed objects are brought up to date.
 YIELD_EVERY = 1000
-#: Facts processed, or applications or queues brought up to date, between two yields to other tasks (up to 40 us each).
+#: Facts processed, or applications or queues brought up to date, in one part (up to 40 us each).
 PAUSE_EVERY = 150
-#: An application takes as long as so many items; and so many amounts, or groups of a user, as one.
-_APPLICATION_ITEMS, _AMOUNTS, _GROUPS = PART_MAX // PAUSE_EVERY, 50, 50
+#: An application or a queue takes as long as so many items; and so many amounts, or groups of a user, as one.
+_ITEMS, _AMOUNTS, _GROUPS = PART_MAX // PAUSE_EVERY, 50, 50
 
 
 class Observer:
@@ -40,18 +40,16 @@ class Observer:
             **reconfigure.HANDLERS,
         }
 
-    def observe(self, facts: list[Fact]) -> Pausing[list[Fact]]:
-        """Process facts, which must be in order. Returns them with their consequences. Yields to other tasks."""
+    def observe(self, facts: list[Fact]) -> Steps[list[Fact]]:
+        """Process facts, which must be in order. Returns them with their consequences."""
         state, work, observed = self._state, self._work, list[Fact]()
         work.is_out_of_order = False
         if any(type(fact) is not RecheckDue for fact in facts):
             state.scheduling_states.has_changed = True
         for start in range(0, len(facts), YIELD_EVERY):
-            if start:
-                yield ()
             for number, fact in enumerate(facts[start : start + YIELD_EVERY]):
                 if number and number % PAUSE_EVERY == 0:
-                    yield ()
+                    yield PART_MAX
                 if type(fact) is NodeRemoved:
                     work.is_out_of_order = True
                     node_facts.cancel(state, work, fact.at_ns, state.reservations.on(fact.node_id))
@@ -74,11 +72,11 @@ class Observer:
         ordered: list[Fact] = []
         for some in in_order(observed):
             ordered += some
-            yield ()
+            yield len(some)
         return ordered
 
-    def adopt_all(self) -> Pausing[None]:
-        """Bring every restored application and queue up to date. Yields to other tasks."""
+    def adopt_all(self) -> Steps[None]:
+        """Bring every restored application and queue up to date."""
         for application in self._state.applications.values():
             self._work.touch(self._state.leaf_of(application), application)
         self._work.leaves.update(dict.fromkeys(queue for queue in self._state.tree.nodes.values() if queue.is_leaf))
@@ -91,22 +89,20 @@ class Observer:
         if handler is not None:
             handler(self._state, self._work, fact)
 
-    def _bring_up_to_date(self, at_ns: int) -> Pausing[None]:
+    def _bring_up_to_date(self, at_ns: int) -> Steps[None]:
         state, work = self._state, self._work
         if work.tree_changed:
             yield from reconfigure.rebuild(state, work, at_ns)
-        pace = Pace()
         for usage, change in work.pending.items():
             state.ledger.change_pending(usage, change)
-            if pace.is_due(len(usage.path_up) * len(change) // _AMOUNTS):
-                yield ()
+            yield len(usage.path_up) * len(change) // _AMOUNTS
         work.pending.clear()
         for application in work.woken:
             work.consequences += enrolment.wake(state, at_ns, application)
         work.woken.clear()
         yield from state.tree.refresh_shares()
         for application in work.applications:
-            items = _APPLICATION_ITEMS
+            items = _ITEMS
             if not application.enrolled:
                 work.consequences += enrolment.enrol(state, at_ns, application)
                 items += len(application.who.groups) // _GROUPS
@@ -114,21 +110,19 @@ class Observer:
             state.update_position(leaf, application)
             if application.queues:
                 state.quota_reports.note(leaf, application)
-            if pace.is_due(items):
-                yield ()
+            yield items
         work.applications.clear()
         for node_id in work.nodes:
             state.nodes.sync(state.registry.nodes[node_id])
         work.nodes.clear()
-        for number, leaf in enumerate(work.leaves, 1):
+        for leaf in work.leaves:
             state.tree.refresh_priority(leaf)
             if leaf.applications.has_ready():
                 state.tree.wake(leaf)
-            if number % PAUSE_EVERY == 0:
-                yield ()
+            yield _ITEMS
         queues = list(dict.fromkeys(queue for leaf in work.leaves for queue in leaf.path_up))  # leaves share their parents
         for start in range(0, len(queues), PAUSE_EVERY):
-            if start:
-                yield ()
-            state.tree.update_places(queues[start : start + PAUSE_EVERY])
+            some = queues[start : start + PAUSE_EVERY]
+            state.tree.update_places(some)
+            yield _ITEMS * len(some)
         work.leaves.clear()

@@ -19,37 +19,32 @@ from ykactor.core.state import enrolment
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace, Pausing
-
-#: Applications processed between two yields to other tasks.
-YIELD_EVERY = 1000
+from ykactor.core.values.parts import PART_MAX, Steps
 
 
-def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Pausing[None]:
-    """Apply a configuration at once, before the next fact, which may be about a new queue. Yields to other tasks."""
+def configuration_changed(state: SchedulerState, work: Worklist, fact: ConfigurationChanged) -> Steps[None]:
+    """Apply a configuration at once, before the next fact, which may be about a new queue."""
     state.preemptions.cycle_guard.reset()
     if fact.is_accepted:
         yield from _apply(state, work, fact.at_ns)
 
 
-def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
+def _apply(state: SchedulerState, work: Worklist, at_ns: int) -> Steps[None]:
     configs = {path: node.config for path, node in state.tree.nodes.items()}
     before = yield from in_force(_limits(state), state.trackers)
     yield from rebuild(state, work, at_ns)
     state.clocks.adopt(at_ns, configs, state.tree.nodes.values())
-    yield ()
+    yield PART_MAX
     after = yield from in_force(_limits(state), state.trackers)
-    pace = Pace()
     work.consequences += [LimitChanged(at_ns, *key, Change.REMOVE) for key in before if key not in after]
     for key, terms in after.items():
-        if pace.is_due():
-            yield ()
+        yield 1
         if terms != before.get(key):
             work.consequences.append(LimitChanged(at_ns, *key, Change.SET))
 
 
-def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
-    """Rebuild all orders and trackers: the queue tree or its settings changed. Yields to other tasks."""
+def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Steps[None]:
+    """Rebuild all orders and trackers: the queue tree or its settings changed."""
     work.tree_changed = False
     state.quota_reports.forget_all_classes()
     queues = state.registry.queues.values()
@@ -58,13 +53,12 @@ def rebuild(state: SchedulerState, work: Worklist, at_ns: int) -> Pausing[None]:
     state.trackers = Trackers()
     state.pairs.clear()
     work.forget_leaves(state.tree)
-    for number, application in enumerate(list(state.applications.values()), 1):
+    for application in list(state.applications.values()):
         application.leaf = leaf = state.tree.nodes[application.leaf.path]
         application.leave_classes()
         work.consequences += enrolment.renew(state, at_ns, application)
         work.touch(leaf, application)
-        if number % YIELD_EVERY == 0:
-            yield ()
+        yield 1
     state.capacity_grew()
 
 

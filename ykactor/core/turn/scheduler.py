@@ -17,6 +17,7 @@ from ykactor.core.planner.settle import settle
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.phases import Cycle, Observe, SchedulerPhase
+from ykactor.core.values.parts import paced
 
 Step = Literal["observe", "plan", "commit", "settle"]
 
@@ -42,7 +43,7 @@ class SchedulerCore:
         """Carry out one phase; returns the reply that ``phases`` names. ``on_step`` is called when a step of it begins."""
         if isinstance(phase, Observe):
             on_step("observe")
-            return self.observer.observe(phase.facts)
+            return paced(self.observer.observe(phase.facts))
         return self._decide(phase.now_ns, phase.budget, on_step)
 
     def _decide(self, now_ns: int, budget: Budget, on_step: Callable[[Step], None]) -> Exchange[Cycle]:

@@ -21,6 +21,9 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Sortable)
 R = TypeVar("R")
 
+#: Long work that returns an ``R`` at its end: after each step it yields how many items the step has taken.
+Steps = Generator[int, Any, R]
+
 #: Work that returns an ``R`` at its end, and yields where other tasks may run.
 Pausing = Generator[tuple[()], Any, R]
 
@@ -44,12 +47,12 @@ def emptied(items: list[T]) -> Iterator[list[T]]:
         yield part
 
 
-def sorted_in_parts(items: Iterable[S]) -> Pausing[Iterator[S]]:
+def sorted_in_parts(items: Iterable[S]) -> Steps[Iterator[S]]:
     """The items in ascending order, stable; taking each item costs some more comparisons."""
     left = iter(items)
     runs = [sorted(islice(left, PART_MAX))]
     while len(runs[-1]) == PART_MAX:
-        yield ()
+        yield PART_MAX
         runs.append(sorted(islice(left, PART_MAX)))
     return merge(*runs) if len(runs) > 1 else iter(runs[0])
 
@@ -59,24 +62,21 @@ def joined(lists: list[list[T]]) -> list[T]:
     return lists[0] if len(lists) == 1 else [item for some in lists for item in some]
 
 
-class Pace:
-    """Counts items over several loops."""
-
-    __slots__ = ("_count",)
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def is_due(self, items: int = 1) -> bool:
-        """Count these items. Returns True if other tasks should run before the next ones, because a part is complete."""
-        self._count += items
-        if self._count < PART_MAX:
-            return False
-        self._count = 0
-        return True
+def paced(steps: Steps[R]) -> Pausing[R]:
+    """Do long work, with a pause after each ``PART_MAX`` items. Nothing else decides where it pauses."""
+    items = 0
+    try:
+        while True:
+            items += next(steps)
+            if items >= PART_MAX:
+                items = 0
+                yield ()
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
 
 
-def finished(work: Pausing[R]) -> R:
+def finished(work: Steps[R] | Pausing[R]) -> R:
     """The result of work, done without a pause."""
     try:
         while True:

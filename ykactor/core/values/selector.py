@@ -52,7 +52,7 @@ class SelectorError(ValueError):
 
 
 def items(tags: dict[str, str]) -> int:
-    """The items (``Pace``) that checking an ask with these tags counts as: its selector is parsed."""
+    """The items that checking an ask with these tags counts as: its selector is parsed."""
     return 1 + len(tags.get(TAG, "")) // _CHARACTERS
 
 

@@ -25,7 +25,7 @@ from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import Amounts, Shortage, queue_shortage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 from ykactor.core.values.selector import Selector, left_out_of, selects
 from ykactor.core.waiting import reasons
@@ -256,19 +256,18 @@ class PendingCauses:
 
     # ---- nodes by reason
 
-    def count_nodes(self, shape: Shape) -> Pausing[dict[str, int]]:
-        """Count the nodes that cannot take an ask of the shape, by the first check that each fails. Pauses.
+    def count_nodes(self, shape: Shape) -> Steps[dict[str, int]]:
+        """Count the nodes that cannot take an ask of the shape, by the first check that each fails.
 
         Cost: O(nodes) at the first call for a shape, O(1) if it requires its node.
         """
         if shape in self.counts:
             return self.counts[shape]
-        required, counts, pace, known = shape[1], Counter[str](), Pace(), self._state.nodes.nodes
+        required, counts, known = shape[1], Counter[str](), self._state.nodes.nodes
         for node in known.values() if required is None else [known.get(required)]:
             if node is not None:
                 counts[self._why_not(shape, node)] += 1
-            if pace.is_due():
-                yield ()
+            yield 1
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         found = self.counts[shape] = dict(ranked[:REASONS_MAX])
         if len(ranked) > REASONS_MAX:

@@ -21,7 +21,7 @@ from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.queueing.waiting_classes import WaitingGroup
 from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 
 #: The most facts that one plan reports (about 3 us each, with their events).
 CONDITIONS_MAX = 256
@@ -192,8 +192,8 @@ class QuotaReports:
                 report.conditions(queue, before, 0, [ask])
         return report.facts
 
-    def report(self, now_ns: int) -> Pausing[list[Fact]]:
-        """Report what has changed for pending asks and applications; to be called when nothing can be placed. Pauses.
+    def report(self, now_ns: int) -> Steps[list[Fact]]:
+        """Report what has changed for pending asks and applications; to be called when nothing can be placed.
 
         Returns: about ``CONDITIONS_MAX`` facts at most; there may be more while ``has_news``.
         """
@@ -207,10 +207,8 @@ class QuotaReports:
             else:
                 self._recheck(watched)
         facts: list[Fact] = []
-        pace = Pace()
         for application, leaf in list(self._news.items()):
-            if pace.is_due():
-                yield ()
+            yield 1
             self._report_application(_Report(now_ns, leaf, application, facts))
             if len(facts) >= CONDITIONS_MAX:
                 break

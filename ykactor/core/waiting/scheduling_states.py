@@ -19,7 +19,7 @@ from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota import headroom
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import Pace, Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import MS_NS, S_NS
 from ykactor.core.waiting.causes import Pending, PendingCauses, SchedulerView, is_held, pending_of, pending_of_reserved
@@ -36,8 +36,8 @@ ITEMS_MAX = 50_000
 NODES_MAX = 20_000
 #: A group of asks takes as long as so many asks.
 _GROUP_ITEMS = 10
-#: So many items take as long as one of a ``Pace``.
-_ITEMS_PER_PACE = 10
+#: So many items take as long as one of other work.
+_ITEMS_PER_STEP = 10
 #: Longer sentences are cut.
 REASON_MAX = 1024
 
@@ -181,8 +181,8 @@ class SchedulingStateStep:
         #: The causes found since something last changed.
         self._causes = PendingCauses(state)
 
-    def run(self, now_ns: int) -> Pausing[list[Fact]]:
-        """Begin a round if one is due, or continue one; to be called when nothing else can be decided. Pauses.
+    def run(self, now_ns: int) -> Steps[list[Fact]]:
+        """Begin a round if one is due, or continue one; to be called when nothing else can be decided.
 
         Returns: the notifications; there may be more in this round while ``SchedulingStates.next_application`` is not None.
         """
@@ -215,13 +215,12 @@ class _Part:
         self._causes = causes
         self._now_ns = now_ns
         self._asks_count = self._items = self._nodes_count = 0
-        self._pace = Pace()
 
     def is_full(self) -> bool:
         """True if the next plan should continue."""
         return self._asks_count >= ASKS_MAX or self._items >= ITEMS_MAX or self._nodes_count >= NODES_MAX
 
-    def look_at(self, name: ApplicationID) -> Pausing[bool]:
+    def look_at(self, name: ApplicationID) -> Steps[bool]:
         """Notify of news of the asks of an application. Returns False if the part got full before its last ask."""
         application, states = self._state.applications.get(name), self._states
         if application is None:
@@ -231,8 +230,7 @@ class _Part:
             for asks in in_parts(group.asks):
                 if self._asks_count >= ASKS_MAX or self._nodes_count >= NODES_MAX:
                     return False
-                if self._pace.is_due(1 + (len(asks) + _GROUP_ITEMS) // _ITEMS_PER_PACE):
-                    yield ()
+                yield 1 + (len(asks) + _GROUP_ITEMS) // _ITEMS_PER_STEP
                 yield from self._look_at_asks(application, group, asks)
             if group.queue is not None:
                 states.queue_number = group.queue.number
@@ -242,7 +240,7 @@ class _Part:
         self._items += items
         self._states.items += items
 
-    def _look_at_asks(self, application: PendingApplication, group: _Group, asks: list[Ask]) -> Pausing[None]:
+    def _look_at_asks(self, application: PendingApplication, group: _Group, asks: list[Ask]) -> Steps[None]:
         states, now_ns = self._states, self._now_ns
         self._spend(len(asks))
         news = [ask for ask in asks if states.is_news(now_ns, ask, group.pending)]
@@ -255,7 +253,7 @@ class _Part:
 
     def _notification(
         self, application: PendingApplication, group: _Group, shape: Shape, asks: list[Ask]
-    ) -> Pausing[SchedulingStateChanged]:
+    ) -> Steps[SchedulingStateChanged]:
         pending, requested = group.pending, dict(shape[0])
         return SchedulingStateChanged(
             self._now_ns,
@@ -289,7 +287,7 @@ class _Part:
             return {name: max(0, available.get(name, 0)) for name, _ in shape[0]}
         return self._causes.most_free(shape) if cause in _ON_NODES else None
 
-    def _nodes(self, shape: Shape) -> Pausing[dict[str, int]]:
+    def _nodes(self, shape: Shape) -> Steps[dict[str, int]]:
         """Count the nodes that cannot take asks of the shape, by reason."""
         if shape not in self._causes.counts:
             self._nodes_count += 1 if shape[1] is not None else len(self._state.nodes.nodes)

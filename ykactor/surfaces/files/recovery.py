@@ -27,7 +27,7 @@ from ykactor.core.records.encoding import partition_of
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import Names
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps, paced
 from ykactor.journal.reading import Reader
 from ykactor.journal.rows import LogRow
 from ykactor.surfaces.files.daemon_rows import (
@@ -212,10 +212,11 @@ def _messages(reader: Reader, registration: RegistrationRow | None, on_progress:
     return found[::-1]
 
 
-def _finished(work: Pausing[R], on_progress: Callable[[], None]) -> R:
+def _finished(work: Steps[R], on_progress: Callable[[], None]) -> R:
+    parts = paced(work)
     while True:
         try:
-            next(work)
+            next(parts)
         except StopIteration as stop:
             result: R = stop.value
             return result

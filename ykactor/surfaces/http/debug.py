@@ -12,7 +12,8 @@ import trio
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ykactor.core.values.parts import Pace
+from ykactor.actors.driving import drive
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
@@ -51,7 +52,7 @@ class Debug:
     async def stack(self, request: Request) -> Response:
         """``/debug/stack``: where each task and thread is."""
         check_sees_all(request)
-        return await reply(request, Page(200, [*await _of_tasks(), "".join(_of_threads()).encode()]), TEXT)
+        return await reply(request, Page(200, [*await drive(_of_tasks()), "".join(_of_threads()).encode()]), TEXT)
 
     async def dump(self, request: Request) -> Response:
         """``/debug/fullstatedump``: the answers of many routes in one document, one dump at a time."""
@@ -111,18 +112,17 @@ def _items(parts: list[bytes]) -> list[bytes]:
     return [*rest, last.removesuffix(b"]\n")]
 
 
-async def _of_tasks() -> list[bytes]:
+def _of_tasks() -> Steps[list[bytes]]:
     """A text for each task; there is one for each node and queue."""
     root = trio.lowlevel.current_root_task()
     tasks = [] if root is None else [root]
     for task in tasks:
         tasks += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    found, pace = [], Pace()
+    found = []
     for task in tasks:
         frames = traceback.StackSummary.extract(task.iter_await_frames(), lookup_lines=False)
         found.append("".join((f"task {task.name}:\n", *traceback.format_list(frames), "\n")).encode())
-        if pace.is_due(_TASK_ITEMS):
-            await trio.lowlevel.checkpoint()
+        yield _TASK_ITEMS
     return found
 
 

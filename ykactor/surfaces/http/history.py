@@ -9,7 +9,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
@@ -73,13 +73,12 @@ class History:
         return [usage.ContainerSample(timestamp=at_ns, total_containers=str(count)) for at_ns, _, count in self._samples]
 
 
-def count(look: Look) -> Pausing[tuple[int, int]]:
+def count(look: Look) -> Steps[tuple[int, int]]:
     """Running applications and allocations of a partition."""
-    containers, pace = 0, Pace()
+    containers = 0
     for application in look.state.applications.values():
         containers += len(
             look.core.registry.leaf_of(application.application_id).applications[application.application_id].allocations
         )
-        if pace.is_due():
-            yield ()
+        yield 1
     return len(look.state.tree.root.running), containers

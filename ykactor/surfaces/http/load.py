@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import trio
 
 from ykactor.actors.clock import worked_and_waited_s, worked_s
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import PART_MAX, Steps, paced
 
 #: Over which time at least, in seconds.
 _WINDOW_S = 0.05
@@ -64,18 +64,19 @@ class Effort:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def measured(self, work: Pausing[R]) -> Pausing[R]:
-        """The same work."""
+    def measured(self, work: Steps[R]) -> Steps[R]:
+        """The same work, in steps that are whole parts: the clock is not read after each small one."""
+        parts = paced(work)
         while True:
             since_s = worked_s()
             try:
-                next(work)
+                next(parts)
             except StopIteration as stop:
                 result: R = stop.value
                 return result
             finally:
                 self.seconds += worked_s() - since_s
-            yield ()
+            yield PART_MAX
 
     @types.coroutine
     def awaited(self, work: Coroutine[Any, Any, R]) -> Generator[Any, Any, R]:

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.actors.commands import PartitionCommand, Read
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.driving import drive
 from ykactor.actors.mailbox import Mailbox
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.headers import accepts_gzip, encoded
 from ykactor.surfaces.http.load import Effort
@@ -68,14 +68,14 @@ class Metrics:
         inboxes = list(self._sources.gateway.partitions.values())
         self._asked.intersection_update(inboxes)
         figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
-        return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])), pause)
+        return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])))
 
     async def _read(self, inbox: Mailbox[PartitionCommand], effort: Effort) -> PartitionFigures | None:
         """The figures of a partition; None if it does not answer."""
         found: list[Any] = []
         answered = trio.Event()
 
-        def reading(core: PartitionCore, state: SchedulerState, _: int) -> Pausing[PartitionFigures]:
+        def reading(core: PartitionCore, state: SchedulerState, _: int) -> Steps[PartitionFigures]:
             return effort.measured(read(core, state))
 
         def give(figures: Any) -> None:

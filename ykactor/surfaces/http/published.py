@@ -21,7 +21,7 @@ from ykactor.core.objects.application import Application
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.admission import caller_of, view_for
 from ykactor.surfaces.http.load import Effort, Load
 from ykactor.surfaces.http.pages import FRESH_S, Key, Page, Pages
@@ -208,7 +208,7 @@ async def _encoded(found: Any) -> list[bytes]:
 
 def _reading(
     read: Reading, view: View | None, effort: Effort, core: PartitionCore, state: SchedulerState, now_ns: int
-) -> Pausing[Any]:
+) -> Steps[Any]:
     """The reading as one that pauses."""
     found = read(Look(core, state, now_ns, view))
     if isinstance(found, Generator):

@@ -6,7 +6,7 @@ import re
 from itertools import accumulate
 
 from ykactor.actors.histogram import Histogram
-from ykactor.core.values.parts import Pace, Pausing, emptied
+from ykactor.core.values.parts import Steps, emptied
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -65,17 +65,15 @@ class Exposition:
         """A metric of bands."""
         return self.family(name, "histogram", meaning)
 
-    def encoded(self) -> Pausing[list[bytes]]:
+    def encoded(self) -> Steps[list[bytes]]:
         """The text in parts; nothing is left here. Metrics without a series are left out."""
         parts: list[bytes] = []
-        pace = Pace()
         for family in self._families.values():
             if len(family.lines) == 2:
                 continue
             for part in emptied(family.lines):
                 parts.append("\n".join([*part, ""]).encode())
-                if pace.is_due(len(part)):
-                    yield ()
+                yield len(part)
         return parts
 
 

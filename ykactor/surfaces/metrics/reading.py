@@ -16,7 +16,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.above_max import AboveMax, above_max
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName, QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, add_to, saturated, saturated_and_pruned
 from ykactor.surfaces.metrics.series import NAMES_MAX, ZEROS_MAX
 from ykactor.surfaces.metrics.waiting import by_reason
@@ -86,9 +86,9 @@ class PartitionFigures(Struct, eq=False):
     above_max: dict[QueuePath, AboveMax] = field(default_factory=dict)
 
 
-def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures]:
+def read(core: PartitionCore, state: SchedulerState) -> Steps[PartitionFigures]:
     """Read a partition, between two turns."""
-    figures, pace = PartitionFigures(core.name), Pace()
+    figures = PartitionFigures(core.name)
     types = state.tree.root_max or {}
     nothing = dict.fromkeys(types, 0) if len(types) <= min(NAMES_MAX, ZEROS_MAX // len(state.tree.nodes)) else {}
     statuses: dict[str, QueueStatus] = {}
@@ -97,22 +97,19 @@ def read(core: PartitionCore, state: SchedulerState) -> Pausing[PartitionFigures
         figures.queues[path] = _queue(status, queue.preempting, nothing)
         if (excess := above_max(state, queue)) is not None:
             figures.above_max[path] = excess
-        if pace.is_due(_QUEUE_ITEMS):
-            yield ()
+        yield _QUEUE_ITEMS
     for application in state.applications.values():
         state_name = STATES[application.state]
         figures.queues[application.leaf.path].applications[state_name] += 1
         figures.applications[state_name] += 1
-        if pace.is_due():
-            yield ()
+        yield 1
     for node in core.registry.nodes.values():
         figures.nodes += 1
         figures.draining += not node.schedulable
         for name, capacity in node.capacity.items():
             bands = figures.bands.setdefault(name, [0] * BANDS_COUNT)
             bands[_band(node.allocated.get(name, 0), capacity)] += 1
-        if pace.is_due():
-            yield ()
+        yield 1
     figures.waiting = yield from by_reason(state)
     return figures
 

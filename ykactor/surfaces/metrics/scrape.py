@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ykactor.actors.clock import system_ns
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition
@@ -18,7 +18,7 @@ from ykactor.surfaces.metrics.reading import PartitionFigures
 from ykactor.surfaces.metrics.sources import Sources
 
 
-def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Pausing[list[bytes]]:
+def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[bytes]]:
     """The text.
 
     Args:

@@ -8,7 +8,7 @@ from ykactor.core.messages.kinds import WaitingCause
 from ykactor.core.queueing.equivalence import HAS_NODE, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.core.waiting.causes import is_held, pending_of, pending_of_reserved
 
 #: What is missing, by its label.
@@ -29,11 +29,10 @@ REASONS = {
 _CLASS_ITEMS = 3
 
 
-def by_reason(state: SchedulerState) -> Pausing[Counter[WaitingCause]]:
+def by_reason(state: SchedulerState) -> Steps[Counter[WaitingCause]]:
     """The number of pending asks for each reason."""
     found: Counter[WaitingCause] = Counter()
     known: dict[AskClass, WaitingCause] = {}
-    pace = Pace()
     for application in state.applications.values():
         held = is_held(state, application)
         if application.gang is not None and application.gang.held:
@@ -42,15 +41,12 @@ def by_reason(state: SchedulerState) -> Pausing[Counter[WaitingCause]]:
             if queue.key[1] == HAS_NODE:
                 continue
             found[WaitingCause.HELD if held else _reason(state, application, queue, known)] += len(queue)
-            if pace.is_due(_CLASS_ITEMS):
-                yield ()
-        if pace.is_due():
-            yield ()
+            yield _CLASS_ITEMS
+        yield 1
     for reservation in state.reservations.by_ask.values():
         held = is_held(state, reservation.application)
         found[WaitingCause.HELD if held else pending_of_reserved(state, reservation).cause] += 1
-        if pace.is_due(_CLASS_ITEMS):
-            yield ()
+        yield _CLASS_ITEMS
     return found
 
 

@@ -15,7 +15,7 @@ from ykactor.actors.histogram import DECADES, Histogram
 from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.inspection.queue_status import IN_USE
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.metrics.exposition import Exposition, Family, escaped, labels, name_part
 from ykactor.surfaces.metrics.fact_counts import CONTAINERS, ENDED, NO_QUEUE, REJECTED, FactCounts
 from ykactor.surfaces.metrics.reading import BANDS_COUNT, STATES, PartitionFigures, QueueFigures
@@ -97,13 +97,12 @@ def _sum(histograms: Iterable[Histogram]) -> Histogram:
 
 def add_queues(
     to: Exposition, figures: Iterable[PartitionFigures], counts: FactCounts, *, has_old_names: bool = False
-) -> Pausing[None]:
+) -> Steps[None]:
     """Add what is of queues.
 
     Args:
         has_old_names: whether to add what Apache YuniKorn had up to version 1.7, with the path in the name of the metric.
     """
-    pace = Pace()
     shown: dict[QueuePath, _Shown] = {}
     amounts = 0
     for partition in figures:
@@ -114,12 +113,10 @@ def add_queues(
                 shown[name].figures.add(queue)
             else:
                 shown[name] = _Shown(queue, series)
-            if pace.is_due():
-                yield ()
+            yield 1
     for path, each in shown.items():
         _add_queue(to, path, each)
-        if pace.is_due(_QUEUE_ITEMS):
-            yield ()
+        yield _QUEUE_ITEMS
     if has_old_names:
         yield from _add_old_names(to, shown)
     yield from _add_containers(to, shown)
@@ -137,38 +134,32 @@ def _add_queue(to: Exposition, path: QueuePath, queue: _Shown) -> None:
             resource.add(amount, f'{own},resource="{escaped(name)}",state="{state}"')
 
 
-def _add_containers(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
+def _add_containers(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Steps[None]:
     """Different paths can give the same name, which then has the sum."""
-    pace = Pace()
     sums: dict[str, Counter[str]] = {}
     for path, queue in shown.items():
         found, is_shown = queue.series.counts, queue.figures.is_leaf
         for state in CONTAINERS:
             if is_shown or found[state]:
                 sums.setdefault(name_part(path), Counter())[state] += found[state]
-        if pace.is_due():
-            yield ()
+        yield 1
     for name, by_state in sums.items():
         _add_counts(to.counter(f"yunikorn_{name}_queue_container", "Containers of the queue by state."), "state", by_state)
-        if pace.is_due():
-            yield ()
+        yield 1
 
 
-def _add_ended(to: Exposition, counts: FactCounts, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
+def _add_ended(to: Exposition, counts: FactCounts, shown: Mapping[QueuePath, _Shown]) -> Steps[None]:
     """Also of queues that are gone. Applications that were refused were in no queue."""
     _add_counts(to.gauge("yunikorn_queue_app", _APPLICATIONS), "state", counts.ended[NO_QUEUE], 'queue="",')
     total = to.counter("yunikorn_queue_app_total", "Applications of the queue that have ended, also after the queue was removed.")
-    pace = Pace()
     empty = [path for path, queue in shown.items() if queue.figures.is_leaf and counts.has_own_ends(path)]
     for path in dict.fromkeys([*counts.ended, *empty]):  # a copy: more may end during a pause
         by_state = dict.fromkeys(REJECTED if path == NO_QUEUE else ENDED, 0) | counts.ended.get(path, Counter())
         _add_counts(total, "state", by_state, f"{labels(queue=path)},")
-        if pace.is_due():
-            yield ()
+        yield 1
 
 
-def _add_old_names(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausing[None]:
-    pace = Pace()
+def _add_old_names(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Steps[None]:
     sums: dict[str, QueueFigures] = {}
     for path, queue in shown.items():
         amounts = {state: dict(by_type) for state, by_type in queue.amounts().items()}  # they may be added to
@@ -178,16 +169,14 @@ def _add_old_names(to: Exposition, shown: Mapping[QueuePath, _Shown]) -> Pausing
             sums[name].add(figures)
         else:
             sums[name] = figures
-        if pace.is_due(_QUEUE_ITEMS):
-            yield ()
+        yield _QUEUE_ITEMS
     for name, figures in sums.items():
         _add_counts(to.gauge(f"yunikorn_{name}_queue_app", _APPLICATIONS), "state", figures.applications)
         family = to.gauge(f"yunikorn_{name}_queue_resource", _AMOUNTS)
         for state, by_type in figures.amounts.items():
             for resource, amount in by_type.items():
                 family.add(amount, f'resource="{escaped(resource)}",state="{state}"')
-        if pace.is_due(_QUEUE_ITEMS):
-            yield ()
+        yield _QUEUE_ITEMS
 
 
 def _add_counts(family: Family, label: str, counts: Mapping[str, int], before: str = "") -> None:

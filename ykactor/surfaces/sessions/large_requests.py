@@ -9,7 +9,7 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.driving import drive, pause
-from ykactor.core.values.parts import Pausing, finished
+from ykactor.core.values.parts import Steps, finished
 from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import ENCODINGS, MSGPACK, Encoding
@@ -19,7 +19,7 @@ from ykactor.wire.si.protocol_error import ProtocolError
 R = TypeVar("R", bound=si.Request | si.OperatorRequest)
 
 #: A method of an encoding that decodes a kind of requests.
-Decoding = Callable[[Encoding, bytes | str], Pausing[R]]
+Decoding = Callable[[Encoding, bytes | str], Steps[R]]
 
 #: The time limit of the process.
 READ_S = 60.0
@@ -56,7 +56,7 @@ async def read_request(decoding: Decoding[R], encoding: Encoding, message: bytes
         ProtocolError: it is wrong, or has more than ``REQUEST_MAX`` bytes and no configuration.
     """
     if size_of(message) <= REQUEST_MAX:
-        return await drive(decoding(encoding, message), pause)
+        return await drive(decoding(encoding, message))
     raw = message.encode() if isinstance(message, str) else message
     try:
         return await _received(decoding, await in_helper_process(_read, raw, encoding.name, decoding.__name__, limit_s=READ_S))

@@ -15,7 +15,7 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.administration import knows_application
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
-from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.waiting.reasons import some
 from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
@@ -80,7 +80,7 @@ class OperatorRequests:
     async def _expect_none(self, request: si.ExpectNoAllocations) -> None:
         name = requests.running(requests.partition_named(request.partition_name), self._gateway.partitions)
         search = tasks_named(self._gateway.registry(name), frozenset(request.allocation_keys), self._operator())
-        found = await drive(search, pause)
+        found = await drive(search)
         if found:
             are = "is a task" if len(found) == 1 else "are tasks"
             raise ProtocolError("REFUSED", f"{some(found)} {are}", "allocationKeys")
@@ -97,7 +97,7 @@ class OperatorRequests:
 
     async def _drain(self, request: si.NodeRequest) -> None:
         """One node after the other, when all of them are there."""
-        work = requests.addressed(await drive(requests.submitting(request), pause), self._gateway.partitions)
+        work = requests.addressed(await drive(requests.submitting(request)), self._gateway.partitions)
         drains: list[tuple[PartitionName, UpdateNode]] = []
         for name, entries in work.items():
             for part in in_parts(entries):
@@ -210,7 +210,7 @@ def _application(registry: Registry, name: ApplicationID) -> Application | None:
     return registry.leaf_of(name).applications.get(name) if name in registry.applications else None
 
 
-def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) -> Pausing[list[str]]:
+def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) -> Steps[list[str]]:
     """``app-1/t1`` for each ask and allocation that has one of these keys, as far as the operator knows its application."""
     found: list[str] = []
     for part in in_parts(list(registry.applications)):
@@ -219,7 +219,7 @@ def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) 
             application = None if path is None else registry.leaf(path).applications.get(name)
             if path is not None and application is not None and operator.may_operate(path):
                 found += [f"{name}/{key}" for key in sorted(_tasks_among(keys, application))]
-        yield ()
+        yield len(part)
     return found
 
 

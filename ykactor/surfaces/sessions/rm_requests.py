@@ -130,7 +130,7 @@ class RequestHandler(Sender):
             if accepted is not None:
                 self._open.answered([accepted])
         if is_large and isinstance(request, requests.PartitionRequest):
-            await drive(requests.freeing(request), pause)
+            await drive(requests.freeing(request))
         if pending is not None:
             await self._backlog.add(pending, size_of(message))
 
@@ -138,7 +138,7 @@ class RequestHandler(Sender):
         """The submissions of a request, by partition. Nobody waits for it, as no turn is held."""
         if not isinstance(request, requests.PartitionRequest):
             return {}
-        return await drive(requests.submitting(request), pause)
+        return await drive(requests.submitting(request))
 
     async def _carry_out(self, request: si.Request, work: _Work, accepted: Accepted | None) -> Pending | None:
         """Carry out a request, or begin to; None if its ``Ack`` comes from elsewhere.
@@ -205,14 +205,14 @@ class RequestHandler(Sender):
 
     async def _permitted(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         """The submissions, those that the caller may not send as refusals."""
-        kept, reason = await drive(permitted(self._caller.identity, submissions), pause)
+        kept, reason = await drive(permitted(self._caller.identity, submissions))
         if reason:
             self._audit.refused(self._caller, Act.SEND, name, reason)
         return kept
 
     async def _by_own_clock(self, submissions: list[Submission]) -> list[Submission]:
         ahead_ns = self._gateway.ahead_ns()
-        return submissions if ahead_ns < AHEAD_NS else await drive(moved(submissions, ahead_ns // S_NS), pause)
+        return submissions if ahead_ns < AHEAD_NS else await drive(moved(submissions, ahead_ns // S_NS))
 
     async def _with_groups(self, name: PartitionName, submissions: list[Submission]) -> list[Submission]:
         return await self._gateway.with_groups(name, submissions) if name in self._gateway.partitions else submissions

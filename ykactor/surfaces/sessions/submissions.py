@@ -21,13 +21,13 @@ from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission
 from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
 from ykactor.core.placement.users import resolve
-from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.quantities import parse_uint64, shown
 from ykactor.wire.si.lengths import ITEMS_MAX, shortened
 from ykactor.wire.si.protocol_error import ProtocolError
 
 
-def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[tuple[list[Submission], str]]:
+def permitted(identity: Identity, submissions: list[Submission]) -> Steps[tuple[list[Submission], str]]:
     """The submissions that count, with a pause now and then, and why the first one with too many tags is refused; "" if none is.
 
     Applications have the groups that count. What the identity may not submit becomes its refusal.
@@ -41,8 +41,6 @@ def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[tupl
     kept: list[Submission] = []
     reason = ""
     for part in in_parts(submissions):
-        if kept:
-            yield ()
         for new in part:
             if identity is not ANYBODY and type(new) is AddApplication:
                 new = _permitted(identity, new)
@@ -50,6 +48,7 @@ def permitted(identity: Identity, submissions: list[Submission]) -> Pausing[tupl
             kept.append(new if refusal is None else RefuseEntry(refusal))
             if refusal is not None:
                 reason = reason or refusal.reason
+        yield len(part)
     return kept, reason
 
 
@@ -102,12 +101,12 @@ def _reason(identity: Identity, count: int) -> str:
 # waited for days, and preempt at once.
 
 
-def moved(submissions: list[Submission], ahead_s: int) -> Pausing[list[Submission]]:
+def moved(submissions: list[Submission], ahead_s: int) -> Steps[list[Submission]]:
     """The submissions with creation times that are so much later."""
     found: list[Submission] = []
     for part in in_parts(submissions):
         found += [_moved(each, ahead_s) for each in part]
-        yield ()
+        yield len(part)
     return found
 
 

@@ -17,7 +17,7 @@ from ykactor.core.inspection.accounting import Column, Sums, named, sums
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pausing, in_parts
+from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.times import DAY_NS
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -103,7 +103,7 @@ def _read(
     core: PartitionCore,
     _: SchedulerState,
     now_ns: int,
-) -> Pausing[Sums]:
+) -> Steps[Sums]:
     return sums(core.registry, now_ns, columns, days, shows_queue)
 
 

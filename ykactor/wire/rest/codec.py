@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ykactor.core.values.parts import PART_MAX, Pausing
+from ykactor.core.values.parts import PART_MAX, Steps
 
 #: A large body is made and sent in parts of this size.
 PART_BYTES = 2**20
@@ -38,14 +38,14 @@ def encode_part(payload: Any) -> bytes:
     return escaped(_ENCODER.encode(payload))
 
 
-def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> Pausing[Item]:
+def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> Steps[Item]:
     """An object, which has a field of its own, with further ones before it: lists of such items, those that are not empty."""
     pieces, count = [b"{"], 0
     for name, items in lists.items():
         if items:
             pieces += (f'"{name}":['.encode(), b",".join(items[:PART_MAX]))
             for start in range(PART_MAX, len(items), PART_MAX):
-                yield ()
+                yield PART_MAX
                 pieces.append(b",".join((b"", *items[start : start + PART_MAX])))
             pieces.append(b"],")
             count += len(items)

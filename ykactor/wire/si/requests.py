@@ -36,7 +36,7 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.messages.task_record import SIGNAL_MAX, TaskOutcome, TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
-from ykactor.core.values.parts import PART_MAX, Pausing, finished
+from ykactor.core.values.parts import PART_MAX, Steps, finished
 from ykactor.core.values.quantities import QuantityError, parse_quantity
 from ykactor.core.values.resources import Resource
 from ykactor.wire.si import lengths
@@ -81,7 +81,7 @@ def submissions(request: PartitionRequest) -> dict[PartitionName, list[Submissio
     return finished(submitting(request))
 
 
-def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Submission]]]:
+def submitting(request: PartitionRequest) -> Steps[dict[PartitionName, list[Submission]]]:
     """The submissions of a request, like ``submissions``, with a pause every few ms."""
     routed: dict[PartitionName, list[Submission]] = {}
     work = 0
@@ -100,16 +100,16 @@ def submitting(request: PartitionRequest) -> Pausing[dict[PartitionName, list[Su
             work += _ENTRY_WORK + size
             if work > _STEP_WORK:
                 work = 0
-                yield ()
+                yield PART_MAX
     return routed
 
 
-def freeing(request: PartitionRequest) -> Pausing[None]:
+def freeing(request: PartitionRequest) -> Steps[None]:
     """Take the entries out of a request that nobody needs any more: to free many at once takes long."""
     for _, entries, _ in _parts(request):
         while len(entries) > PART_MAX:
             del entries[-PART_MAX:]  # type: ignore[attr-defined]  # decoders make lists
-            yield ()
+            yield PART_MAX
 
 
 def addressed(

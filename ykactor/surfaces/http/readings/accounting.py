@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ykactor.core.inspection.accounting import Column, named, sums
-from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
+from ykactor.core.values.parts import Steps, sorted_in_parts
 from ykactor.core.values.resources import pruned
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest.codec import encode_part
 from ykactor.wire.rest.usage import ResourceSeconds
 
 
-def resource_seconds(look: Look, columns: Sequence[Column], days: range) -> Pausing[list[bytes]]:
+def resource_seconds(look: Look, columns: Sequence[Column], days: range) -> Steps[list[bytes]]:
     """Sums by these columns, in the order of their values, of these days; encoded. What lasts counts up to now (AP-141)."""
     found = yield from sums(look.core.registry, look.now_ns, columns, days, look.shows)
     rows = yield from sorted_in_parts(found.items())
-    encoded, pace = [], Pace()
+    encoded = []
     for values, account in rows:
         shown = ResourceSeconds(
             **named(columns, values),
@@ -25,6 +25,5 @@ def resource_seconds(look: Look, columns: Sequence[Column], days: range) -> Paus
             lost=pruned(account.lost),
         )
         encoded.append(encode_part(shown))
-        if pace.is_due(2):
-            yield ()
+        yield 2
     return encoded

@@ -13,7 +13,7 @@ from ykactor.core.partition.timers import EndedApplication
 from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
-from ykactor.core.values.parts import Pace, Pausing, sorted_in_parts
+from ykactor.core.values.parts import Steps, sorted_in_parts
 from ykactor.core.values.resources import add_to
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import applications as rest
@@ -38,14 +38,13 @@ def are_small(found: Iterable[Application]) -> bool:
     return True
 
 
-def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Pausing[list[Item]]:
+def live(look: Look, queue: QueuePath | None = None, status: str = "") -> Steps[list[Item]]:
     """The live applications of a leaf, or of all with None, in a state, or in any with ""; encoded, by their submission."""
-    found, pace = [], Pace()
+    found = []
     for _, _, application in (yield from sorted_in_parts(_live(look, queue))):
         if status in ("", rest.state_name(application.state).lower()):
-            found.append((yield from _live_application(look, application, pace)))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+            found.append((yield from _live_application(look, application)))
+        yield _ENTRY_ITEMS
     return found
 
 
@@ -57,45 +56,44 @@ def _live(look: Look, queue: QueuePath | None) -> Iterator[tuple[int, int, Appli
             yield application.submission_ns, application.arrival, application
 
 
-def completed(look: Look) -> Pausing[list[bytes]]:
+def completed(look: Look) -> Steps[list[bytes]]:
     """Applications that have ended, also those that failed, the oldest first; encoded."""
     return _remembered(look, look.core.timers.ended.values())
 
 
-def rejected(look: Look) -> Pausing[list[bytes]]:
+def rejected(look: Look) -> Steps[list[bytes]]:
     """Applications that were rejected, the oldest first; encoded. They are in no queue, so limited readers see none."""
     return _remembered(look, look.core.timers.rejected.values() if look.shows("") else ())
 
 
-def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Pausing[list[bytes]]:
-    found, pace = [], Pace()
+def _remembered(look: Look, entries: Iterable[EndedApplication]) -> Steps[list[bytes]]:
+    found = []
     for entry in entries:
         if entry.state is ApplicationState.REJECTED or look.shows(entry.queue):
             found.append(encode_part(_ended_application(look, entry)))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        yield _ENTRY_ITEMS
     return found
 
 
-def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Pausing[Item | None]:
+def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = None) -> Steps[Item | None]:
     """A live application, also only if it is in a queue, encoded; None if there is none."""
     found = look.leaf_of(application_id)
     if found is None or queue not in (None, found):
         return None
     application = look.core.registry.leaf_of(application_id).applications[application_id]
-    return (yield from _live_application(look, application, Pace()))
+    return (yield from _live_application(look, application))
 
 
-def _live_application(look: Look, application: Application, pace: Pace) -> Pausing[Item]:
+def _live_application(look: Look, application: Application) -> Steps[Item]:
     waiting, total = look.state.applications[application.application_id], dict[str, int]()
-    asks = (yield from _requests(look, waiting, total, pace)) if waiting.asks else []
-    tasks = (yield from _allocations(look, application, pace)) if application.allocations else []
+    asks = (yield from _requests(look, waiting, total)) if waiting.asks else []
+    tasks = (yield from _allocations(look, application)) if application.allocations else []
     status, details = look.times(status_of(waiting), TIMES), look.details(live_details(application, waiting))
     shown = rest.application(look.core.name, application.application_id, status, details, used(total))
     return (yield from encode_with(shown, {"requests": asks, "allocations": tasks}))
 
 
-def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pace: Pace) -> Pausing[list[bytes]]:
+def _requests(look: Look, pending: PendingApplication, total: dict[str, int]) -> Steps[list[bytes]]:
     """The pending asks by their arrival, encoded; what they want is added to ``total``."""
     tried: dict[AskQueue | None, bool] = {}
     found: list[bytes] = []
@@ -106,12 +104,11 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int], pa
             tried[queue] = was_tried(look.state, pending, queue)
         status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)
         found.append(encode_part(request(look.times(status, ASK_TIMES))))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        yield _ENTRY_ITEMS
     return found
 
 
-def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[list[bytes]]:
+def _allocations(look: Look, application: Application) -> Steps[list[bytes]]:
     """The allocations of an application by their arrival, encoded."""
     running, found = application.allocations, list[bytes]()
     keys: Iterable[AllocationKey] = running
@@ -119,8 +116,7 @@ def _allocations(look: Look, application: Application, pace: Pace) -> Pausing[li
         keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))
     for key in keys:
         found.append(encode_part(allocation(look.times(allocation_status(look.state, application, key), ALLOCATION_TIMES))))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        yield _ENTRY_ITEMS
     return found
 
 

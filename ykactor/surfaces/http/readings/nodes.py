@@ -10,7 +10,7 @@ from ykactor.core.inspection.node_status import node_status
 from ykactor.core.inspection.task_status import allocation_status, foreign_status
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import nodes as rest
 from ykactor.wire.rest.codec import encode_part
@@ -22,13 +22,12 @@ _ENTRY_ITEMS = 10
 _SMALL_MAX = 50
 
 
-def all_nodes(look: Look) -> Pausing[list[bytes]]:
+def all_nodes(look: Look) -> Steps[list[bytes]]:
     """All nodes by name, encoded."""
-    found, pace = [], Pace()
+    found = []
     for _, node in sorted(look.core.registry.nodes.items()):
-        found.append((yield from _node(look, node, pace)))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        found.append((yield from _node(look, node)))
+        yield _ENTRY_ITEMS
     return found
 
 
@@ -37,15 +36,15 @@ def is_small(node: NodeCore | None) -> bool:
     return node is None or len(node.allocations) + len(node.foreign) <= _SMALL_MAX
 
 
-def one(look: Look, node_id: NodeID) -> Pausing[bytes | None]:
+def one(look: Look, node_id: NodeID) -> Steps[bytes | None]:
     """A node, encoded; None if there is none."""
     node = look.core.registry.nodes.get(node_id)
-    return None if node is None else (yield from _node(look, node, Pace()))
+    return None if node is None else (yield from _node(look, node))
 
 
-def _node(look: Look, node: NodeCore, pace: Pace) -> Pausing[bytes]:
-    tasks = yield from _encoded(_allocations(look, node), pace)
-    others = yield from _encoded((foreign(foreign_status(task, node.node_id)) for _, task in sorted(node.foreign.items())), pace)
+def _node(look: Look, node: NodeCore) -> Steps[bytes]:
+    tasks = yield from _encoded(_allocations(look, node))
+    others = yield from _encoded((foreign(foreign_status(task, node.node_id)) for _, task in sorted(node.foreign.items())))
     return encode_part(rest.node(node_status(node, look.state.reservations), node, tasks, others))
 
 
@@ -58,23 +57,20 @@ def _allocations(look: Look, node: NodeCore) -> Iterator[Allocation]:
             yield allocation(allocation_status(look.state, application, key))
 
 
-def _encoded(items: Iterable[Payload], pace: Pace) -> Pausing[list[Raw]]:
+def _encoded(items: Iterable[Payload]) -> Steps[list[Raw]]:
     """A node may have thousands of tasks."""
     found = []
     for item in items:
         found.append(Raw(encode_part(item)))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        yield _ENTRY_ITEMS
     return found
 
 
-def utilizations(look: Look, cluster_id: str) -> Pausing[rest.NodeUtilizations]:
+def utilizations(look: Look, cluster_id: str) -> Steps[rest.NodeUtilizations]:
     """The nodes by the allocated part of each resource type that they have."""
     bands: dict[str, list[list[str]]] = {}
-    pace = Pace()
     for node_id, node in sorted(look.core.registry.nodes.items()):
         for name, capacity in node.capacity.items():
             bands.setdefault(name, [[] for _ in rest.BANDS])[rest.band(node.allocated.get(name, 0), capacity)].append(node_id)
-        if pace.is_due():
-            yield ()
+        yield 1
     return rest.utilizations(cluster_id, look.core.name, bands)

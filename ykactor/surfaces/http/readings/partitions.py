@@ -7,12 +7,12 @@ from collections.abc import Callable
 from ykactor.actors.standing import Standing
 from ykactor.core.inspection.partition_status import partition_totals
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import partitions as rest
 
 
-def summary(look: Look, cluster_id: str, standing: Callable[[PartitionName], Standing]) -> Pausing[rest.Partition]:
+def summary(look: Look, cluster_id: str, standing: Callable[[PartitionName], Standing]) -> Steps[rest.Partition]:
     """A partition with its totals; to a limited reader only those of the applications in view."""
     core, own = look.core, standing(look.core.name)
     totals = yield from partition_totals(core, look.state, look.shows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ykactor.core.inspection.pending_asks import pending_causes
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import tasks
 from ykactor.wire.rest.codec import encode_part
@@ -13,14 +13,13 @@ from ykactor.wire.rest.codec import encode_part
 _ENTRY_ITEMS = 10
 
 
-def pending_asks(look: Look, application_id: ApplicationID) -> Pausing[list[bytes] | None]:
+def pending_asks(look: Look, application_id: ApplicationID) -> Steps[list[bytes] | None]:
     """The reason of each pending ask of a live application, by their arrival, encoded; None if there is no such application."""
     if look.leaf_of(application_id) is None:
         return None
-    found, pace = list[bytes](), Pace()
+    found = list[bytes]()
     for ask, cause in (yield from pending_causes(look.state, look.state.applications[application_id])):
         reason = look.reason(cause, ask.resource)
         found.append(encode_part(tasks.PendingAsk(allocation_key=ask.allocation_key, code=cause.code.value, reason=reason)))
-        if pace.is_due(_ENTRY_ITEMS):
-            yield ()
+        yield _ENTRY_ITEMS
     return found

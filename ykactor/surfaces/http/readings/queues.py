@@ -12,13 +12,13 @@ from ykactor.core.messages.states import QueueState
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import queues
 from ykactor.wire.rest.codec import encode_part
 
 
-def everything(look: Look) -> Pausing[bytes]:
+def everything(look: Look) -> Steps[bytes]:
     """The root with everything below it, encoded; it names the partition. A limited reader sees its queues below a bare root."""
     if look.shows(_ROOT):
         return (yield from tree(look, _ROOT, is_all=True))
@@ -30,18 +30,16 @@ def everything(look: Look) -> Pausing[bytes]:
     return encode_part(_bare_root(look, tops, below))
 
 
-def tree(look: Look, path: QueuePath, *, is_all: bool = False) -> Pausing[bytes]:
+def tree(look: Look, path: QueuePath, *, is_all: bool = False) -> Steps[bytes]:
     """The queue at ``path``, which must be there, with everything below it, encoded."""
     shown: dict[QueuePath, bytes] = {}
     known: dict[str, QueueStatus] = {}
     children = _children(look, path)
-    pace = Pace()
     for node in reversed([look.state.tree.nodes[below] for below in _below(path, children)]):  # children before parents
         names = children.get(node.path, [])
         queue = _queue(look, node, names, [shown.pop(name) for name in names], known, is_all=is_all)
         shown[node.path] = encode_part(queue)
-        if pace.is_due(_QUEUE_ITEMS):
-            yield ()
+        yield _QUEUE_ITEMS
     return shown[path]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ykactor.core.accounting.past import Past
 from ykactor.core.inspection.application_status import RECORD_TIMES, record_statuses
 from ykactor.core.values.ids import ApplicationID
-from ykactor.core.values.parts import Pace, Pausing
+from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import tasks
 
 
-def records(look: Look, application_id: ApplicationID) -> Pausing[list[tasks.TaskRecord] | None]:
+def records(look: Look, application_id: ApplicationID) -> Steps[list[tasks.TaskRecord] | None]:
     """The records of an application that lives, else of the last one with this id that has ended; None if there is neither."""
     found = yield from _found(look, application_id)
     if found is None:
@@ -19,14 +19,12 @@ def records(look: Look, application_id: ApplicationID) -> Pausing[list[tasks.Tas
     return [tasks.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
 
 
-def _found(look: Look, application_id: ApplicationID) -> Pausing[tuple[str, Past] | None]:
+def _found(look: Look, application_id: ApplicationID) -> Steps[tuple[str, Past] | None]:
     if look.leaf_of(application_id) is not None:
         application = look.core.registry.leaf_of(application_id).applications[application_id]
         return application.who.user, application.past
-    pace = Pace()
     for ended in reversed(look.core.timers.ended.values()):
         if ended.application_id == application_id and look.shows(ended.queue):
             return ended.user, ended.past
-        if pace.is_due():
-            yield ()
+        yield 1
     return None
