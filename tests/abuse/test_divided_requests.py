@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from mutants import REQUESTS, Mutator
 
-from ykactor.client.splitting import SENT_BYTES_MAX, new_ids, parts_of
+from ykactor.client.requests import SENT_BYTES_MAX, new_ids, parts_of
 from ykactor.core.values.parts import paced
 from ykactor.wire.si import codec, division
 from ykactor.wire.si import messages as si

@@ -12,7 +12,7 @@ from daemonhere import daemon_here
 from ykactor.client import connect
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "ykactor" / "client" / "examples"
+EXAMPLES = ROOT / "examples"
 #: How the names of programs end, by what they run on.
 FLAVOURS = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
 
@@ -40,4 +40,4 @@ async def test_each_program_does_what_it_says(flavour, monkeypatch, capsys):
 def test_the_readme_names_each_program():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     assert len(programs) == 9
-    assert all(f"(ykactor/client/examples/{name})" in (ROOT / "README.md").read_text() for name in programs)
+    assert all(f"(examples/{name})" in (ROOT / "README.md").read_text() for name in programs)

@@ -13,8 +13,8 @@ from ykactor.client.connection import alongside
 from ykactor.client.errors import Disconnected, RequestRefused, SessionReplaced
 from ykactor.client.login import LoginOptions
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
+from ykactor.client.requests import Part, new_ids, parts_of
 from ykactor.client.resource_manager import BeforeRegistering, ResourceManager, Sender, connect, handed_back
-from ykactor.client.splitting import Part, new_ids, parts_of
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 

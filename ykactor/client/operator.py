@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import trio
 from msgspec import structs
@@ -14,6 +14,8 @@ from ykactor.client.errors import RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
+
+A = TypeVar("A", si.Configuration, si.Health, si.Usage)
 
 
 class Operator:
@@ -100,16 +102,12 @@ async def read_configuration(url: str, **login: Unpack[LoginOptions]) -> si.Conf
     RequestRefused
         The daemon does not let this one in, or shows it only a part of its queues and partitions.
     """
-    answer = await _answer(url, si.ReadConfiguration(), login)
-    assert isinstance(answer, si.Configuration), "it is the only answer"
-    return answer
+    return await _answer(url, si.ReadConfiguration(), login, si.Configuration)
 
 
 async def check_health(url: str, **login: Unpack[LoginOptions]) -> si.Health:
     """The health of the daemon, from checks of the last 30 s. Parameters and errors are as of `read_configuration`."""
-    answer = await _answer(url, si.CheckHealth(), login)
-    assert isinstance(answer, si.Health), "it is the only answer"
-    return answer
+    return await _answer(url, si.CheckHealth(), login, si.Health)
 
 
 async def read_usage(
@@ -140,18 +138,17 @@ async def read_usage(
         As `read_configuration`, and if a name is not known.
     """
     question = si.ReadUsage(by=list(by), first_day=first_day, last_day=last_day, partitions=list(partitions))
-    answer = await _answer(url, question, login)
-    assert isinstance(answer, si.Usage), "it is the only answer"
-    return answer.rows
+    return (await _answer(url, question, login, si.Usage)).rows
 
 
 async def _answer(
-    url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage, login: LoginOptions
-) -> si.FeedMessage:
+    url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage, login: LoginOptions, kind: type[A]
+) -> A:
     async with open_connection(url, "/v1/feed", login=Login(**login), subprotocols=[JSON.name]) as connection:
         stream = MessageStream(connection, JSON)
         await stream.send(question)
         answer = JSON.decode_feed(await stream.receive())
     if isinstance(answer, si.ErrorResponse):
         raise RequestRefused(answer.code, answer.message, answer.path)
+    assert isinstance(answer, kind), "it is the only answer"
     return answer

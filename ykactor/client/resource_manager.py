@@ -14,8 +14,7 @@ from trio_websocket import WebSocketConnection
 from ykactor.client.connection import MessageStream, OnJournal, encoding_named, open_connection, term_of
 from ykactor.client.errors import Refused
 from ykactor.client.login import Login, LoginOptions
-from ykactor.client.rejections import SentRequest, attribute
-from ykactor.client.splitting import Part, new_ids, parts_of, whole
+from ykactor.client.requests import Part, SentRequest, attribute, new_ids, parts_of, whole
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
 

@@ -1,4 +1,4 @@
-"""``ykactor samples``: writes the sample queue files, dashboards, alert rules and systemd units to a directory."""
+"""``ykactor samples``: writes the sample queue files, dashboards, alert rules, programs and systemd units to a directory."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -10,7 +10,7 @@ import click
 from ykactor.surfaces.cli.terminal import say
 
 #: The directories of samples, at the top of the source tree.
-DIRECTORIES = ("config", "systemd")
+DIRECTORIES = ("config", "examples", "systemd")
 #: Existing files that are named.
 _NAMED_MAX = 3
 
@@ -18,7 +18,8 @@ _NAMED_MAX = 3
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write the sample queue files, dashboards, alert rules and manifests for Kubernetes (config/), and systemd units to DIR.
+    """Write the samples to DIR: queue files, dashboards, alert rules and manifests for Kubernetes (config/), programs for the
+    Python client (examples/), and systemd units.
 
     DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
     """
