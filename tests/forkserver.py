@@ -26,7 +26,8 @@ REPORT = struct.Struct("i")
 def _import_all() -> None:
     for path in (*COMMANDS.values(), VERBS):
         importlib.import_module(f"ykactor.surfaces.cli.{path}")
-    importlib.import_module("ykactor.surfaces.daemon.daemon")
+    for late in ("surfaces.daemon.daemon", "kubernetes.adapter", "kubernetes.probes"):
+        importlib.import_module(f"ykactor.{late}")
     gc.collect()
     gc.freeze()
 

@@ -216,7 +216,7 @@ async def test_a_leader_that_is_stopped_while_it_binds() -> None:
     async def take_time(request: Request) -> None:
         if request.subresource == "binding":
             sent.set()
-            await trio.sleep(1.5)
+            await trio.sleep(0.8)
 
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.server.faults = take_time

@@ -7,6 +7,7 @@ import trio
 from cluster import running_cluster
 from daemon import real_daemon
 from directapi import open_api, process
+from fakehttp import Request
 from fakeserver import FakeServer
 from faults import starting
 from trio.testing import MockClock
@@ -59,19 +60,26 @@ async def test_the_adapter_waits_for_a_server_that_starts(monkeypatch: pytest.Mo
     """Also in the middle: what is refused meanwhile is done later, and nobody is warned."""
     monkeypatch.setattr(versions, "_PAUSE_S", 0.1)
     monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.1)
+    refused = set[str]()
+
+    async def refuse(request: Request) -> None:
+        refused.add(request.resource)
+        await starting(request)
+
     async with real_daemon() as daemon, running_cluster(daemon.url) as cluster:
         cluster.node("n1")
         cluster.pod("p1")
         if not lease:
-            cluster.server.faults = starting
+            cluster.server.faults = refuse
         async with cluster.adapter(lease=lease):
-            await trio.sleep(0.3)
+            await cluster.until(lambda: lease or "pods" in refused)
+            refused.clear()
             cluster.server.faults = None
             await cluster.until(lambda: "p1" in cluster.bound())
-            cluster.server.faults = starting
+            cluster.server.faults = refuse
             cluster.server.cut_watches()
             cluster.pod("p2")
-            await trio.sleep(0.3)
+            await cluster.until(lambda: "pods" in refused)
             assert "p2" not in cluster.bound()
             cluster.server.faults = None
             await cluster.until(lambda: "p2" in cluster.bound())

@@ -54,7 +54,7 @@ async def test_a_change_of_qps_holds_at_once() -> None:
             cluster.pod(f"p{number}", cpu="2")
         async with cluster.adapter():
             await cluster.until(lambda: explained() > 0)
-            await trio.sleep(0.5)
+            await trio.sleep(0.2)
             assert explained() < 30
             say("1000")
             await cluster.until(lambda: explained() == 60)
@@ -95,7 +95,7 @@ async def test_a_leader_gives_way_to_another_process_at_the_daemon() -> None:
         async with connect(daemon.url, rm_id="kubernetes", epoch=10**12):
             await cluster.until(lambda: store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"] == "")
             assert "the daemon does not let this process lead" in list(adapter.problems())
-            await trio.sleep(0.5)
+            await trio.sleep(0.2)
             assert sum("leads" in said for said in cluster.said) == 1
 
 

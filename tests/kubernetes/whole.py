@@ -414,7 +414,8 @@ class Whole:
                 if pod["spec"].get("nodeName") and pod["metadata"].get("deletionTimestamp"):
                     self.store.remove("pods", pod)
             self.volumes.look(faulty=False)
-            self.pass_time(100, at_once=quiet > 0)  # the daemon has tried all it can in the time that was quiet already
+            # first a little longer than volumes are waited for; what the daemon can try, it has tried when it was quiet once
+            self.pass_time(100 if quiet else 31, at_once=quiet > 0)
             quiet = quiet + 1 if before == self.store.version and not self._messages else 0
 
     def pods(self) -> list[model.Pod]:
