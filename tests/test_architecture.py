@@ -324,6 +324,13 @@ def test_the_read_model_is_typed() -> None:
     assert untyped == {"surfaces/cli/views/listing.py": 1}
 
 
+def test_verbs_sum_up_nothing() -> None:
+    """What is added up of a status is added up in ``core.inspection``, once."""
+    views = [source for source in SOURCES if source.startswith("surfaces/cli/views/")]
+    counting = {source for source in views if "Counter(" in (PACKAGE / source).read_text()}
+    assert counting == {"surfaces/cli/views/node.py"}  # the tasks that no application has
+
+
 @pytest.mark.parametrize("folder", DOCUMENTED)
 def test_a_function_has_at_most_five_parameters(folder: str) -> None:
     """More are a struct; commands have one for each option, and the functions that open a session take options by name."""

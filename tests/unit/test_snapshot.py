@@ -88,6 +88,7 @@ def test_what_a_follower_sees() -> None:
             "resource": {"vcore": 2},
             "allocationKeys": ["w0", "w1", "w2"],
             "creationTimes": [3, 4, 5],
+            "oldestTime": 3,
             "effectivePriority": 0,
         }
     ]

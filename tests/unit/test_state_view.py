@@ -83,7 +83,7 @@ DECIDED: dict[type[Shown], tuple[Iterable[str], Iterable[str], Iterable[str]]] =
     RecordStatus: (OF_THE_RECORD, RECORD_TIMES, []),
     PendingStatus: (
         OF_THE_ASKS,
-        ["reason", "place", "left_out", "creation_times", "last_attempt", "next_attempt", "effective_priority"],
+        ["reason", "place", "left_out", "creation_times", "oldest_time", "last_attempt", "next_attempt", "effective_priority"],
         [],
     ),
     AsksPart: (["application_id", "allocation_keys", "creation_times"], [], []),

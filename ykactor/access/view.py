@@ -157,6 +157,7 @@ def _of_pending(group: PendingStatus, path: str, queues: Mapping[str, QueueStatu
         place=UNSET if place is None else place,
         left_out=left_out or UNSET,
         creation_times=[*map(_rough, group.creation_times)],
+        oldest_time=_rough(group.oldest_time),
         last_attempt=_rough(group.last_attempt),
         next_attempt=_rough(group.next_attempt),
         effective_priority=effective_priority(group.priority, path, queues),

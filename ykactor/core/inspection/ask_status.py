@@ -19,7 +19,8 @@ class PendingStatus(Shown, frozen=True, kw_only=True):
         priority: the highest of their own; ``effective_priority`` is this priority at root, or at the highest queue that is shown
             (PR-11).
         resource: the amounts of each of them.
-        allocation_keys: the keys of the first few, the next one first; ``creation_times`` are theirs.
+        allocation_keys: the keys of the first few, the next one first; ``creation_times`` are theirs, and
+            ``oldest_time`` is the earliest of these; 0 from an older daemon.
         last_attempt, next_attempt: the times of the attempts to preempt for the first ask, if it may; None if there was none.
     """
 
@@ -32,6 +33,7 @@ class PendingStatus(Shown, frozen=True, kw_only=True):
     resource: Resource
     allocation_keys: list[str]
     creation_times: list[int]
+    oldest_time: int = 0
     last_attempt: int | UnsetType | None = UNSET
     next_attempt: int | UnsetType = UNSET
     effective_priority: int = PRIORITY_MIN

@@ -32,6 +32,13 @@ class NodeStatus(Shown, frozen=True, kw_only=True):
     dominant_share: float = 0.0
 
 
+def node_state(node: NodeStatus) -> str:
+    """``Schedulable``; else ``Draining`` while tasks of applications run there, and ``Drained`` after them."""
+    if node.schedulable:
+        return "Schedulable"
+    return "Draining" if node.allocated else "Drained"
+
+
 def node_status(node: NodeCore, reservations: Reservations) -> NodeStatus:
     """The status of a node."""
     return NodeStatus(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
 from ykactor.core.inspection.application_status import ApplicationStatus
 from ykactor.core.inspection.ask_status import AsksPart
-from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.node_status import NodeStatus, node_state
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.shown import Shown
 from ykactor.core.values.parts import Steps
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import Resource, add_to
 
 if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
     from ykactor.core.partition.partition import PartitionCore
@@ -89,6 +89,46 @@ class PartitionStatus(Shown, frozen=True, kw_only=True):
     preemption: PreemptionStatus | UnsetType = UNSET
 
 
+class PartitionSummary(Shown, frozen=True, kw_only=True):
+    """The numbers of what a status shows.
+
+    Attributes:
+        nodes: by state; like ``reservations`` left out where no nodes are shown.
+        applications: by state, ended and refused ones too.
+        allocations, pending_asks: numbers of tasks.
+        capacity, allocated, pending: the amounts of root; left out where it is not shown.
+    """
+
+    queues: int
+    nodes: dict[str, int] | UnsetType = UNSET
+    reservations: int | UnsetType = UNSET
+    applications: dict[str, int]
+    allocations: int
+    pending_asks: int
+    capacity: Resource | UnsetType | None = UNSET
+    allocated: Resource | UnsetType = UNSET
+    pending: Resource | UnsetType = UNSET
+
+
+class QueueUse(Shown, frozen=True, kw_only=True):
+    """The use of a user or group in a queue; only one of ``user`` and ``group`` is there.
+
+    Attributes:
+        whose: both in one text, such as ``user bob``.
+        max: None is no limit of resources.
+        max_applications: 0 is no limit.
+    """
+
+    user: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    whose: str
+    queue_name: str
+    allocated: Resource
+    max: Resource | None
+    running_applications: int
+    max_applications: int
+
+
 class NodeTotals(Shown, frozen=True, kw_only=True):
     """All nodes of a partition together: their number, capacity and allocations."""
 
@@ -109,6 +149,75 @@ class PartitionTotals(Shown, frozen=True, kw_only=True):
     applications: dict[str, int]
     allocations: int
     nodes: NodeTotals | UnsetType = UNSET
+
+
+def summary_of(status: PartitionStatus) -> PartitionSummary:
+    """The numbers of a status; readers have them of what they see."""
+    applications, root = status.applications.values(), status.queues.get("root")
+    nodes = UNSET if status.nodes is UNSET else [*status.nodes.values()]
+    return PartitionSummary(
+        queues=len(status.queues),
+        nodes=UNSET if nodes is UNSET else _counted(map(node_state, nodes)),
+        reservations=UNSET if nodes is UNSET else sum(len(node.reservations) for node in nodes),
+        applications=_counted(application.state for application in applications),
+        allocations=sum(len(application.allocations or ()) for application in applications),
+        pending_asks=pending_by_reason(status).total(),
+        capacity=UNSET if root is None else root.max,
+        allocated=UNSET if root is None else root.allocated,
+        pending=UNSET if root is None else root.pending,
+    )
+
+
+def _counted(states: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(states).items()))
+
+
+def pending_by_reason(status: PartitionStatus) -> Counter[str]:
+    """The numbers of pending asks by the reason for which they wait."""
+    waiting: Counter[str] = Counter()
+    for application in status.applications.values():
+        for group in application.pending or ():
+            waiting[group.reason] += group.count
+    return waiting
+
+
+def uses_of(status: PartitionStatus) -> list[QueueUse]:
+    """The uses that a status shows: one for each limit, and one for each leaf where no limit counts what a user has."""
+    limited = [_limited(limit) for limit in status.limits]
+    counted = {(use.user, use.queue_name) for use in limited}
+    used: dict[tuple[str, str], Resource] = {}
+    running: Counter[tuple[str, str]] = Counter()
+    for application in status.applications.values():
+        key = (application.user or "", application.queue_name)
+        if application.allocated is not UNSET and key not in counted:  # it has not ended
+            add_to(used.setdefault(key, {}), application.allocated)
+            running[key] += bool(application.allocated)
+    return limited + [
+        QueueUse(
+            user=user,
+            whose=f"user {user}",
+            queue_name=path,
+            allocated=amounts,
+            max=None,
+            running_applications=running[user, path],
+            max_applications=0,
+        )
+        for (user, path), amounts in used.items()
+    ]
+
+
+def _limited(limit: LimitStatus) -> QueueUse:
+    kind, _, name = limit.whose.partition(" ")
+    return QueueUse(
+        user=name if kind == "user" else UNSET,
+        group=name if kind == "group" else UNSET,
+        whose=limit.whose,
+        queue_name=limit.queue,
+        allocated=limit.allocated,
+        max=limit.max,
+        running_applications=len(limit.applications),
+        max_applications=limit.max_applications,
+    )
 
 
 def partition_totals(

@@ -58,6 +58,7 @@ def _group(cause: PendingCause, named: list[Ask], count: int, priority: int, res
         left_out=dict(cause.left_out) or UNSET,
         allocation_keys=[ask.allocation_key for ask in named],
         creation_times=[ask.created_ns for ask in named],
+        oldest_time=min(ask.created_ns for ask in named),
         count=count,
         priority=priority,
         resource=dict(resource),

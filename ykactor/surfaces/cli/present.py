@@ -9,15 +9,13 @@ from msgspec import UNSET, UnsetType
 from ykactor.core.inspection.application_status import ApplicationStatus
 from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
-from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.partition_status import PartitionStatus, QueueUse, uses_of
 from ykactor.core.inspection.shown import Held
 from ykactor.core.values.printable import printable
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.waiting.reasons import amounts
 from ykactor.surfaces.cli.cells import in_order
 from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.views import users
-from ykactor.surfaces.cli.views.listing import Row
 
 Applications = Mapping[str, ApplicationStatus]
 
@@ -92,15 +90,15 @@ def _pending_in(path: str, applications: Applications) -> Iterator[str]:
 
 def _user_or_group(key: str, partition: PartitionStatus) -> Iterator[str]:
     """The use and the limits of a user or group: a line for each limit, and for each leaf where no limit counts the use."""
-    found = [row for row in users.rows(partition, 0) if row["whose"] in (f"user {key}", f"group {key}")]
-    yield from map(_usage, sorted(found, key=lambda row: (row["whose"], row["queueName"])))
+    found = [use for use in uses_of(partition) if use.whose in (f"user {key}", f"group {key}")]
+    yield from map(_usage, sorted(found, key=lambda use: (use.whose, use.queue_name)))
 
 
-def _usage(row: Row) -> str:
-    maximum = "no limit" if row["max"] is None else f"limit {_text(row['max'])}"
-    most = f" of {row['maxApplications']}" if row["maxApplications"] else ""
-    runs = f"running applications {row['runningApplications']}{most}"
-    return f"now: {row['whose']} in queue {row['queueName']}, uses {_text(row['allocated'])}, {maximum}, {runs}"
+def _usage(use: QueueUse) -> str:
+    maximum = "no limit" if use.max is None else f"limit {_text(use.max)}"
+    most = f" of {use.max_applications}" if use.max_applications else ""
+    runs = f"running applications {use.running_applications}{most}"
+    return f"now: {use.whose} in queue {use.queue_name}, uses {_text(use.allocated)}, {maximum}, {runs}"
 
 
 def _asks(group: PendingStatus) -> str:

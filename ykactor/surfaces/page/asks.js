@@ -53,9 +53,8 @@ function groupsOf(partition) {
         for (const group of entry.pending ?? []) {
             const words = [application, entry.queueName, entry.user ?? "", group.reason, ...group.allocationKeys];
             const text = words.join(" ").toLowerCase();
-            const since = (group.creationTimes ?? []).reduce((oldest, time) => Math.min(oldest, time), Infinity);
             const key = `${application}/${group.allocationKeys[0]}`;
-            const shown = { priority: group.effectivePriority, since: since === Infinity ? 0 : since };
+            const shown = { priority: group.effectivePriority, since: group.oldestTime };
             found.push({ key, application, queue: entry.queueName, group, text, ...shown });
         }
     return found;

@@ -93,6 +93,7 @@ export interface PendingStatus {
     resource: Record<string, number>;
     allocationKeys: string[];
     creationTimes: number[];
+    oldestTime: number;
     lastAttempt?: number | null;
     nextAttempt?: number;
     effectivePriority: number;

@@ -23,7 +23,7 @@ def rows(state: PartitionStatus, now_ns: int) -> Iterator[Row]:
                 "applicationID": name,
                 "queueName": application.queue_name,
                 "user": application.user,
-                "ageSeconds": seconds_since(min(group.creation_times), now_ns),
+                "ageSeconds": seconds_since(group.oldest_time, now_ns),
                 "effectivePriority": group.effective_priority,
                 **to_builtins(group),
             }

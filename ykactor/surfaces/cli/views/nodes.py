@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 from msgspec import UNSET, to_builtins
 
-from ykactor.core.inspection.node_status import NodeStatus
+from ykactor.core.inspection.node_status import NodeStatus, node_state
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views.listing import Column, Row, field
@@ -32,14 +32,7 @@ def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
 
 def row_of(node_id: str, node: NodeStatus) -> Row:
     """A node."""
-    return {"nodeID": node_id, "state": state_of(node), "dominantShare": node.dominant_share, **to_builtins(node)}
-
-
-def state_of(node: NodeStatus) -> str:
-    """``Schedulable``; else ``Draining`` while tasks of applications run there, and ``Drained`` after them."""
-    if node.schedulable:
-        return "Schedulable"
-    return "Draining" if node.allocated else "Drained"
+    return {"nodeID": node_id, "state": node_state(node), "dominantShare": node.dominant_share, **to_builtins(node)}
 
 
 def colour(row: Row) -> str | None:

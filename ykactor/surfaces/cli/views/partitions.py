@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from msgspec import to_builtins
 
-from msgspec import UNSET
-
-from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.partition_status import PartitionStatus, summary_of
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import resource_manager
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
-from ykactor.surfaces.cli.views.nodes import state_of
 from ykactor.surfaces.cli.views.view import PARTITION, View, command_of
 
 
-def rows(state: PartitionStatus, _now_ns: int) -> Iterator[Row]:
+def rows(state: PartitionStatus, _now_ns: int) -> list[Row]:
     """One: numbers of what the partition has, by state where there is one; without those that are not shown."""
-    applications = state.applications.values()
-    yield {
-        "queues": len(state.queues),
-        **_of_nodes(state),
-        "applications": dict(sorted(Counter(application.state for application in applications).items())),
-        "allocations": sum(len(application.allocations or ()) for application in applications),
-        "pendingAsks": sum(group.count for application in applications for group in application.pending or ()),
-        **_of_root(state),
-    }
-
-
-def _of_nodes(state: PartitionStatus) -> Row:
-    if state.nodes is UNSET:
-        return {}
-    nodes = state.nodes.values()
-    return {
-        "nodes": dict(sorted(Counter(map(state_of, nodes)).items())),
-        "reservations": sum(len(node.reservations) for node in nodes),
-    }
-
-
-def _of_root(state: PartitionStatus) -> Row:
-    root = state.queues.get("root")
-    return {} if root is None else {"capacity": root.max, "allocated": root.allocated, "pending": root.pending}
+    return [to_builtins(summary_of(state))]
 
 
 def _nodes(nodes: dict[str, int]) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import click
 from msgspec import UNSET, to_builtins
 
-from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.partition_status import PartitionStatus, pending_by_reason, summary_of
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views import partitions, resource_manager
+from ykactor.surfaces.cli.views import resource_manager
 from ykactor.surfaces.cli.views.description import Part, lines_of
 from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, shown
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
@@ -88,17 +87,12 @@ def described(snapshot: si.Snapshot) -> Printout:
 
 def reasons(state: PartitionStatus) -> list[Row]:
     """The reasons for which most of the pending asks wait."""
-    waiting: Counter[str] = Counter()
-    for application in state.applications.values():
-        for group in application.pending or ():
-            waiting[group.reason] += group.count
-    return [{"reason": reason, "asks": asks} for reason, asks in waiting.most_common(_REASONS_MAX)]
+    return [{"reason": reason, "asks": asks} for reason, asks in pending_by_reason(state).most_common(_REASONS_MAX)]
 
 
 def _row(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]]) -> Row:
     """The row without what is not shown."""
-    (counts,) = partitions.rows(state, 0)
-    row = {"partition": state.name, **counts, "reasons": reasons(state)}
+    row: Row = {"partition": state.name, **to_builtins(summary_of(state)), "reasons": reasons(state)}
     if state.preemption is not UNSET:
         row["preemption"] = to_builtins(state.preemption)
     if state.name in cycles:

@@ -11,20 +11,20 @@ from contextlib import aclosing, contextmanager
 
 import click
 import trio
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.inspection.partition_status import PartitionStatus, summary_of
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import cells, loop
 from ykactor.surfaces.cli.check_config import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views import partitions, queues, resource_manager, stats
+from ykactor.surfaces.cli.views import queues, resource_manager, stats
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 from ykactor.surfaces.cli.views.showing import Take, answers, take_snapshot, taking
 from ykactor.wire.si import messages as si
@@ -120,16 +120,16 @@ def frame(snapshot: si.Snapshot, height: int) -> list[str]:
 
 
 def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, float]], height: int) -> Iterator[str]:
-    (counts,) = partitions.rows(state, 0)
+    summary = summary_of(state)
     room = max(2, height - _FIXED_LINES)
     rows = _queue_rows(state)
     reasons = stats.reasons(state)
     shown = rows[: max(room - len(reasons), room * _QUEUES_OF_THREE // 3)]
     numbers = (
-        plural(sum(counts["applications"].values()), "application"),
-        f"{plural(counts['allocations'], 'task')} running",
-        f"{plural(counts['pendingAsks'], 'ask')} pending",
-        *([plural(sum(counts["nodes"].values()), "node")] if "nodes" in counts else []),
+        plural(sum(summary.applications.values()), "application"),
+        f"{plural(summary.allocations, 'task')} running",
+        f"{plural(summary.pending_asks, 'ask')} pending",
+        *([] if summary.nodes is UNSET else [plural(sum(summary.nodes.values()), "node")]),
         *(f"last cycle {cells.number(1e3 * times['lastSeconds'])} ms" for name, times in cycles.items() if name == state.name),
     )
     yield click.style(printable(f"{state.name}: {', '.join(numbers)}"), bold=True)
