@@ -228,7 +228,7 @@ def test_there_is_one_way_in() -> None:
     assert [source for source in surfaces if "serve_listeners" in (PACKAGE / source).read_text()] == [
         "surfaces/admission/listener.py"
     ]
-    assert [source for source in surfaces if "httptools" in outside(source)] == ["surfaces/net/request_reader.py"]
+    assert [source for source in surfaces if "httptools" in outside(source)] == ["surfaces/net/requests.py"]
     assert not [source for source in surfaces if outside(source) & {"h11", "trio_websocket"}]
     assert [source for source in surfaces if "trio.run(" in (PACKAGE / source).read_text()] == ["surfaces/cli/loop.py"]
     classes = [

@@ -118,7 +118,7 @@ def works() -> None:
     from ykactor.core.turn.causes import Request
     from ykactor.surfaces.cli.causes import in_words
     from ykactor.surfaces.cli.main import main
-    from ykactor.surfaces.sessions.operator_requests import look
+    from ykactor.surfaces.sessions.operator_session import look
     from ykactor.wire.causes import decode_cause, encode_cause
     from ykactor.wire.si import acts
     from ykactor.wire.si import messages as si

@@ -18,7 +18,7 @@ from restdaemon import Rest, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
-from ykactor.surfaces.admission import pace, slots
+from ykactor.surfaces.admission import slots
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.http import connections
 
@@ -250,8 +250,8 @@ async def test_crowds_without_proof_shut_out_neither_probes_nor_readers(monkeypa
 
 async def test_a_crowd_of_probes_does_not_slow_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: what needs no proof has a pace of its own, and so have metrics: the others go on beside a crowd that has to wait."""
-    monkeypatch.setattr(pace, "REQUESTS_PER_S", 50)
-    monkeypatch.setattr(pace, "BURST", 1)
+    monkeypatch.setattr(slots, "REQUESTS_PER_S", 50)
+    monkeypatch.setattr(slots, "BURST", 1)
     answered = 0
 
     async def probe(line: Line) -> None:

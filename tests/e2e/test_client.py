@@ -28,7 +28,7 @@ from ykactor.core.messages import facts as decisions
 from ykactor.core.messages.asks import Ask
 from ykactor.surfaces.cli import follow as follow_command
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.sessions import handshake
+from ykactor.surfaces.sessions import websocket
 from ykactor.wire.si import messages as si
 
 NODE = si.NodeInfo(node_id="n1", action="CREATE", schedulable_resource={"vcore": "4"})
@@ -182,7 +182,7 @@ async def test_what_the_body_of_a_session_raises_is_in_no_exception_group(error)
 
 async def test_a_daemon_that_does_not_tell_its_term(monkeypatch):
     """One of version 0.2, or one behind a proxy that drops the header, is served all the same."""
-    monkeypatch.setattr(handshake, "TERM_HEADER", b"x-dropped")
+    monkeypatch.setattr(websocket, "TERM_HEADER", b"x-dropped")
     told = []
     async with running_daemon() as daemon, connect(daemon.url, rm_id="rm-1", before_registering=told.append) as rm:
         assert told == [""]

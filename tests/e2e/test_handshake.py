@@ -15,8 +15,8 @@ from doubles import running_daemon
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.surfaces.admission import slots
-from ykactor.surfaces.sessions.handshake import HEAD_BYTES_MAX
 from ykactor.surfaces.sessions.peer import Limits
+from ykactor.surfaces.sessions.websocket import HEAD_BYTES_MAX
 
 SECRET = "Bearer 5ec7e7"
 

@@ -21,9 +21,9 @@ from ykactor.access.model import ANYBODY, Names, Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.routes import Services, routes
-from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
-from ykactor.surfaces.sessions.operator_requests import OperatorRequests
+from ykactor.surfaces.sessions.operator_session import OperatorRequests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
 
@@ -46,7 +46,7 @@ TASKS = 200
 #: Where work for a question is done, and nothing else meanwhile.
 COUNTED = re.compile(
     "/ykactor/(access|core/(inspection|objects|partition/(operations|administration))|"
-    "surfaces/http/(readings/|api|published)|surfaces/sessions/operator_requests)"
+    "surfaces/http/(readings/|api|published)|surfaces/sessions/operator_session)"
 )
 
 

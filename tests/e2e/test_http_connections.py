@@ -90,7 +90,7 @@ async def test_answers_follow_requests(monkeypatch: pytest.MonkeyPatch, sent: by
 
 async def test_requests_that_come_together_are_not_answered_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others run between two answers, however many requests have come in one piece."""
-    monkeypatch.setattr("ykactor.surfaces.admission.pace.BURST", 1000)
+    monkeypatch.setattr("ykactor.surfaces.admission.slots.BURST", 1000)
     turns: list[int] = [0]
 
     async def count() -> None:

@@ -10,8 +10,8 @@ from daemon import node, real_daemon
 from test_config_loader import BROKEN, program
 
 from ykactor.client import RequestRefused, connect, keep_registered
-from ykactor.surfaces.sessions import large_requests
-from ykactor.surfaces.sessions.large_requests import read_request
+from ykactor.surfaces.sessions import peer
+from ykactor.surfaces.sessions.peer import read_request
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON, MSGPACK, Encoding
 from ykactor.wire.si.lengths import REQUEST_MAX
@@ -30,7 +30,7 @@ def nodes(count: int) -> si.NodeRequest:
 @pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=lambda encoding: encoding.name)
 async def test_a_large_configuration_is_read_in_another_process(encoding: Encoding, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a registration, of a resource manager and of an operator: nothing of it is lost."""
-    monkeypatch.setattr(large_requests, "REQUEST_MAX", 1000)
+    monkeypatch.setattr(peer, "REQUEST_MAX", 1000)
     registration = si.RegisterResourceManagerRequest(id="r", rm_id="rm", build_info={"a": "b"}, config=TEXT)
     update = si.UpdateConfigurationRequest(id="u", config=TEXT, if_checksum="5")
     for request in registration, update:
@@ -39,7 +39,7 @@ async def test_a_large_configuration_is_read_in_another_process(encoding: Encodi
 
 
 async def test_a_mistake_in_a_large_request_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_requests, "REQUEST_MAX", 1000)
+    monkeypatch.setattr(peer, "REQUEST_MAX", 1000)
     wrong = JSON.encode(si.UpdateConfigurationRequest(id="u", config=TEXT)).replace(b'"config"', b'"other":1,"config"')
     with pytest.raises(ProtocolError) as caught:
         await read_request(Encoding.decoding_request, JSON, wrong)
@@ -52,7 +52,7 @@ async def test_a_process_that_does_not_work_refuses_the_request(
 ) -> None:
     """The session goes on, and its client is told why, for example that it was killed."""
     body = BROKEN[how]
-    monkeypatch.setattr(large_requests, "REQUEST_MAX", 1000)
+    monkeypatch.setattr(peer, "REQUEST_MAX", 1000)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none") if body is None else program(tmp_path / "python", body))
     with pytest.raises(ProtocolError, match=r"the process that reads a large request failed: .*\w") as caught:
         await read_request(Encoding.decoding_request, JSON, JSON.encode(si.UpdateConfigurationRequest(id="u", config=TEXT)))

@@ -17,7 +17,7 @@ from ykactor.access.permissions import TABLE
 from ykactor.surfaces.admission.access_control import AccessControl
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.slots import SESSION_ROLES
-from ykactor.surfaces.sessions.handshake import RequestHead
+from ykactor.surfaces.sessions.websocket import RequestHead
 
 UNKNOWN = "yk_" + "u" * 43
 EXPIRED = "yk_" + "e" * 43

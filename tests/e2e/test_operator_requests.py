@@ -17,9 +17,9 @@ from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.client import Disconnected, RequestRefused, connect, operate
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.daemon.daemon import Daemon
-from ykactor.surfaces.sessions import operator_requests
+from ykactor.surfaces.sessions import operator_session
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
-from ykactor.surfaces.sessions.operator_requests import OperatorRequests
+from ykactor.surfaces.sessions.operator_session import OperatorRequests
 from ykactor.surfaces.sessions.pending import Pending
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -125,13 +125,13 @@ async def test_a_part_of_the_nodes() -> None:
 async def test_a_partition_is_removed_behind_an_act(monkeypatch: pytest.MonkeyPatch) -> None:
     """The act was done: it is confirmed, although nothing is left to be told of what it has changed."""
     async with daemon_here(TEXT) as (daemon, url), connect(url, rm_id="rm-1") as rm:
-        done = operator_requests._finished
+        done = operator_session._finished
 
         async def done_and_removed(pending: Pending) -> None:
             await done(pending)
             await rm.request(si.UpdateConfigurationRequest(config=several(default=[queue("a"), queue("b")])))
 
-        monkeypatch.setattr(operator_requests, "_finished", done_and_removed)
+        monkeypatch.setattr(operator_session, "_finished", done_and_removed)
         await requests_of(daemon, ANYBODY).carry_out(si.HoldQueue(queue_name="root.a", held=True, partition_name="gpu"))
         assert [*daemon.partitions] == ["default"]
 

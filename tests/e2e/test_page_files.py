@@ -16,7 +16,7 @@ from ykactor.core.inspection.ask_status import PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.surfaces.http.page import DIRECTORY, MEDIA_TYPES
-from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.http.session import Websockets
 from ykactor.wire.si import messages as si
 
 SOURCES = {path.name: path.read_text() for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}

@@ -20,7 +20,7 @@ from ykactor.core.messages.facts import Audited
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.http.routes import Services, routes
-from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.net import transports
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON

@@ -17,23 +17,15 @@ from ykactor.actors.reading import read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Steps, paced
-from ykactor.surfaces.admission import pace, slots
-from ykactor.surfaces.http import (
-    app,
-    configuration,
-    connections,
-    exchange,
-    load,
-    pages,
-    published,
-)
-from ykactor.surfaces.http.history import count
+from ykactor.surfaces.admission import slots
+from ykactor.surfaces.http import app, configuration, connections, load, published, replies
+from ykactor.surfaces.http.monitoring import count
 from ykactor.surfaces.http.published import Allowance, Published
-from ykactor.surfaces.http.readings import applications, nodes, users
+from ykactor.surfaces.http.readings import applications, partitions, usage
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import pieces
-from ykactor.surfaces.net import request_reader
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net import requests
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest.codec import PART_BYTES, Pieces
 from ykactor.wire.si import messages as si
 
@@ -87,7 +79,7 @@ async def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     """A head, and a body: with 413 before all of it has arrived."""
     monkeypatch.setattr(configuration, "CONFIG_MAX", 1000)
     async with rest_daemon() as rest:
-        assert (await rest.send(GET + b"X: " + b"x" * request_reader.HEAD_BYTES_MAX)).startswith(b"HTTP/1.1 431")
+        assert (await rest.send(GET + b"X: " + b"x" * requests.HEAD_BYTES_MAX)).startswith(b"HTTP/1.1 431")
         answer = await rest.send(
             b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 2000
         )
@@ -137,7 +129,7 @@ async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
     """It waits for the disk: 503 for all who ask, each after the same time; nothing is read for them afterwards."""
     monkeypatch.setattr(published, "ANSWER_S", 0.3)
     looks = list[object]()
-    monkeypatch.setattr(nodes, "all_nodes", looks.append)
+    monkeypatch.setattr(partitions, "all_nodes", looks.append)
     async with rest_daemon() as rest:
         ended = trio.Event()
 
@@ -161,13 +153,13 @@ async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
 
 async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that ask at the same time one makes the page; the oldest pages are forgotten."""
-    monkeypatch.setattr(pages, "_PAGES_MAX", 2)
-    kept, made = pages.Pages(), list[str]()
+    monkeypatch.setattr(published, "_PAGES_MAX", 2)
+    kept, made = published.Pages(), list[str]()
 
-    async def make() -> pages.Page:
+    async def make() -> replies.Page:
         made.append("")
         await trio.lowlevel.checkpoint()
-        return pages.Page(200, [b"x"])
+        return replies.Page(200, [b"x"])
 
     async with trio.open_nursery() as nursery:
         for _ in range(10):
@@ -181,8 +173,8 @@ async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_a_page_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ask for it at the same time: each has a thread, and the same bytes."""
     compressed = list[list[bytes]]()
-    monkeypatch.setattr(pages, "_zipped", lambda parts: compressed.append(parts) or (parts, 0.1))
-    page = pages.Page(200, [b"x"])
+    monkeypatch.setattr(replies, "_zipped", lambda parts: compressed.append(parts) or (parts, 0.1))
+    page = replies.Page(200, [b"x"])
     async with trio.open_nursery() as nursery:
         for _ in range(10):
             nursery.start_soon(page.zipped)
@@ -225,7 +217,7 @@ async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
         steps = list[int]()
 
         def counted(core: object, state: object, now_ns: int) -> object:
-            steps.append(sum(1 for _ in nodes.one(Look(core, state, now_ns, None), "n1")))
+            steps.append(sum(1 for _ in partitions.node(Look(core, state, now_ns, None), "n1")))
             yield ()
 
         await read_partition(rest.daemon.partitions["default"], counted)
@@ -288,10 +280,10 @@ async def test_nobody_waits_for_pages_that_were_made_before(
     monkeypatch.setattr(load.Load, "is_busy", lambda _: True)
 
     class Slow(Published):
-        async def _read(self, *given: Any) -> pages.Page:
+        async def _read(self, *given: Any) -> replies.Page:
             await trio.sleep(0.2)
             given[-1].seconds = 0.2
-            return pages.Page(200, [b"x"], 0.2)
+            return replies.Page(200, [b"x"], 0.2)
 
     of_daemon = Slow(FakeDaemon(("default",), accept_all, 10, manual=False))
     ages_s, waits_s = list[float](), list[float]()
@@ -316,10 +308,10 @@ async def test_identities_take_turns(autojump_clock: trio.testing.MockClock) -> 
     """SE-96: a client that asks all the time for what nobody else wants takes nothing of others, also if it asks for the same."""
 
     class Slow(Published):
-        async def _read(self, *given: Any) -> pages.Page:
+        async def _read(self, *given: Any) -> replies.Page:
             await trio.sleep(0.05)
             given[-1].seconds = 0.05
-            return pages.Page(200, [b"x"], 0.05)
+            return replies.Page(200, [b"x"], 0.05)
 
     of_daemon, ages_s, refused = Slow(FakeDaemon(("default",), accept_all, 10, manual=False)), list[float](), list[int]()
 
@@ -346,7 +338,7 @@ async def test_what_was_cut_off_is_charged(autojump_clock: trio.testing.MockCloc
     """SE-96: a reading that takes too long has taken what it took."""
 
     class Slow(Published):
-        async def _read(self, *given: Any) -> pages.Page:
+        async def _read(self, *given: Any) -> replies.Page:
             given[-1].seconds = 50
             await trio.sleep(published.ANSWER_S + 1)
             raise AssertionError
@@ -363,7 +355,7 @@ async def test_a_defect_of_a_reading_is_no_missing_partition(monkeypatch: pytest
     def defect(_: object) -> object:
         raise KeyError("secret")
 
-    monkeypatch.setattr(users, "users", defect)
+    monkeypatch.setattr(usage, "users", defect)
     async with rest_daemon() as rest:
         assert (await rest.ask("/ws/v1/partition/default/usage/users")).status == 500
         assert (await rest.ask("/ws/v1/partition/other/usage/users")).status == 404
@@ -393,8 +385,8 @@ async def test_large_answers_are_taken_fast_enough(
             await trio.sleep(self.seconds)
 
     transport = Slowly()
-    line = exchange.Line(transport)  # type: ignore[arg-type]
-    part, due_s, began_s = bytes(exchange.BYTES_PER_S_MIN), list[float](), trio.current_time()
+    line = connections.Line(transport)  # type: ignore[arg-type]
+    part, due_s, began_s = bytes(connections.BYTES_PER_S_MIN), list[float](), trio.current_time()
 
     async def look() -> None:
         while True:
@@ -461,7 +453,7 @@ PIECES = [
 
 async def test_nonsense_harms_nobody(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: 1,500 requests made of pieces; each gets an answer or an end, none is an error of the daemon."""
-    monkeypatch.setattr(pace, "REQUESTS_PER_S", 100_000)
+    monkeypatch.setattr(slots, "REQUESTS_PER_S", 100_000)
     chance = random.Random(7)
     async with rest_daemon() as rest:
         await rest.submit(node("n1"))

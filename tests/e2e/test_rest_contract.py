@@ -14,7 +14,7 @@ from restdaemon import Rest, application, asks, node, rest_daemon
 from ykactor.actors.clock import Clock
 from ykactor.core.records.encoding import decode
 from ykactor.core.records.rows import ForeignRow
-from ykactor.surfaces.http import history
+from ykactor.surfaces.http import monitoring
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -582,7 +582,7 @@ _READ_BY_THE_WEB_UI: dict[str, Any] = {
 
 async def test_what_the_web_ui_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field that it reads is there, with the type that it expects."""
-    monkeypatch.setattr(history, "SAMPLE_S", 0.1)
+    monkeypatch.setattr(monitoring, "SAMPLE_S", 0.1)
     foreign = si.Allocation(
         allocation_key="other", node_id="n1", resource_per_alloc={"vcore": 1}, allocation_tags={"foreign": "default"}
     )

@@ -22,8 +22,8 @@ from ykactor.core.inspection.accounting import Column
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.parts import finished, paced
 from ykactor.surfaces.http.readings import applications
-from ykactor.surfaces.http.readings.accounting import resource_seconds
 from ykactor.surfaces.http.readings.look import Look
+from ykactor.surfaces.http.readings.usage import resource_seconds
 from ykactor.wire.rest.codec import Pieces
 from ykactor.wire.si import messages as si
 

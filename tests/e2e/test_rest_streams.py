@@ -17,8 +17,8 @@ from restdaemon import Rest, node, rest_daemon
 from ykactor.actors.commands import Publication
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited
-from ykactor.surfaces.http import events, exchange
-from ykactor.surfaces.http.history import SAMPLE_S, SAMPLES_MAX, History, Sample
+from ykactor.surfaces.http import connections, events
+from ykactor.surfaces.http.monitoring import SAMPLE_S, SAMPLES_MAX, History, Sample
 from ykactor.surfaces.http.published import Published
 
 
@@ -143,7 +143,7 @@ async def room_for_one(rest: Rest, headers: str = "") -> None:
 
 async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection ends when it has not taken a part for some time, and its place is free again."""
-    monkeypatch.setattr(exchange, "SEND_S", 0.2)
+    monkeypatch.setattr(connections, "SEND_S", 0.2)
     monkeypatch.setattr(events, "STREAMS_MAX", 1)
     async with rest_daemon() as rest, streaming(rest) as stream:
         await stream.head()

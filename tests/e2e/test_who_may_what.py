@@ -15,7 +15,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Identity, Names, Role
 from ykactor.client.connection import open_connection
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.sessions.operator_requests import OperatorRequests
+from ykactor.surfaces.sessions.operator_session import OperatorRequests
 from ykactor.wire.si import messages as si
 
 REQUESTS = sorted(get_args(si.Request), key=lambda kind: kind.__name__)

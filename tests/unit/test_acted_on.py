@@ -10,7 +10,7 @@ from ykactor.core.messages.acts import Administration, ApplicationAct, Operator
 from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.commands import GiveAway
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.sessions.operator_requests import is_releasing, look, tasks_named
+from ykactor.surfaces.sessions.operator_session import is_releasing, look, tasks_named
 from ykactor.wire.si import acts
 from ykactor.wire.si import messages as si
 

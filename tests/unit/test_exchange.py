@@ -9,8 +9,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ykactor.surfaces.http.exchange import Exchange, Line, head_of
-from ykactor.surfaces.net.request_reader import Head, RequestReader
+from ykactor.surfaces.http.connections import Exchange, Line, head_of
+from ykactor.surfaces.net.requests import Head, RequestReader
 from ykactor.surfaces.net.transports import Transport
 
 

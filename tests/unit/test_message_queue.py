@@ -1,10 +1,10 @@
-"""``surfaces/sessions/message_queue.py``: bounded by number and bytes, and taken in few steps."""
+"""``MessageQueue``: bounded by number and bytes, and taken in few steps."""
 
 import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.sessions.message_queue import MESSAGE_WORK, STEP_WORK, WAITING_BYTES_MAX, WAITING_MAX, MessageQueue
+from ykactor.surfaces.sessions.connection import MESSAGE_WORK, STEP_WORK, WAITING_BYTES_MAX, WAITING_MAX, MessageQueue
 
 
 async def put_all(queue: MessageQueue, messages: list[bytes], put: list[bytes]) -> None:

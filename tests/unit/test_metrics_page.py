@@ -11,7 +11,7 @@ from ykactor.actors.commands import Read
 from ykactor.actors.driving import drive, pause
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
-from ykactor.surfaces.http.metrics import ANSWER_S, FRESH_S, SHARE, Metrics
+from ykactor.surfaces.http.monitoring import ANSWER_S, FRESH_S, SHARE, Metrics
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seeds import scaled
 
-from ykactor.surfaces.net.refusals import RefusedError
-from ykactor.surfaces.net.request_reader import HEAD_BYTES_MAX, Head, RequestReader
+from ykactor.surfaces.net.requests import HEAD_BYTES_MAX, Head, RefusedError, RequestReader
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /a?b=%20 HTTP/1.1\r\n" + HOST

@@ -11,7 +11,7 @@ from msgspec import structs
 
 import ykactor
 from ykactor.rules import load
-from ykactor.wire.rest import applications, checks, configuration, events, nodes, partitions, queues, tasks, types, usage
+from ykactor.wire.rest import applications, configuration, events, nodes, partitions, queues, tasks, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -54,9 +54,9 @@ YUNIKORN = {
     usage.GroupUse: "groupName applications queues",
     usage.ApplicationSample: "timestamp totalApplications",
     usage.ContainerSample: "timestamp totalContainers",
-    checks.HealthCheck: "Name Succeeded Description DiagnosisMessage",
-    checks.Health: "Healthy HealthChecks",
-    checks.Verdict: "allowed reason checksum checksumMatch",
+    types.HealthCheck: "Name Succeeded Description DiagnosisMessage",
+    types.Health: "Healthy HealthChecks",
+    types.Verdict: "allowed reason checksum checksumMatch",
     events.Event: "type objectID referenceID message timestampNano eventChangeType eventChangeDetail resource",
     events.Events: "InstanceUUID LowestID HighestID EventRecords",
     events.StreamHead: "InstanceUUID",

@@ -10,8 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.surfaces.http import load, sending
-from ykactor.surfaces.http.sending import BUSY_SHARE, FREE_BYTES, IDLE_SHARE, Sending
+from ykactor.surfaces.http import load
+from ykactor.surfaces.http.load import BUSY_SHARE, FREE_BYTES, IDLE_SHARE, Sending
 
 MIB = 2**20
 
@@ -105,7 +105,7 @@ async def test_an_error_of_a_connection_is_charged_too(autojump_clock: trio.test
 
 async def test_bodies_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: of different large ones; many who read the same one need it once, and small ones are sent in any case."""
-    monkeypatch.setattr(sending, "BYTES_MAX", 8 * FREE_BYTES)
+    monkeypatch.setattr(load, "BYTES_MAX", 8 * FREE_BYTES)
     ours, large, others = Sending(), [bytes(4 * FREE_BYTES + 1)], [bytes(4 * FREE_BYTES)]
     with ours.kept("a", large):
         assert not ours.has_room("b", others)
@@ -121,7 +121,7 @@ async def test_bodies_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_nobody_takes_the_memory_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """SE-96: of what different bodies may have, one reader has a quarter of what others leave, and one body in any case."""
-    monkeypatch.setattr(sending, "BYTES_MAX", 16 * FREE_BYTES)
+    monkeypatch.setattr(load, "BYTES_MAX", 16 * FREE_BYTES)
     ours, body = Sending(), FREE_BYTES + 1
     with ExitStack() as held:
         for holder in ("crowd", "a", "b"):

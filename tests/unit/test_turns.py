@@ -9,8 +9,7 @@ import trio
 import trio.testing
 
 from ykactor.access.limits import Limits
-from ykactor.surfaces.admission.pace import BURST, REQUESTS_PER_S, Paces, Turns
-from ykactor.surfaces.admission.slots import ConnectionSlots, Slot
+from ykactor.surfaces.admission.slots import BURST, REQUESTS_PER_S, ConnectionSlots, Paces, Slot, Turns
 
 
 async def test_requests_have_a_pace(autojump_clock: trio.testing.MockClock) -> None:

@@ -114,7 +114,7 @@ _TO_NODE = (
     commands.Decommission,
 )
 _RM_SESSION, _RM_REQUESTS = "surfaces/sessions/rm_session.py", "surfaces/sessions/rm_requests.py"
-_OPERATOR_SESSION, _OPERATOR_REQUESTS = "surfaces/sessions/operator_session.py", "surfaces/sessions/operator_requests.py"
+_OPERATOR_SESSION = "surfaces/sessions/operator_session.py"
 _AUDIT = "surfaces/admission/audit.py"
 _DAEMON, _WATCHER = "surfaces/daemon/daemon.py", "surfaces/files/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
@@ -136,13 +136,13 @@ FLOW = (
         _R.PARTITION,
         _K.COMMAND,
         (Intake, SwitchConfig, Administer),
-        (_OPERATOR_REQUESTS, _RM_REQUESTS, _DAEMON, _PARTITIONS),
+        (_OPERATOR_SESSION, _RM_REQUESTS, _DAEMON, _PARTITIONS),
         is_answered=True,
     ),
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
     Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _READING), is_answered=True),
-    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_READING, "surfaces/http/metrics.py"), is_answered=True),
+    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_READING, "surfaces/http/monitoring.py"), is_answered=True),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, Decide), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),

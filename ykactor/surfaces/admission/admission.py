@@ -4,7 +4,11 @@ is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+import socket
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
 
 from msgspec import structs
 
@@ -14,13 +18,12 @@ from ykactor.access.model import Role
 from ykactor.core.messages.acts import Act
 from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
-from ykactor.surfaces.admission.pace import Paces
-from ykactor.surfaces.admission.request_headers import host_refusal, own_names, page_refusal
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
-from ykactor.surfaces.admission.slots import ConnectionSlots
+from ykactor.surfaces.admission.slots import ConnectionSlots, Paces
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.requests import RefusedError
+from ykactor.wire.addresses import is_loopback
 
 #: Of an answer to who has shown no proof.
 SHOW_PROOF = {"WWW-Authenticate": "Bearer"}
@@ -105,22 +108,34 @@ class Admission:
             raise RefusedError(403, f"{caller.identity.name} does not have the role {caller.role}, which {target} needs")
 
     def check_host(self, host: str | None) -> None:
-        """Refuse a name that is none of this machine; as of ``host_refusal``.
+        """Refuse a host that may not be this machine (SE-89).
 
+        A page of an attacker can come from a name that later leads to this daemon (DNS rebinding), so the host must be an
+        address, which is not looked up, or a name of this machine.
+
+        Args:
+            host: the name or address in ``Host``, as ``host_of`` has it; None: there is none, so no browser asks.
         Raises:
             RefusedError
         """
-        if refusal := host_refusal(host, self._names):
-            raise refusal
+        if host is not None and host not in self._names and not _is_address(host):
+            raise RefusedError(403, "found a name in Host that is none of this machine: serve --host-name allows it")
 
     def check_page(self, host: str | None, origin: str | None, site: str | None = None) -> None:
-        """Refuse the web pages of other hosts; as of ``page_refusal``.
+        """Refuse a web page of another host (SE-89).
 
+        A page may call the host that it comes from, and one of this machine any name of it; ports may differ.
+
+        Args:
+            host: as of ``check_host``.
+            origin: the header ``Origin``, which a page sends but for reading from its own host, and for what it shows; None
+                without one.
+            site: the header ``Sec-Fetch-Site``, by which a browser says whose page shows a picture or runs a script.
         Raises:
             RefusedError
         """
-        if refusal := page_refusal(host, origin, site, self._names):
-            raise refusal
+        if site == "cross-site" or (origin is not None and not _may_call(_origin_host(origin), host, self._names)):
+            raise RefusedError(403, "web pages of another host may not connect")
 
     def refused(self, caller: Caller, target: str, reason: str) -> None:
         """Tell the audit that a caller was refused what it has asked for."""
@@ -129,3 +144,109 @@ class Admission:
     def refused_nobody(self, role: Role, origin: Origin, target: str, reason: str) -> None:
         """Tell the audit that somebody unknown was refused."""
         self.refused(Caller(role, origin.text, UNKNOWN), target, reason)
+
+
+# ---- the headers of a request that decide who may come in, the same for websockets and for the REST API
+
+HOST_BYTES_MAX = 255
+#: Of two a proxy might take another one.
+_ONCE = re.compile("host|origin|authorization")
+#: The host in ``Host`` and ``Origin``: a name or an address, then perhaps a port. Nothing else is allowed, such as ``user@``.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)(?:%[0-9a-z._~-]+)?\]|([0-9a-z._-]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
+
+
+def refuse_twice(names: Sequence[str], others: re.Pattern[str] = _ONCE) -> None:
+    """Refuse a request that has one of these headers twice.
+
+    Args:
+        names: of all headers, in lower case.
+        others: which have to be there once too.
+    Raises:
+        RefusedError
+    """
+    for name in set(names) if len(set(names)) < len(names) else ():
+        if (_ONCE.fullmatch(name) or others.fullmatch(name)) and names.count(name) > 1:
+            raise RefusedError(400, f"found a header twice, expected it once: {_known(name)}")
+
+
+def _known(name: str) -> str:
+    """The name of a header for a response, without anything that the peer could choose."""
+    return "Sec-WebSocket-..." if name.startswith("sec-websocket-") else name.title()
+
+
+def bearer_of(authorization: str | None) -> str | None:
+    """The bearer in the header ``Authorization``; None without one. Anything else there is a bad bearer, "" (SE-2)."""
+    if authorization is None:
+        return None
+    scheme, _, credentials = authorization.partition(" ")
+    return credentials.strip() if scheme.lower() == "bearer" else ""
+
+
+def host_of(header: str) -> str:
+    """The name or address in the header ``Host``, in lower case, without a port.
+
+    Raises:
+        RefusedError: it is not valid.
+    """
+    match = _HOST.fullmatch(header) if len(header) <= HOST_BYTES_MAX else None
+    if match is None or not _is_idna(header):
+        raise RefusedError(400, "found no valid Host header, expected NAME or NAME:PORT")
+    return _matched(match)
+
+
+@lru_cache(maxsize=100)
+def _is_idna(header: str) -> bool:
+    """True if a library can decode it, which takes long for a long one."""
+    try:
+        header.encode().decode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
+def _matched(match: re.Match[str]) -> str:
+    return (match[1] or match[2]).lower()
+
+
+def own_names(others: Collection[str]) -> frozenset[str]:
+    """The names of this machine by which web pages may call it: its own one also without the domain."""
+    name = socket.gethostname().lower()
+    return frozenset(("localhost", name, name.partition(".")[0], *map(str.lower, others)))
+
+
+def own_page(host: str | None, origin: str | None, fetch_site: str | None) -> str:
+    """The origin of the page of this daemon that sends a request, as its header ``Origin`` has it.
+
+    Args:
+        host, origin, fetch_site: the headers ``Host``, ``Origin`` and ``Sec-Fetch-Site``; None: there is none.
+
+    Raises:
+        RefusedError: it is another page, or no page.
+    """
+    if origin is None:
+        what = "found no header Origin, expected that of a page of this daemon"
+        raise RefusedError(403, f"{what}: only pages log in, programs show their token with each request")
+    page = _origin_host(origin)
+    if page is None or host is None or page != host_of(host) or fetch_site not in (None, "same-origin"):
+        raise RefusedError(403, "only a page of this daemon may log in: a proxy has to pass the header Host as it is")
+    return origin
+
+
+def _may_call(page: str | None, host: str | None, names: Collection[str]) -> bool:
+    return page is not None and (page in (host, *names) or (_is_address(page) and is_loopback(page)))
+
+
+def _origin_host(origin: str) -> str | None:
+    """The name or address in a header ``Origin``, in lower case; None if there is none, as for a local file."""
+    match = _HOST.fullmatch(origin.partition("://")[2])
+    return None if match is None else _matched(match)
+
+
+@lru_cache(maxsize=100)
+def _is_address(host: str) -> bool:
+    """True if the host is an address, which is not looked up."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from ykactor.surfaces.admission.slots import Slot, Slots
 from ykactor.surfaces.log.logs import LimitedLog
 from ykactor.surfaces.net.descriptors import NO_ROOM, is_reserved
 from ykactor.surfaces.net.doors import HTTP, Door, Origin
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.surfaces.net.transports import TlsError, Transport, linger, transport_of
 
 #: Lines about what is refused in the log, in a second.

@@ -10,16 +10,15 @@ from starlette.requests import Request
 from ykactor.access.credentials import Credentials, PageRequest
 from ykactor.access.model import Role
 from ykactor.access.view import View, view_of
-from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission
+from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission, bearer_of, host_of, refuse_twice
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import Arrival
-from ykactor.surfaces.admission.request_headers import bearer_of, host_of, refuse_twice
 from ykactor.surfaces.admission.slots import Slot
-from ykactor.surfaces.http.headers import value_of
+from ykactor.surfaces.http.replies import value_of
 from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
 from ykactor.surfaces.net.doors import DoorKind
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.requests import RefusedError
 
 #: The header of an answer that ends its connection.
 CLOSES = {"Connection": "close"}

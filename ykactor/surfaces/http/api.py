@@ -12,13 +12,12 @@ from starlette.responses import Response
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.surfaces.http.admission import check_sees_nodes, view_for
-from ykactor.surfaces.http.pages import Key, Page
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name
-from ykactor.surfaces.http.published import NO_QUEUE, Published, Reading
-from ykactor.surfaces.http.readings import accounting, applications, nodes, partitions, pending, queues, records, users
+from ykactor.surfaces.http.published import NO_QUEUE, Key, Published, Reading
+from ykactor.surfaces.http.readings import applications, partitions, queues, usage
 from ykactor.surfaces.http.readings.look import Look
-from ykactor.surfaces.http.replies import reply
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.http.replies import Page, reply
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 
@@ -74,7 +73,7 @@ class Api:
         """``/ws/v1/scheduler/node-utilizations``."""
         check_sees_nodes(request)
         rm_id = self._rm_id(request)
-        read = partial(nodes.utilizations, cluster_id=rm_id)
+        read = partial(partitions.utilizations, cluster_id=rm_id)
         return await self._published.answer_of_each(request, ("utilizations", rm_id), read)
 
     async def placement_rules(self, request: Request) -> Response:
@@ -146,13 +145,13 @@ class Api:
     async def pending_asks(self, request: Request) -> Response:
         """``P/application/{app}/pending``."""
         name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
-        read = partial(pending.pending_asks, application_id=name)
+        read = partial(applications.pending_asks, application_id=name)
         return await self._published.answer(request, partition, ("pending", name), read, _NO_APPLICATION)
 
     async def records(self, request: Request) -> Response:
         """``P/application/{app}/records``."""
         name, partition = ApplicationID(request.path_params["app"]), self._published.partition(request)
-        read = partial(records.records, application_id=name)
+        read = partial(applications.records, application_id=name)
         return await self._published.answer(request, partition, ("records", name), read, _NO_APPLICATION)
 
     async def queue_application(self, request: Request) -> Response:
@@ -177,42 +176,42 @@ class Api:
         """``P/nodes``."""
         partition = self._published.partition(request)
         check_sees_nodes(request)
-        return await self._published.answer(request, partition, ("nodes",), nodes.all_nodes)
+        return await self._published.answer(request, partition, ("nodes",), partitions.all_nodes)
 
     async def node(self, request: Request) -> Response:
         """``P/node/{node}``."""
         partition, node_id = self._published.partition(request), NodeID(request.path_params["node"])
         check_sees_nodes(request)
-        is_small = nodes.is_small(self._published.gateway.registry(partition).nodes.get(node_id))
-        read = partial(nodes.one, node_id=node_id)
+        is_small = partitions.is_small_node(self._published.gateway.registry(partition).nodes.get(node_id))
+        read = partial(partitions.node, node_id=node_id)
         return await self._published.answer(request, partition, ("node", node_id), read, "Node not found", is_small=is_small)
 
     # ---- users and groups
 
     async def users(self, request: Request) -> Response:
         """``P/usage/users``."""
-        return await self._published.answer(request, self._published.partition(request), ("users",), users.users)
+        return await self._published.answer(request, self._published.partition(request), ("users",), usage.users)
 
     async def groups(self, request: Request) -> Response:
         """``P/usage/groups``."""
-        return await self._published.answer(request, self._published.partition(request), ("groups",), users.groups)
+        return await self._published.answer(request, self._published.partition(request), ("groups",), usage.groups)
 
     async def accounting(self, request: Request) -> Response:
         """``P/usage/accounting``."""
         by, wanted = columns(request), days(request)
-        read, partition = partial(accounting.resource_seconds, columns=by, days=wanted), self._published.partition(request)
+        read, partition = partial(usage.resource_seconds, columns=by, days=wanted), self._published.partition(request)
         return await self._published.answer(request, partition, ("accounting", by, wanted), read)
 
     async def user(self, request: Request) -> Response:
         """``P/usage/user/{user}``."""
         name = user_name(request)
-        read, partition = partial(users.user, name=name), self._published.partition(request)
+        read, partition = partial(usage.user, name=name), self._published.partition(request)
         return await self._published.answer(request, partition, ("user", name), read, "User not found")
 
     async def group(self, request: Request) -> Response:
         """``P/usage/group/{group}``."""
         name = group_name(request)
-        read, partition = partial(users.group, name=name), self._published.partition(request)
+        read, partition = partial(usage.group, name=name), self._published.partition(request)
         return await self._published.answer(request, partition, ("group", name), read, "Group not found")
 
 

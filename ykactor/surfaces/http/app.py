@@ -17,7 +17,7 @@ from ykactor.surfaces.http.admission import caller_of
 from ykactor.surfaces.http.connections import Application
 from ykactor.surfaces.http.replies import cors, error_page, reply, with_query
 from ykactor.surfaces.http.route import Endpoint, Route, RouteTree
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.net.requests import RefusedError
 
 #: In a path; of a decoded one everything else is encoded again.
 _PLAIN = "/:@!$&'()*+,;=~"

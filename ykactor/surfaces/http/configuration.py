@@ -16,12 +16,11 @@ from ykactor.core.config.model import SchedulerConfig
 from ykactor.surfaces.files.config_loader import LOAD_S, is_small, load_config
 from ykactor.surfaces.files.helper_process import HelperProcessError, in_helper_process
 from ykactor.surfaces.http.admission import check_sees_all, view_for
-from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.published import Published
-from ykactor.surfaces.http.replies import JSON, reply
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.http.replies import JSON, Page, reply
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.queuefile import ConfigError
-from ykactor.wire.rest import checks
+from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.configuration import json_of, yaml_of
 from ykactor.wire.si.lengths import CONFIG_MAX
@@ -76,13 +75,13 @@ class Configuration:
         finally:
             self._validations -= 1
 
-    async def _verdict(self, body: bytes) -> checks.Verdict:
+    async def _verdict(self, body: bytes) -> types.Verdict:
         try:
             with _other_process():
                 checksum = (await load_config(body.decode(), _SOURCE)).checksum
         except (ConfigError, UnicodeDecodeError) as error:
-            return checks.Verdict(allowed=False, reason=str(error))
-        return checks.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
+            return types.Verdict(allowed=False, reason=str(error))
+        return types.Verdict(allowed=True, checksum=checksum, checksum_match=checksum == self._gateway.config.checksum)
 
 
 async def _page(config: SchedulerConfig, form: str) -> Page:

@@ -17,25 +17,15 @@ from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.api import Api
 from ykactor.surfaces.http.configuration import Configuration
-from ykactor.surfaces.http.history import History
-from ykactor.surfaces.http.pages import Key, Page
-from ykactor.surfaces.http.published import Published, Reading
-from ykactor.surfaces.http.readings import applications, nodes, partitions, queues
-from ykactor.surfaces.http.replies import JSON, TEXT, Streamed, Write, allowed_methods, cors, pieces, reply, with_query
+from ykactor.surfaces.http.monitoring import History
+from ykactor.surfaces.http.published import Key, Published, Reading
+from ykactor.surfaces.http.readings import applications, partitions, queues
+from ykactor.surfaces.http.replies import JSON, TEXT, Page, Streamed, Write, allowed_methods, cors, pieces, reply, with_query
 from ykactor.wire.rest.codec import encode
 
 
-async def to_stack(request: Request) -> Response:
-    """``/ws/v1/stack``."""
-    return _moved(request, "/debug/stack")
-
-
-async def to_dump(request: Request) -> Response:
-    """``/ws/v1/fullstatedump``."""
-    return _moved(request, "/debug/fullstatedump")
-
-
-def _moved(request: Request, target: str) -> Response:
+async def moved(target: str, request: Request) -> Response:
+    """A redirection to where the route is now."""
     return RedirectResponse(with_query(target, request), 301)
 
 
@@ -80,7 +70,7 @@ class Debug:
         yield "applications", _list(filter(any, map(_items, [*live, *completed, *rejected])))
         yield "appHistory", [encode(self._history.found_applications())]
         yield "containerHistory", [encode(self._history.found_containers())]
-        yield "nodes", await self._named(request, b"partitionName", b"nodesInfo", "nodes", nodes.all_nodes)
+        yield "nodes", await self._named(request, b"partitionName", b"nodesInfo", "nodes", partitions.all_nodes)
         yield "clusterInfo", [encode(self._api.found_clusters(request))]
         yield "queues", _list(await self._bodies(request, ("all queues",), queues.everything))
         yield "config", (await self._configuration.page("json")).parts

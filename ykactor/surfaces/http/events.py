@@ -23,10 +23,9 @@ from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.slots import Slots
 from ykactor.surfaces.http.admission import caller_of, check_sees_all
-from ykactor.surfaces.http.pages import Page
 from ykactor.surfaces.http.parameters import number
-from ykactor.surfaces.http.replies import JSON, Streamed, Write, allowed_methods, cors, error_page, reply
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.surfaces.http.replies import JSON, Page, Streamed, Write, allowed_methods, cors, error_page, reply
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import events as wire
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.si.messages import EventRecord

@@ -20,10 +20,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from ykactor.surfaces.http.headers import accepts_gzip
-from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page, Pages
-from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, reply
-from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.http.published import Pages
+from ykactor.surfaces.http.replies import GZIP_BYTES_MIN, PLAIN, ZIPPED, InParts, Page, accepts_gzip, reply
+from ykactor.surfaces.http.session import Websockets
 
 DIRECTORY = Path(__file__).parents[1] / "page"
 _INDEX = "index.html"

@@ -1,19 +1,21 @@
-"""Answers and refusals on their way to the client: headers, compression, and bodies in parts."""
+"""Answers and refusals on their way to the client: pages with their headers, compressed, and sent in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 
 import trio
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ykactor.surfaces.http.headers import Headers, accepts_gzip, encoded
-from ykactor.surfaces.http.pages import GZIP_BYTES_MIN, Page
-from ykactor.surfaces.http.sending import Sending
-from ykactor.surfaces.net.refusals import RefusedError
+from ykactor.actors.clock import worked_s
+from ykactor.surfaces.http.load import Sending
+from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import PART_BYTES, encode
 
@@ -25,6 +27,76 @@ ZIPPED = (*PLAIN, ("Content-Encoding", "gzip"))
 _ALLOWED_HEADERS = "X-Requested-With,Content-Type,Accept,Origin,Authorization"
 #: Sends a part of a body.
 Write = Callable[[bytes | memoryview], Awaitable[None]]
+
+
+#: Smaller pages are not compressed.
+GZIP_BYTES_MIN = 1400
+_GZIP_LEVEL = 1
+#: So many bytes take less time to compress, 0.5 ms, than a thread takes from this one.
+_INLINE_BYTES = 2**16
+#: The format of gzip, with the largest window.
+_GZIP_WBITS = 31
+
+
+class Page(Struct, eq=False):
+    """An answer.
+
+    Attributes:
+        status: of HTTP.
+        parts: of the body, in order: a large one is never in one piece, which would take long to make.
+        took_s: how long it took to make it, without waiting for others; also to compress it, if somebody wants that.
+        charge: is told how long it took to compress it; None: nobody is.
+        made_s, fresh_until_s: when it was made and until when it is shown, of trio's clock.
+    """
+
+    status: int
+    parts: list[bytes]
+    took_s: float = 0.0
+    made_s: float = 0.0
+    fresh_until_s: float = 0.0
+    charge: Callable[[float], None] | None = None
+    _zipped: list[bytes] | None = None
+    _zipping: trio.Lock = field(default_factory=trio.Lock)
+
+    async def zipped(self) -> list[bytes]:
+        """The body, compressed once for all who ask; in a thread if it is long, as it may have many megabytes."""
+        async with self._zipping:
+            if self._zipped is None:
+                if self.length <= _INLINE_BYTES:
+                    zipped, took_s = _zipped(self.parts)
+                else:
+                    zipped, took_s = await trio.to_thread.run_sync(_zipped, self.parts)
+                self._zipped = zipped
+                self.took_s += took_s
+                if self.charge is not None:
+                    self.charge(took_s)
+            return self._zipped
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if it may be shown."""
+        return trio.current_time() < self.fresh_until_s
+
+    @property
+    def age_s(self) -> float:
+        """The seconds since it was made."""
+        return trio.current_time() - self.made_s
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body."""
+        return sum(map(len, self.parts))
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return self.length + sum(map(len, self._zipped or ()))
+
+
+def _zipped(parts: list[bytes]) -> tuple[list[bytes], float]:
+    since_s, compressor = worked_s(), zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WBITS)
+    zipped = b"".join([*map(compressor.compress, parts), compressor.flush()])  # as few pieces as it can be sent in
+    return [zipped], worked_s() - since_s
 
 
 def error_page(status: int, message: str) -> Page:
@@ -155,3 +227,41 @@ def cors(methods: str) -> dict[str, str]:
         "Access-Control-Allow-Methods": methods,
         "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
     }
+
+
+# ---- the headers of requests and answers as ASGI has them: bytes, and names in lower case
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+def value_of(request: Request, name: bytes) -> str | None:
+    """The first header of a name; None if there is none."""
+    for found, value in request.scope["headers"]:
+        if found == name:
+            return str(value, "latin-1")
+    return None
+
+
+def accepts_gzip(request: Request) -> bool:
+    """True if ``Accept-Encoding`` lists ``gzip``, and not with the weight 0."""
+    return _lists_gzip(b",".join([value for name, value in request.scope["headers"] if name == b"accept-encoding"]))
+
+
+@lru_cache(maxsize=16)
+def _lists_gzip(encodings: bytes) -> bool:
+    for item in encodings.lower().split(b","):
+        name, *parameters = (part.strip() for part in item.split(b";"))
+        if name == b"gzip":
+            return not any(_is_zero(parameter) for parameter in parameters)
+    return False
+
+
+def _is_zero(parameter: bytes) -> bool:
+    name, _, value = parameter.partition(b"=")
+    return name.strip() == b"q" and value.strip().strip(b"0") in (b"", b".")
+
+
+@lru_cache(maxsize=100)
+def encoded(*headers: tuple[str, str]) -> Headers:
+    """Headers of an answer; most answers have those of others."""
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)

@@ -20,11 +20,11 @@ class Route(Struct, frozen=True):
     Attributes:
         summary: what is answered, for people.
         answer: the type of the answer; None: a text, or a document that has no type.
-        statuses: of refusals, beside those that every route has.
-        parameters: the types of those of the query, and of those of the path that are not any text (``schemas``).
+        parameters: the types of those of the query, and of those of the path that are not any text (``parameters``).
         role: that the caller needs; None: it needs no proof (SE-62).
         other_role: one that will do as well.
         has_any_host: True if it only reads metrics or health, for which who asks may use any name of the daemon (SE-89).
+        refusals: the statuses of further ones than follow from the rest.
         success: the status of an answer.
         other_success: further ones, with the same content.
         media_types: of an answer without a type, if it has a body.
@@ -35,12 +35,12 @@ class Route(Struct, frozen=True):
     endpoint: Endpoint
     summary: str
     answer: Any = None
-    statuses: tuple[int, ...] = ()
     parameters: dict[str, Any] = {}
     method: str = "GET"
     role: Role | None = Role.READER
     other_role: Role | None = None
     has_any_host: bool = False
+    refusals: tuple[int, ...] = ()
     success: int = 200
     other_success: tuple[int, ...] = ()
     media_types: tuple[str, ...] = ()

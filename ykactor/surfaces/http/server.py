@@ -23,11 +23,10 @@ from ykactor.surfaces.admission.slots import Slot
 from ykactor.surfaces.http.admission import RequestAdmission
 from ykactor.surfaces.http.app import application
 from ykactor.surfaces.http.connections import Application, Connection, Receive, Send
-from ykactor.surfaces.http.load import Load
+from ykactor.surfaces.http.load import Load, Sending
 from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
-from ykactor.surfaces.http.sending import Sending
-from ykactor.surfaces.http.websockets import Websockets
+from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
 from ykactor.surfaces.metrics.sources import Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind

@@ -21,8 +21,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, reading_config
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
-from ykactor.surfaces.sessions.large_requests import read_request
-from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status
+from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status, read_request
 from ykactor.surfaces.sessions.rm_requests import RequestHandler, check_reach, reset_partitions
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding

@@ -38,6 +38,15 @@ def encode_part(payload: Any) -> bytes:
     return escaped(_ENCODER.encode(payload))
 
 
+def encode_each(payloads: Iterable[Any], items: int) -> Steps[list[bytes]]:
+    """Items of a list, of which each takes as long as so many other items."""
+    found = list[bytes]()
+    for payload in payloads:
+        found.append(encode_part(payload))
+        yield items
+    return found
+
+
 def encode_with(payload: Any, lists: Mapping[str, list[bytes]]) -> Steps[Item]:
     """An object, which has a field of its own, with further ones before it: lists of such items, those that are not empty."""
     pieces, count = [b"{"], 0

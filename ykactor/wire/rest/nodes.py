@@ -8,10 +8,9 @@ from msgspec import Raw, field
 
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.values.resources import Resource
-from ykactor.wire.rest.amounts import Percent, percent, used
+from ykactor.core.values.resources import Resource, saturated_and_pruned
 from ykactor.wire.rest.tasks import Allocation, ForeignAllocation
-from ykactor.wire.rest.types import Payload
+from ykactor.wire.rest.types import Payload, Percent, percent
 
 _HOST, _RACK = "si/hostname", "si/rackname"
 #: The bands of use, the lowest first.
@@ -74,7 +73,7 @@ def node(status: NodeStatus, core: NodeCore, allocations: Sequence[Raw], others:
         host_name=core.attributes.get(_HOST, ""),
         rack_name=core.attributes.get(_RACK, ""),
         attributes=core.attributes,
-        capacity=used(status.capacity),
+        capacity=saturated_and_pruned(status.capacity),
         allocated=status.allocated,
         occupied=status.occupied,
         available=status.available,

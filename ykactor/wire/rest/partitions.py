@@ -11,10 +11,9 @@ from ykactor.core.config.model import NameFilter, PartitionConfig, PlacementFilt
 from ykactor.core.config.model import PlacementRule as Rule
 from ykactor.core.inspection.partition_status import NodeTotals, PartitionTotals
 from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
-from ykactor.core.values.resources import Resource
-from ykactor.wire.rest.amounts import Percent, percent, used
+from ykactor.core.values.resources import Resource, saturated_and_pruned
 from ykactor.wire.rest.applications import state_name
-from ykactor.wire.rest.types import Payload
+from ykactor.wire.rest.types import Payload, Percent, percent
 
 
 class Capacity(Payload, frozen=True, kw_only=True):
@@ -101,7 +100,11 @@ def _with_nodes(partition: Partition, nodes: NodeTotals, config: PartitionConfig
     total, allocated, sorting = nodes.capacity, nodes.allocated, config.node_sort_policy
     return structs.replace(
         partition,
-        capacity=Capacity(capacity=used(total), used_capacity=used(allocated), utilization=percent(allocated, total)),
+        capacity=Capacity(
+            capacity=saturated_and_pruned(total),
+            used_capacity=saturated_and_pruned(allocated),
+            utilization=percent(allocated, total),
+        ),
         node_sorting_policy=NodeSorting(type=sorting.type, resource_weights=sorting.resource_weights),
         preemption_enabled=config.preemption.enabled,
         quota_preemption_enabled=config.preemption.quota_enabled,

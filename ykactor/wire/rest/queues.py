@@ -10,10 +10,9 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import Resource, saturated_and_pruned
 from ykactor.core.values.times import MS_NS, S_NS
-from ykactor.wire.rest.amounts import Percent, limit, percent, used
-from ykactor.wire.rest.types import Payload
+from ykactor.wire.rest.types import Payload, Percent, limit, percent
 
 
 class Template(Payload, frozen=True, kw_only=True):
@@ -98,7 +97,7 @@ def queue(
         max_resource=status.max or {},
         guaranteed_resource=limit(status.guaranteed),
         allocated_resource=status.allocated,
-        preempting_resource=used(node.preempting),
+        preempting_resource=saturated_and_pruned(node.preempting),
         headroom=status.headroom or {},
         is_leaf=status.is_leaf,
         is_managed=status.is_managed,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ykactor.core.values.resources import Resource, saturated
+
 
 class Payload(Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
     """An object of an answer."""
@@ -50,3 +52,55 @@ class Cluster(Payload, frozen=True, kw_only=True):
     rm_build_information: list[dict[str, str]] = []
     partition: str
     cluster_name: str
+
+
+# ---- amounts of resources
+
+#: Whole percent by type; at most 2147483647.
+Percent = dict[str, int]
+
+_PERCENT_MAX = 2**31 - 1
+
+
+def limit(resource: Resource | None) -> Resource:
+    """A limit: a type with 0 may not be used, and is shown."""
+    return saturated(resource or {})
+
+
+def percent(amount: Resource, capacity: Resource) -> Percent:
+    """Whole percent, of the types that both have."""
+    return {name: _percent(amount[name], whole) for name, whole in capacity.items() if name in amount}
+
+
+def _percent(amount: int, whole: int) -> int:
+    if amount <= 0:
+        return 0
+    return min(100 * amount // whole, _PERCENT_MAX) if whole > 0 else 100
+
+
+# ---- checks: of the live state, and of a configuration
+
+
+class HealthCheck(Payload, frozen=True, kw_only=True, rename="pascal"):
+    """One check."""
+
+    name: str
+    succeeded: bool
+    description: str = ""
+    diagnosis_message: str = ""
+
+
+class Health(Payload, frozen=True, kw_only=True, rename="pascal"):
+    """All checks, and whether all have succeeded."""
+
+    healthy: bool
+    health_checks: list[HealthCheck] = []
+
+
+class Verdict(Payload, frozen=True, kw_only=True):
+    """The verdict on a queue configuration, with the reason if it is not valid."""
+
+    allowed: bool
+    reason: str = ""
+    checksum: str = ""
+    checksum_match: bool = False

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ykactor.core.inspection.application_status import TIMES, end_of, ended_details, live_details, status_of
-from ykactor.core.inspection.pending_asks import was_tried
+from ykactor.core.accounting.past import Past
+from ykactor.core.inspection.application_status import (
+    RECORD_TIMES,
+    TIMES,
+    end_of,
+    ended_details,
+    live_details,
+    record_statuses,
+    status_of,
+)
+from ykactor.core.inspection.pending_asks import pending_causes, was_tried
 from ykactor.core.inspection.task_status import ALLOCATION_TIMES, ASK_TIMES, allocation_status, ask_status
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
@@ -14,12 +23,11 @@ from ykactor.core.queueing.equivalence import AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps, sorted_in_parts
-from ykactor.core.values.resources import add_to
+from ykactor.core.values.resources import add_to, saturated_and_pruned
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import applications as rest
-from ykactor.wire.rest.amounts import used
-from ykactor.wire.rest.codec import Item, encode_part, encode_with
-from ykactor.wire.rest.tasks import allocation, request
+from ykactor.wire.rest import tasks
+from ykactor.wire.rest.codec import Item, encode_each, encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.
 LIVE_STATES = ("new", "accepted", "running", "completing", "failing", "resuming")
@@ -87,10 +95,10 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
 def _live_application(look: Look, application: Application) -> Steps[Item]:
     waiting, total = look.state.applications[application.application_id], dict[str, int]()
     asks = (yield from _requests(look, waiting, total)) if waiting.asks else []
-    tasks = (yield from _allocations(look, application)) if application.allocations else []
+    allocations = (yield from _allocations(look, application)) if application.allocations else []
     status, details = look.times(status_of(waiting), TIMES), look.details(live_details(application, waiting))
-    shown = rest.application(look.core.name, application.application_id, status, details, used(total))
-    return (yield from encode_with(shown, {"requests": asks, "allocations": tasks}))
+    shown = rest.application(look.core.name, application.application_id, status, details, saturated_and_pruned(total))
+    return (yield from encode_with(shown, {"requests": asks, "allocations": allocations}))
 
 
 def _requests(look: Look, pending: PendingApplication, total: dict[str, int]) -> Steps[list[bytes]]:
@@ -103,23 +111,59 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int]) ->
         if queue not in tried:
             tried[queue] = was_tried(look.state, pending, queue)
         status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)
-        found.append(encode_part(request(look.times(status, ASK_TIMES))))
+        found.append(encode_part(tasks.request(look.times(status, ASK_TIMES))))
         yield _ENTRY_ITEMS
     return found
 
 
 def _allocations(look: Look, application: Application) -> Steps[list[bytes]]:
     """The allocations of an application by their arrival, encoded."""
-    running, found = application.allocations, list[bytes]()
+    running = application.allocations
     keys: Iterable[AllocationKey] = running
     if len(running) > 1:
         keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))
-    for key in keys:
-        found.append(encode_part(allocation(look.times(allocation_status(look.state, application, key), ALLOCATION_TIMES))))
-        yield _ENTRY_ITEMS
-    return found
+    statuses = (look.times(allocation_status(look.state, application, key), ALLOCATION_TIMES) for key in keys)
+    return (yield from encode_each(map(tasks.allocation, statuses), _ENTRY_ITEMS))
 
 
 def _ended_application(look: Look, entry: EndedApplication) -> rest.Application:
     status, details = look.times(end_of(entry), TIMES), look.details(ended_details(entry))
     return rest.application(look.core.name, entry.application_id, status, details, {})
+
+
+# ---- the ends of the tasks of an application (AP-152)
+
+
+def records(look: Look, application_id: ApplicationID) -> Steps[list[tasks.TaskRecord] | None]:
+    """The records of an application that lives, else of the last one with this id that has ended; None if there is neither."""
+    found = yield from _past_of(look, application_id)
+    if found is None:
+        return None
+    user, past = found
+    return [tasks.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
+
+
+def _past_of(look: Look, application_id: ApplicationID) -> Steps[tuple[str, Past] | None]:
+    if look.leaf_of(application_id) is not None:
+        application = look.core.registry.leaf_of(application_id).applications[application_id]
+        return application.who.user, application.past
+    for ended in reversed(look.core.timers.ended.values()):
+        if ended.application_id == application_id and look.shows(ended.queue):
+            return ended.user, ended.past
+        yield 1
+    return None
+
+
+# ---- the reasons of the pending asks of an application
+
+
+def pending_asks(look: Look, application_id: ApplicationID) -> Steps[list[bytes] | None]:
+    """The reason of each pending ask of a live application, by their arrival, encoded; None if there is no such application."""
+    if look.leaf_of(application_id) is None:
+        return None
+    causes = yield from pending_causes(look.state, look.state.applications[application_id])
+    shown = (
+        tasks.PendingAsk(allocation_key=ask.allocation_key, code=cause.code.value, reason=look.reason(cause, ask.resource))
+        for ask, cause in causes
+    )
+    return (yield from encode_each(shown, _ENTRY_ITEMS))

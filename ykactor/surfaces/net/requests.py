@@ -1,4 +1,4 @@
-"""Reads the requests of HTTP/1.1 from the bytes of a connection.
+"""Requests of HTTP/1.1: read from the bytes of a connection, and refused.
 
 The first line is read here, because the parser takes some that are none, and refuses some that are one. llhttp, which
 ``httptools`` calls, says what the rest of a request is, and where it ends. It is never given bytes of two requests at once.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import httptools
 from msgspec import Struct
-
-from ykactor.surfaces.net.refusals import RefusedError
 
 #: Bytes of the head of a request.
 HEAD_BYTES_MAX = 16 * 2**10
@@ -261,3 +260,38 @@ def _target_and_headers(
     if rest == b"" and method == "OPTIONS":
         target = b"*"
     return target, [(b"host", host), *(each for each in headers if each[0] != b"host")]
+
+
+# ---- refusals
+
+
+class RefusedError(Exception):
+    """A request is refused.
+
+    Attributes:
+        status: of HTTP.
+        reason: a sentence.
+        headers: further ones of the answer.
+        logged: the reason for the log, if it is more than the peer is told.
+    """
+
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None, *, logged: str = "") -> None:
+        super().__init__(reason)
+        self.status = HTTPStatus(status)
+        self.reason = reason
+        self.headers = headers or {}
+        self.logged = logged or reason
+
+    def response(self) -> bytes:
+        """The whole response to a request that ends its connection."""
+        body = f"{self.reason}\n".encode()
+        lines = (
+            f"HTTP/1.1 {self.status} {self.status.phrase}",
+            "Content-Type: text/plain; charset=utf-8",
+            f"Content-Length: {len(body)}",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            "Connection: close, upgrade" if self.status == HTTPStatus.UPGRADE_REQUIRED else "Connection: close",
+            *(f"{name}: {value}" for name, value in self.headers.items()),
+        )
+        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

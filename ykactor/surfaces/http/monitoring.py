@@ -1,0 +1,196 @@
+"""The monitoring of the daemon: its metrics, which Prometheus reads at ``/ws/v1/metrics``, its health, and a short history."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import trio
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from ykactor.actors.commands import PartitionCommand, Read
+from ykactor.actors.driving import drive
+from ykactor.actors.health import Check, HealthChecks
+from ykactor.actors.mailbox import Mailbox
+from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.state.state import SchedulerState
+from ykactor.core.values.parts import Steps
+from ykactor.surfaces.admission.caller import Caller
+from ykactor.surfaces.http.admission import check_sees_all
+from ykactor.surfaces.http.load import Effort
+from ykactor.surfaces.http.published import Published
+from ykactor.surfaces.http.readings.look import Look
+from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, Page, accepts_gzip, encoded, reply
+from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
+from ykactor.surfaces.metrics.reading import PartitionFigures, read
+from ykactor.surfaces.metrics.scrape import scrape
+from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.net.requests import RefusedError
+from ykactor.wire.rest import types, usage
+from ykactor.wire.rest.codec import encode
+
+#: How long a scrape is shown to others too, at least, and for how many times the time that it took.
+FRESH_S = 1.0
+SHARE = 20
+#: A partition that waits for the disk answers nothing; then the rest is shown, which says so.
+ANSWER_S = 2.0
+
+
+class Metrics:
+    """Answers scrapes."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._page = Page(200, [], fresh_until_s=float("-inf"))
+        self._making = trio.Lock()
+        #: Inboxes of partitions that were asked and have not answered yet: they are not asked again before.
+        self._asked: set[Mailbox[PartitionCommand]] = set()
+
+    async def metrics(self, request: Request) -> Response:
+        """``/ws/v1/metrics``."""
+        caller: Caller = request.scope["caller"]
+        identity = caller.identity
+        if identity.queues is not None or not identity.partitions.is_any:
+            raise RefusedError(403, f"{identity.name} does not see all queues and partitions, of which metrics are (SE-27)")
+        page = await self.page()
+        media_type = "Content-Type", MEDIA_TYPE
+        if not accepts_gzip(request):
+            return InParts(page.parts, 200, encoded(media_type, *PLAIN))
+        return InParts(await page.zipped(), 200, encoded(media_type, *ZIPPED))
+
+    async def page(self) -> Page:
+        """The last scrape, or a new one if that is too old."""
+        async with self._making:
+            if not self._page.is_fresh:
+                effort = Effort()
+                parts = await self._make(effort)
+                self._page = Page(200, parts, fresh_until_s=trio.current_time() + max(FRESH_S, SHARE * effort.seconds))
+            return self._page
+
+    async def _make(self, effort: Effort) -> list[bytes]:
+        inboxes = list(self._sources.gateway.partitions.values())
+        self._asked.intersection_update(inboxes)
+        figures = [await self._read(inbox, effort) for inbox in inboxes if inbox not in self._asked]
+        return await drive(effort.measured(scrape(self._sources, [each for each in figures if each is not None])))
+
+    async def _read(self, inbox: Mailbox[PartitionCommand], effort: Effort) -> PartitionFigures | None:
+        """The figures of a partition; None if it does not answer."""
+        found: list[Any] = []
+        answered = trio.Event()
+
+        def reading(core: PartitionCore, state: SchedulerState, _: int) -> Steps[PartitionFigures]:
+            return effort.measured(read(core, state))
+
+        def give(figures: Any) -> None:
+            self._asked.discard(inbox)
+            found.append(figures)
+            answered.set()
+
+        with trio.move_on_after(ANSWER_S), suppress(trio.ClosedResourceError):  # it was removed meanwhile
+            await inbox.put(Read(reading, give))
+            if not found:
+                self._asked.add(inbox)
+            await answered.wait()
+        if found and isinstance(found[0], Exception):
+            raise found[0]
+        return found[0] if found else None
+
+
+# ---- health: ``/ws/v1/scheduler/healthcheck``, ``/livez`` and ``/readyz``
+
+
+class Health:
+    """Answers requests for the state of health."""
+
+    def __init__(self, checks: HealthChecks) -> None:
+        self._checks = checks
+
+    async def check(self, request: Request) -> Response:
+        """``/ws/v1/scheduler/healthcheck``; with the status 503 when ``/readyz`` has it, and the same content."""
+        check_sees_all(request)
+        checks = [*map(_shown, await self._checks.checks())]
+        health = types.Health(healthy=all(check.succeeded for check in checks), health_checks=checks)
+        return await reply(request, Page(503 if self._checks.problems() else 200, [encode(health)]))
+
+    async def live(self, request: Request) -> Response:
+        """``/livez``: the daemon answers."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """``/readyz``: every partition runs, and the journal can be written. Why not is for readers (``check``)."""
+        return PlainTextResponse("not ready\n", 503) if self._checks.problems() else PlainTextResponse("ok\n")
+
+
+def _shown(check: Check) -> types.HealthCheck:
+    return types.HealthCheck(
+        name=check.name, succeeded=not check.problem, description=check.description, diagnosis_message=check.problem
+    )
+
+
+# ---- ``/ws/v1/history``: how many applications and allocations there were, a sample a minute, of the last day
+
+SAMPLE_S = 60
+SAMPLES_MAX = 1440
+
+
+class Sample(NamedTuple):
+    """Running applications and allocations of all partitions."""
+
+    at_ns: int
+    applications: int
+    containers: int
+
+
+class History:
+    """Takes the samples and answers requests for them. They end with the daemon."""
+
+    def __init__(self, published: Published) -> None:
+        self._published = published
+        self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
+
+    async def run(self) -> None:
+        """Take samples until cancelled."""
+        while True:
+            await trio.sleep(SAMPLE_S)
+            try:
+                self._samples.append(await self._sample())
+            except RefusedError:
+                continue  # a partition is being removed, or waits for the disk
+
+    async def _sample(self) -> Sample:
+        gateway, applications, containers = self._published.gateway, 0, 0
+        for name in list(gateway.partitions):
+            counted = await self._published.ask(name, count)
+            applications, containers = applications + counted[0], containers + counted[1]
+        return Sample(gateway.now_ns(), applications, containers)
+
+    async def applications(self, request: Request) -> Response:
+        """``/ws/v1/history/apps``."""
+        check_sees_all(request)
+        return await reply(request, Page(200, [encode(self.found_applications())]))
+
+    def found_applications(self) -> list[usage.ApplicationSample]:
+        """The oldest first."""
+        return [usage.ApplicationSample(timestamp=at_ns, total_applications=str(count)) for at_ns, count, _ in self._samples]
+
+    async def containers(self, request: Request) -> Response:
+        """``/ws/v1/history/containers``."""
+        check_sees_all(request)
+        return await reply(request, Page(200, [encode(self.found_containers())]))
+
+    def found_containers(self) -> list[usage.ContainerSample]:
+        """The oldest first."""
+        return [usage.ContainerSample(timestamp=at_ns, total_containers=str(count)) for at_ns, _, count in self._samples]
+
+
+def count(look: Look) -> Steps[tuple[int, int]]:
+    """Running applications and allocations of a partition."""
+    containers = 0
+    for application in look.state.applications.values():
+        containers += len(
+            look.core.registry.leaf_of(application.application_id).applications[application.application_id].allocations
+        )
+        yield 1
+    return len(look.state.tree.root.running), containers
