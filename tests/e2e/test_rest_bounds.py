@@ -217,8 +217,8 @@ async def test_a_node_with_thousands_of_tasks_is_read_in_steps() -> None:
         steps = list[int]()
 
         def counted(core: object, state: object, now_ns: int) -> object:
-            steps.append(sum(1 for _ in partitions.node(Look(core, state, now_ns, None), "n1")))
-            yield ()
+            steps.append(sum(1 for _ in paced(partitions.node(Look(core, state, now_ns, None), "n1"))))
+            yield PART_MAX
 
         await read_partition(rest.daemon.partitions["default"], counted)
         assert steps[0] >= 40
