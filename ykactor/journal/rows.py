@@ -11,7 +11,7 @@ from msgspec import Struct
 
 def packed_names(names: Iterable[str]) -> bytes:
     """The codes of the names of one transaction, as the table keeps them. Cost: 0.3 us for each."""
-    codes = sorted({zlib.crc32(name.encode()) for name in names})
+    codes = sorted(set(map(zlib.crc32, map(str.encode, names))))
     return struct.pack(f"<{len(codes)}I", *codes)
 
 
