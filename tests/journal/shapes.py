@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from ykactor.core.messages.acts import Administration
+from ykactor.core.messages.asks import AskRow
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.base import Base
@@ -19,7 +20,7 @@ from ykactor.core.records.rows import ROWS
 from ykactor.journal.schema import VERSION
 from ykactor.surfaces.files.daemon_rows import _KINDS
 from ykactor.wire.causes import SubmitAllocation, _Cause
-from ykactor.wire.history import RecordedTurn, recorded
+from ykactor.wire.history import RecordedTurn
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -28,10 +29,9 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def kept() -> dict[str, type[Struct]]:
     """All structs that a journal has, in whatever depth."""
     found: dict[type[Struct], None] = {}
-    facts = map(recorded, get_args(Fact))
-    for kind in (*ROWS.values(), *_KINDS.values(), *facts, *get_args(Submission), *get_args(Administration)):
+    for kind in (*ROWS.values(), *_KINDS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
-    for kind in (Base, RecordedTurn, _Cause, SubmitAllocation):
+    for kind in (Base, RecordedTurn, _Cause, SubmitAllocation, AskRow):
         _collect(kind, found)
     return {kind.__name__: kind for kind in found}
 

@@ -9,7 +9,6 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
-from ykactor.wire.history import recorded
 
 #: Never changed; a new field is added with the value that older journals mean.
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -110,7 +109,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def test_defaults() -> None:
     """Of all that a journal has, in whatever depth."""
     found: dict[type[Struct], dict[str, Any]] = {}
-    for kind in (*ROWS.values(), *map(recorded, get_args(Fact)), *get_args(Submission), *get_args(Administration)):
+    for kind in (*ROWS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
     left_out = {kind.__name__: defaults for kind, defaults in found.items() if kind.__struct_config__.omit_defaults and defaults}
     assert left_out == DEFAULTS

@@ -48,6 +48,7 @@ VERSIONS = (
         "ALTER TABLE log ADD COLUMN term INTEGER NOT NULL DEFAULT 0",
         "DELETE FROM meta WHERE key = 'instance'",
     ),
+    (),  # an ask in a row or a fact has its stamps itself
 )
 VERSION = len(VERSIONS)
 

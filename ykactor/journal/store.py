@@ -253,7 +253,7 @@ class Store:
         return self._wal.stat().st_size if self._wal.exists() else 0
 
 
-def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[str | int | None]]]:
+def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[object]]]:
     """Statements that write these records in the order of their keys, so that each page is written once, with their variables.
 
     Each is filled up with rows without a key to a power of two. So there are few different statements, which stay prepared: to
@@ -264,7 +264,7 @@ def _puts(puts: dict[bytes, bytes]) -> Iterator[tuple[str, list[str | int | None
         data = [puts[key] for key in keys]
         columns = zip(map(bytes.decode, keys), map(bytes.decode, data), map(record_crc, keys, data), strict=True)
         rows = 1 << (len(keys) - 1).bit_length()
-        values: list[str | int | None] = [*chain.from_iterable(columns), *repeat(None, 3 * (rows - len(keys)))]
+        values = [*chain.from_iterable(columns), *repeat(None, 3 * (rows - len(keys)))]
         yield _PUT % ",".join(["(?,?,?)"] * rows), values
 
 

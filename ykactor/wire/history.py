@@ -4,13 +4,13 @@ An object of several classes is ``["Allocated", {"at_ns": 0, ...}]``: the name o
 """
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 import msgspec
-from msgspec import Raw, Struct, defstruct, structs
+from msgspec import Raw, Struct
 
-from ykactor.core.messages.asks import Ask, AskRow, ask_of, row_of
 from ykactor.core.messages.facts import Fact
+from ykactor.core.records.encoding import Decoder
 from ykactor.core.values.ids import PartitionName
 
 S = TypeVar("S", bound=Struct)
@@ -27,7 +27,7 @@ class NamedDecoder(Generic[S]):
     """Makes objects of these classes again."""
 
     def __init__(self, *kinds: type[S]) -> None:
-        self._decoders = {kind.__name__: msgspec.json.Decoder(kind) for kind in kinds}
+        self._decoders = {kind.__name__: Decoder(kind) for kind in kinds}
 
     def decode(self, name: str, fields: Raw) -> S:
         """The object.
@@ -44,17 +44,7 @@ class NamedDecoder(Generic[S]):
 
 _ENCODER = msgspec.json.Encoder()
 _ENTRIES = msgspec.json.Decoder(list[Named])
-#: By class of fact, the fields with an ask; not in it: there are none.
-_ASKS = {kind: names for kind in get_args(Fact) if (names := [each.name for each in structs.fields(kind) if each.type is Ask])}
-
-
-def recorded(kind: type[Struct]) -> type[Struct]:
-    """The class of the recorded form of a class of facts, whose asks are rows."""
-    rows = [(name, AskRow) for name in _ASKS.get(kind, ())]
-    return defstruct(kind.__name__, rows, bases=(kind,), kw_only=True) if rows else kind
-
-
-_ROWS: NamedDecoder[Struct] = NamedDecoder(*map(recorded, get_args(Fact)))
+_FACTS: NamedDecoder[Fact] = NamedDecoder(*get_args(Fact))
 
 
 class HistoryError(Exception):
@@ -91,24 +81,8 @@ def decode_turn(data: bytes) -> RecordedTurn:
 
 
 def encode_facts(facts: Sequence[Fact]) -> bytes:
-    """A JSON array of the facts, in order. Cost: 0.3 us and 400 bytes for each, 0.8 us with an ask."""
-    return _ENCODER.encode([(type(fact).__name__, _row(fact) if type(fact) in _ASKS else fact) for fact in facts])
-
-
-def _row(fact: Any) -> Any:
-    """The recorded form of a fact."""
-    names = _ASKS[type(fact)]
-    if names == ["ask"]:  # nearly always
-        return structs.replace(fact, ask=row_of(fact.ask))
-    return structs.replace(fact, **{name: row_of(getattr(fact, name)) for name in names})
-
-
-def _fact(row: Struct) -> Any:
-    """The fact that ``_row`` recorded."""
-    kind: Any = type(row).__base__
-    if kind not in _ASKS:
-        return row
-    return kind(**{name: ask_of(value) if type(value) is AskRow else value for name, value in structs.asdict(row).items()})
+    """A JSON array of the facts, in order. Cost: 0.3 us and 300 bytes for each."""
+    return _ENCODER.encode([(type(fact).__name__, fact) for fact in facts])
 
 
 def decode_facts(data: bytes) -> list[Fact]:
@@ -121,7 +95,7 @@ def decode_facts(data: bytes) -> list[Fact]:
     facts: list[Fact] = []
     try:
         for name, fields in _ENTRIES.decode(data):
-            facts.append(_fact(_ROWS.decode(name, fields)))
+            facts.append(_FACTS.decode(name, fields))
     except UnknownClassError as unknown:
         raise HistoryError(f"fact {len(facts)}: {unknown}") from None
     except msgspec.DecodeError as error:

@@ -74,27 +74,21 @@ class Ask(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fiel
 
 
 class AskRow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The recorded form of an ask that a leaf has stamped, in rows and in facts; others are recorded as they are.
-
-    Attributes:
-        spec: without stamps.
-    """
+    """An ask in rows and facts of journals before version 4: its stamps are beside it, also if they are 0."""
 
     spec: Ask
     created_ns: int
     arrival: int
     since_ns: int = 0
 
-
-def row_of(ask: Ask) -> AskRow:
-    """The recorded form of an ask."""
-    spec = structs.replace(ask, created_ns=0, arrival=0, since_ns=0)
-    return AskRow(spec, ask.created_ns, ask.arrival, ask.since_ns)
+    def ask(self) -> Ask:
+        """The ask with its stamps."""
+        return structs.replace(self.spec, created_ns=self.created_ns, arrival=self.arrival, since_ns=self.since_ns)
 
 
-def ask_of(row: AskRow) -> Ask:
-    """The ask that ``row_of`` recorded."""
-    return structs.replace(row.spec, created_ns=row.created_ns, arrival=row.arrival, since_ns=row.since_ns)
+def unstamped(ask: Ask) -> Ask:
+    """The ask as it was sent."""
+    return structs.replace(ask, created_ns=0, arrival=0, since_ns=0)
 
 
 #: Allocation keys are unique within an application only.

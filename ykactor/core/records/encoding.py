@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, defstruct, structs
 
+from ykactor.core.messages.asks import Ask, AskRow
 from ykactor.core.messages.changed import Key
 from ykactor.core.records.rows import ROWS
 from ykactor.core.values.ids import PartitionName
 
+S = TypeVar("S", bound=Struct)
+
 _ENCODER = msgspec.json.Encoder()
 _KEYS = msgspec.json.Decoder(tuple[str | int, ...])
 _NULL = b"null"
-_DECODERS = {kind: msgspec.json.Decoder(row) for kind, row in ROWS.items()}
 
 
 class UnreadableRowError(Exception):
     """A row is malformed for its kind."""
+
+
+class Decoder(Generic[S]):
+    """Makes rows or facts of a class from their text, also from that of journals before version 4, which have an ``AskRow``."""
+
+    def __init__(self, kind: type[S]) -> None:
+        self._kind = kind
+        self._decoder = msgspec.json.Decoder(kind)
+        asks = [(each.name, AskRow) for each in structs.fields(kind) if each.type is Ask]
+        self._earlier = msgspec.json.Decoder(defstruct(kind.__name__, asks, bases=(kind,), kw_only=True)) if asks else None
+
+    def decode(self, data: bytes | msgspec.Raw) -> S:
+        """The row or fact. Raises:  msgspec.DecodeError if the text is not one of this class."""
+        try:
+            return self._decoder.decode(data)
+        except msgspec.ValidationError:
+            with suppress(msgspec.ValidationError):
+                if self._earlier is not None:
+                    fields = structs.asdict(self._earlier.decode(data)).items()
+                    return self._kind(**{name: each.ask() if type(each) is AskRow else each for name, each in fields})
+            raise
+
+
+_DECODERS: dict[str, Decoder[Struct]] = {kind: Decoder(row) for kind, row in ROWS.items()}
 
 
 def encode(partition: PartitionName, rows: Iterable[tuple[Key, Struct | None]]) -> list[tuple[bytes, bytes | None]]:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ykactor.core.accounting.accounts import Account, AccountKey
-from ykactor.core.messages.asks import AskID, row_of
+from ykactor.core.messages.asks import AskID, unstamped
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.leaf import LeafCore
@@ -163,7 +163,7 @@ class _Export:
         if node_id is None:
             return None
         task = self._registry.nodes[node_id].foreign[key]
-        return ForeignRow(node_id=node_id, spec=row_of(task).spec, created_ns=task.created_ns)
+        return ForeignRow(node_id=node_id, spec=unstamped(task), created_ns=task.created_ns)
 
     def _user(self, name: str) -> UserRow | None:
         known = self._partition.users.known.get(name)
@@ -206,7 +206,7 @@ class _Export:
         if key in application.allocations:
             ask, node_id = application.allocations[key]
             return TaskRow(
-                ask=row_of(ask),
+                ask=ask,
                 began_ns=application.began_ns[key],
                 node_id=node_id,
                 released=key in application.gang.released,
@@ -217,12 +217,12 @@ class _Export:
         sized_ns = application.account.sized_ns.get(key)
         if key in application.asks:
             pending = self._state.applications[application.application_id]
-            return TaskRow(ask=row_of(application.asks[key]), notified=_notified(pending, key), sized_ns=sized_ns)
+            return TaskRow(ask=application.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
         placeholder = application.gang.placeholder_of(key)
         if placeholder is None:
             return None
         ask, node_id = application.gang.replacing[placeholder]
-        return TaskRow(ask=row_of(ask), node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
+        return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
 
     # ---- the scheduler
 

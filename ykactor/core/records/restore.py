@@ -10,7 +10,6 @@ from msgspec import structs
 
 from ykactor.core.accounting.accounts import AccountKey
 from ykactor.core.accounting.books import Books
-from ykactor.core.messages.asks import ask_of
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
@@ -115,7 +114,7 @@ def _restore_applications(registry: Registry, rows: Rows) -> Steps[None]:
     yield PART_MAX
     for arrival in arrivals:
         task = rows["task"][arrival,]
-        name = task.ask.spec.application_id
+        name = task.ask.application_id
         _restore_task(registry.leaf_of(name).applications[name], task, registry.nodes)
         yield 1
 
@@ -144,7 +143,7 @@ def _restore_use(application: Application, row: UseRow) -> None:
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
-    ask, key = ask_of(row.ask), row.ask.spec.allocation_key
+    ask, key = row.ask, row.ask.allocation_key
     application.changed.tasks += 1
     application.books.types.add(ask.resource)
     if row.sized_ns is not None:

@@ -157,7 +157,7 @@ def _restore_notified(state: SchedulerState, rows: Rows) -> Steps[None]:
 def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:
     for row in tasks:
         if row.notified:
-            sent = row.ask.spec
+            sent = row.ask
             ask, queue = state.applications[sent.application_id].asks[sent.allocation_key]
             assert queue is not None
             if queue.notified is None:

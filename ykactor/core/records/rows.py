@@ -26,7 +26,7 @@ from msgspec import Struct
 from ykactor.core.accounting.accounts import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
-from ykactor.core.messages.asks import Ask, AskID, AskRow
+from ykactor.core.messages.asks import Ask, AskID
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState, QueueState
 from ykactor.core.messages.task_record import TaskRecord
@@ -156,7 +156,7 @@ class TaskRow(Row, frozen=True):
         replaced_ns: the creation time of the placeholder that the allocation has replaced.
     """
 
-    ask: AskRow
+    ask: Ask
     began_ns: int | None = None
     node_id: NodeID | None = None
     placeholder: AllocationKey | None = None
