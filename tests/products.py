@@ -21,7 +21,7 @@ from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.planned import Budget
 from ykactor.core.records.base import encode_base
 from ykactor.core.values.parts import finished
-from ykactor.core.values.quotas import MAX_TAG
+from ykactor.core.values.quantities import MAX_TAG
 from ykactor.core.values.selector import TAG
 from ykactor.sim.direct import DirectPartition
 from ykactor.surfaces.metrics.exposition import Exposition

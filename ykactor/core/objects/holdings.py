@@ -14,8 +14,7 @@ from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, UpdateNode
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, NodeID
-from ykactor.core.values.quantities import shown
-from ykactor.core.values.quotas import quota_types
+from ykactor.core.values.quantities import quota_types, shown
 
 #: The kinds of limited objects, by the name of their limit.
 Kind = Literal["applications", "asks", "nodes", "queues"]

@@ -11,8 +11,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.dynamic import limit_changes, quotas_objection, with_set_quotas
 from ykactor.core.placement.rules import RECOVERY_QUEUE
-from ykactor.core.values.quantities import brief
-from ykactor.core.values.quotas import quota_types
+from ykactor.core.values.quantities import brief, quota_types
 
 
 def refusal_of(registry: Registry, request: SetQueueQuotas) -> str:

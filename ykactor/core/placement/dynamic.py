@@ -16,8 +16,7 @@ from ykactor.core.messages.kinds import QueueLimit
 from ykactor.core.objects.registry import QueueCore
 from ykactor.core.placement.rules import RECOVERY_QUEUE, tag_value
 from ykactor.core.values.ids import QueuePath
-from ykactor.core.values.quantities import brief, parse_uint64
-from ykactor.core.values.quotas import GUARANTEED_TAG, MAX_TAG, quota
+from ykactor.core.values.quantities import GUARANTEED_TAG, MAX_TAG, brief, parse_quota, parse_uint64
 
 _Queues = dict[QueuePath, QueueCore]
 
@@ -108,8 +107,8 @@ def _changed(config: QueueConfig, quotas: dict[str, object]) -> QueueConfig:
 
 #: By tag, the field of a queue that it sets, and the parser of its value; a false value is no quota.
 _TAGS: dict[str, tuple[str, Callable[[str], object]]] = {
-    MAX_TAG: ("max", quota),
-    GUARANTEED_TAG: ("guaranteed", quota),
+    MAX_TAG: ("max", parse_quota),
+    GUARANTEED_TAG: ("guaranteed", parse_quota),
     "namespace.resourcemaxapps": ("max_applications", parse_uint64),
 }
 _RESOURCE = 'such as {"resources": {"memory": {"value": 1000}}} with a positive quantity'

@@ -1,12 +1,17 @@
-"""Quantities as text, and parsers of quantities, integers, durations and queue names in the configuration.
+"""Quantities as text, and parsers of quantities, quotas, integers, durations and queue names in the configuration and in tags.
 
-CF-20, CF-25 to CF-27, CF-29 to CF-31. Every pattern matches the whole string, ASCII only.
+CF-20, CF-25 to CF-27, CF-29 to CF-31, QU-100 to QU-102. Every pattern matches the whole string, ASCII only.
 """
+
+from __future__ import annotations
 
 import re
 from fractions import Fraction
 
-from ykactor.core.values.resources import QUANTITY_MAX
+import msgspec
+from msgspec import Struct
+
+from ykactor.core.values.resources import QUANTITY_MAX, Resource
 
 #: Suffix of a quantity -> factor. ``m`` is legal for ``vcore`` only and is not in this table.
 FACTORS = {
@@ -25,6 +30,8 @@ _DURATION = re.compile(r"([+-]?)(?:0|((?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|u
 _DURATION_PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
 _NS_PER = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
+#: The tags of applications that carry quotas.
+MAX_TAG, GUARANTEED_TAG = "namespace.resourcequota", "namespace.resourceguaranteed"
 
 
 class QuantityError(ValueError):
@@ -141,3 +148,30 @@ def _suffix_advice(name: str, suffix: str) -> str:
     all_known = ["m (thousandths)"] * (name == "vcore") + list(filter(None, FACTORS))
     known = " or ".join(alike) or "one of " + ", ".join(all_known)
     return f"unknown suffix {shown(suffix)}, expected {known}"
+
+
+class _Quantity(Struct):
+    value: int
+
+
+class _Quota(Struct):
+    resources: dict[str, _Quantity]
+
+
+def parse_quota(text: str) -> Resource | None:
+    """The quota in a tag, the SI's Resource in JSON; None for an invalid one, which changes nothing (QU-101, QU-102)."""
+    if not text:
+        return None
+    try:
+        resource = {name: quantity.value for name, quantity in msgspec.json.decode(text, type=_Quota).resources.items()}
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):  # whatever a client writes
+        return None
+    values = resource.values()
+    legal = any(values) and all(0 <= value <= QUANTITY_MAX for value in values)
+    return resource if legal else None
+
+
+def quota_types(tags: dict[str, str]) -> set[str]:
+    """The resource types of all quotas in tags, whose names may have any case."""
+    texts = [value for tag, value in tags.items() if tag.lower() in (MAX_TAG, GUARANTEED_TAG)]
+    return {name for text in texts for name in parse_quota(text) or ()}
