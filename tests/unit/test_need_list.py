@@ -2,7 +2,7 @@
 
 from random import Random
 
-from ykactor.core.values.need_list import BLOCK_MAX, NeedList, Needs
+from ykactor.core.values.sorted_list import BLOCK_MAX, NeedList, Needs
 
 
 def _fits(needs: Needs, room: dict[str, int]) -> bool:

@@ -16,7 +16,7 @@ from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.values.ids import NodeID
-from ykactor.core.values.need_list import NeedList
+from ykactor.core.values.sorted_list import NeedList
 from ykactor.core.values.times import NEVER, S_NS
 
 #: The time that an ask waits before it may reserve a node (SC-50).

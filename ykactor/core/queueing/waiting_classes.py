@@ -9,9 +9,8 @@ from ykactor.core.queueing.opened import OPENED_MAX, OpenedNodes
 from ykactor.core.quota.headroom import Amounts, shortage
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import TrackerTuple
-from ykactor.core.values.need_list import NeedList
 from ykactor.core.values.resources import Resource
-from ykactor.core.values.sorted_list import SortKey
+from ykactor.core.values.sorted_list import NeedList, SortKey
 
 AnyClass = EquivalenceClass[Any]
 
