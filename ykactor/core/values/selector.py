@@ -23,9 +23,13 @@ _CHARACTERS = 16
 TAG = "ykactor.io/node-selector"
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./:-]*[A-Za-z0-9])?")
-#: Pieces that cannot overlap, so that a text is cut up in one pass whatever it holds.
-_TOKEN = re.compile(r"(?P<space>\s+)|(?P<word>[A-Za-z0-9_./:-]+)|(?P<mark>==|!=|[=!,()])")
-_END = ""
+#: One requirement, and the comma behind it. No part is tried in two ways, so that a text is read in one pass whatever it holds.
+_REQUIREMENT = re.compile(
+    r"""\s*+ (!?) \s*+ (WORD)
+        (?: \s*+ (==?|!=) \s*+ (WORD)? | \s++ (in|notin) \s*+ \( ([^()]*+) \) )?
+        \s*+ (?:,|\Z)""".replace("WORD", "[A-Za-z0-9_./:-]++"),
+    re.VERBOSE,
+)
 
 
 class Requirement(Struct, frozen=True):
@@ -64,88 +68,25 @@ def parse(text: str) -> Selector:
         SelectorError with what was found.
     Cost: O(length).
     """
-    tokens = _Tokens(text)
-    found = []
-    while tokens.peek() != _END:
-        found.append(_requirement(tokens))
-        if tokens.take() not in (",", _END):
-            raise tokens.mistake()
+    found, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = _REQUIREMENT.match(text, at)
+        requirement = None if match is None else _requirement(match)
+        if match is None or requirement is None:
+            raise SelectorError(f"found {shown(text[at:].strip())}, expected {EXPECTED}")
+        found.append(requirement)
+        at = match.end()
     return tuple(found)
 
 
-class _Tokens:
-    """The words and marks of a text, one after the other."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        #: (token, where it begins), the last one first.
-        self._left: list[tuple[str, int]] = []
-        position = 0
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                self._left.append((text[position], position))
-                break
-            if match.lastgroup != "space":
-                self._left.append((match.group(), position))
-            position = match.end()
-        self._left.reverse()
-        #: Where the requirement in work begins.
-        self._begin = 0
-
-    def peek(self) -> str:
-        """The next token; "" at the end."""
-        return self._left[-1][0] if self._left else _END
-
-    def take(self) -> str:
-        """Take the next token; "" at the end."""
-        return self._left.pop()[0] if self._left else _END
-
-    def begin(self) -> None:
-        """Begin a requirement with the next token."""
-        self._begin = self._left[-1][1]
-
-    def name(self) -> str:
-        """The next token, which must be a name."""
-        token = self.take()
-        if _NAME.fullmatch(token) is None:
-            raise self.mistake()
-        return token
-
-    def optional_name(self) -> str:
-        """The next token if it is a word, which must be a name then; "" if it is a mark."""
-        return self.name() if self.peek() not in (",", ")", _END) else ""
-
-    def mistake(self) -> SelectorError:
-        """The error of the present requirement."""
-        return SelectorError(f"found {shown(self._text[self._begin :].strip())}, expected {EXPECTED}")
-
-
-def _requirement(tokens: _Tokens) -> Requirement:
-    tokens.begin()
-    if tokens.peek() == "!":
-        tokens.take()
-        return Requirement(tokens.name(), None, holds=False)
-    key, operator = tokens.name(), tokens.peek()
-    if operator in ("=", "==", "!="):
-        tokens.take()
-        return Requirement(key, (tokens.optional_name(),), holds=operator != "!=")
-    if operator in ("in", "notin"):
-        tokens.take()
-        return Requirement(key, _values(tokens), holds=operator == "in")
-    return Requirement(key, None, holds=True)
-
-
-def _values(tokens: _Tokens) -> tuple[str, ...]:
-    """The values in parentheses; each may be empty."""
-    if tokens.take() != "(":
-        raise tokens.mistake()
-    values = [tokens.optional_name()]
-    while (mark := tokens.take()) == ",":
-        values.append(tokens.optional_name())
-    if mark != ")":
-        raise tokens.mistake()
-    return tuple(values)
+def _requirement(match: re.Match[str]) -> Requirement | None:
+    """The requirement of a match of ``_REQUIREMENT``; None if it is none. The values of a list may be empty."""
+    absent, key, compared, value, member, listed = match.groups()
+    operator = compared or member
+    values = [value or ""] if compared else [text.strip() for text in (listed or "").split(",")]
+    if (absent and operator) or not all(map(_NAME.fullmatch, filter(None, [key, *values]))):
+        return None
+    return Requirement(key, tuple(values) if operator else None, holds=not absent and operator not in ("!=", "notin"))
 
 
 def names_in(selector: Selector) -> int:
