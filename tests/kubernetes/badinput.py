@@ -9,9 +9,10 @@ from typing import Any
 
 from whole import TYPES
 
+from ykactor.kubernetes.api import ReadError
 from ykactor.kubernetes.messages import Bind, Effect, Event, Heard, Kind, Listed, Stimulus, Tell, Unreadable
 from ykactor.kubernetes.model import Status
-from ykactor.kubernetes.reading import Reader, ReadError
+from ykactor.kubernetes.reflector import Reader
 from ykactor.kubernetes.state import State
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ykactor.kubernetes.storagemodel import (
+from ykactor.kubernetes.model import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

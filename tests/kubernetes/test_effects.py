@@ -17,8 +17,7 @@ from trio.abc import Clock
 from volumecontroller import new_claim, selected
 
 from ykactor.kubernetes.api import ApiError
-from ykactor.kubernetes.binding import Feedback
-from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.effects import Effects, Feedback
 from ykactor.kubernetes.lanes import Lane, Pace
 from ykactor.kubernetes.leader import Leadership
 from ykactor.kubernetes.messages import (

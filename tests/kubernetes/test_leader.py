@@ -18,7 +18,7 @@ from trio.abc import Clock
 
 from ykactor.kubernetes.api import JSON, ApiError
 from ykactor.kubernetes.leader import DURATION_S, EPOCH, RENEW_S, Leader, Leadership, LeaseName
-from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Outages
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 BEGIN_S = int(BEGIN.timestamp())

@@ -11,7 +11,7 @@ from fakeserver import FakeServer
 from seeds import seeds
 
 from ykactor.kubernetes.leader import DURATION_S, RENEW_S, Leader, Leadership, LeaseName
-from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Outages
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -19,7 +19,7 @@ from ykactor.kubernetes.adapter import Adapter
 from ykactor.kubernetes.api import JSON, ApiError
 from ykactor.kubernetes.leader import LeaseName
 from ykactor.kubernetes.messages import Kind
-from ykactor.kubernetes.outage import PATIENCE_S, Outages
+from ykactor.kubernetes.process import PATIENCE_S, Outages
 
 
 class Away(DirectApi):

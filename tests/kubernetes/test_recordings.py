@@ -16,7 +16,7 @@ from whole import TYPES
 
 from ykactor.kubernetes.messages import Kind, Unreadable
 from ykactor.kubernetes.model import Status
-from ykactor.kubernetes.reading import Reader
+from ykactor.kubernetes.reflector import Reader
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "kubernetes"
 #: What the adapter never does, and the fake does not do either; by a part of the title.

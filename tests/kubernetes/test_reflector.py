@@ -17,7 +17,7 @@ from trio.abc import Clock
 from ykactor.kubernetes import model, reflector
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Stimulus
-from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Outages
 from ykactor.kubernetes.reflector import PAGE_SIZE, Reflector, Source
 
 NODES = Source(Kind.NODES, "/api/v1/nodes", model.Node)

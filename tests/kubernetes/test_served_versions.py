@@ -17,8 +17,8 @@ from test_probes import settings
 from ykactor.kubernetes import adapter as adapters
 from ykactor.kubernetes.adapter import Adapter
 from ykactor.kubernetes.messages import Kind
-from ykactor.kubernetes.outage import Outages
-from ykactor.kubernetes.versions import find_version
+from ykactor.kubernetes.process import Outages
+from ykactor.kubernetes.reflector import find_version
 
 LABELS = {"matchLabels": {"a": "b"}}
 

@@ -12,9 +12,7 @@ from objects import group, node, pod
 from seeds import seeds
 from test_task_groups import annotations
 
-from ykactor.kubernetes.binding import Feedback
-from ykactor.kubernetes.effects import Effects
-from ykactor.kubernetes.eventseries import EVENTS_MAX, NOTE_MAX
+from ykactor.kubernetes.effects import EVENTS_MAX, NOTE_MAX, Effects, Feedback
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.messages import Event, Ref, Tell
 from ykactor.kubernetes.model import Pod

@@ -12,10 +12,10 @@ from fakeserver import FakeServer
 from faults import starting
 from trio.testing import MockClock
 
-from ykactor.kubernetes import model, reflector, versions
+from ykactor.kubernetes import model, reflector
 from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
-from ykactor.kubernetes.outage import PATIENCE_S, Outages
+from ykactor.kubernetes.process import PATIENCE_S, Outages
 from ykactor.kubernetes.reflector import Reflector, Source
 
 
@@ -58,7 +58,7 @@ def test_a_refusal_is_told_only_when_it_lasts() -> None:
 @pytest.mark.parametrize("lease", [False, True], ids=["alone", "with a lease"])
 async def test_the_adapter_waits_for_a_server_that_starts(monkeypatch: pytest.MonkeyPatch, *, lease: bool) -> None:
     """Also in the middle: what is refused meanwhile is done later, and nobody is warned."""
-    monkeypatch.setattr(versions, "_PAUSE_S", 0.1)
+    monkeypatch.setattr(reflector, "VERSION_PAUSE_S", 0.1)
     monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.1)
     refused = set[str]()
 

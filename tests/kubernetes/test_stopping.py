@@ -16,12 +16,11 @@ from test_leading import BEGAN
 from trio.abc import Clock
 
 from ykactor.kubernetes.api import JSON
-from ykactor.kubernetes.binding import Feedback
-from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.effects import Effects, Feedback
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import DURATION_S, STOP_S, Leader, Leadership, LeaseName
 from ykactor.kubernetes.messages import Bind, Ref
-from ykactor.kubernetes.outage import Outages
+from ykactor.kubernetes.process import Outages
 
 
 class SentApi(DirectApi):

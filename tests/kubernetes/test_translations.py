@@ -9,8 +9,8 @@ import pytest
 from objects import namespace, node, pod
 
 from ykactor.kubernetes import gangs, model, pods, quantities
-from ykactor.kubernetes.namespaces import quotas_of
 from ykactor.kubernetes.nodes import changes, offer_of
+from ykactor.kubernetes.policies import quotas_of
 
 
 @pytest.mark.parametrize(

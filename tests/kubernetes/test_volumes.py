@@ -10,14 +10,22 @@ import pytest
 from objects import node, pod
 from storageobjects import DRIVER, ZONE, capacity, claim, csi_node, storage_class, using, volume
 
-from ykactor.kubernetes.capacities import Capacities, capacity_of
 from ykactor.kubernetes.configuration import Configuration
 from ykactor.kubernetes.messages import Ref
-from ykactor.kubernetes.model import ConfigMap, Node
+from ykactor.kubernetes.model import ConfigMap, CSIStorageCapacity, Node
 from ykactor.kubernetes.quantities import QuantityError
-from ykactor.kubernetes.storage import Storage
-from ykactor.kubernetes.storagemodel import CSIStorageCapacity
-from ykactor.kubernetes.volumes import Use, claim_of, claims_of, class_of, refusal, volume_of, volumes_of
+from ykactor.kubernetes.volumes import (
+    Capacities,
+    Storage,
+    Use,
+    capacity_of,
+    claim_of,
+    claims_of,
+    class_of,
+    refusal,
+    volume_of,
+    volumes_of,
+)
 
 WAITS, NOW = class_of(storage_class()), class_of(storage_class(waits=False))
 MANUAL = "not supported: claim data needs a volume that people make, of the storage class wait"

@@ -16,11 +16,11 @@ from seeds import seeds
 from whole import TYPES
 
 from ykactor.kubernetes import model
+from ykactor.kubernetes.api import ReadError
 from ykactor.kubernetes.messages import Kind, Listed, Stimulus
 from ykactor.kubernetes.model import Status
-from ykactor.kubernetes.outage import Outages
-from ykactor.kubernetes.reading import Reader, ReadError
-from ykactor.kubernetes.reflector import Reflector, Source
+from ykactor.kubernetes.process import Outages
+from ykactor.kubernetes.reflector import Reader, Reflector, Source
 
 USER = "yunikorn.apache.org/user.info"
 APP = "yunikorn.apache.org/app-id"

@@ -28,7 +28,7 @@ from world import S_NS
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Reset, SetPredicateService, WantSchedulingStates
-from ykactor.kubernetes import model, storagemodel
+from ykactor.kubernetes import model
 from ykactor.kubernetes.constraints import constraints_of, refusal, required_node
 from ykactor.kubernetes.messages import (
     Bind,
@@ -53,9 +53,9 @@ from ykactor.kubernetes.messages import (
     Stimulus,
     Tell,
 )
+from ykactor.kubernetes.outgoing import is_placeholder
 from ykactor.kubernetes.pods import has_ended, requests_of
 from ykactor.kubernetes.state import State
-from ykactor.kubernetes.translation import is_placeholder
 from ykactor.kubernetes.volumes import SELECTED_NODE
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire import queuefile
@@ -70,12 +70,12 @@ TYPES: dict[Kind, type[model.Object]] = {
     Kind.BUDGETS: model.PodDisruptionBudget,
     Kind.POD_GROUPS: model.PodGroup,
     Kind.NODES: model.Node,
-    Kind.STORAGE_CLASSES: storagemodel.StorageClass,
-    Kind.CSI_DRIVERS: storagemodel.CSIDriver,
-    Kind.CSI_NODES: storagemodel.CSINode,
-    Kind.CAPACITIES: storagemodel.CSIStorageCapacity,
-    Kind.VOLUMES: storagemodel.PersistentVolume,
-    Kind.CLAIMS: storagemodel.PersistentVolumeClaim,
+    Kind.STORAGE_CLASSES: model.StorageClass,
+    Kind.CSI_DRIVERS: model.CSIDriver,
+    Kind.CSI_NODES: model.CSINode,
+    Kind.CAPACITIES: model.CSIStorageCapacity,
+    Kind.VOLUMES: model.PersistentVolume,
+    Kind.CLAIMS: model.PersistentVolumeClaim,
     Kind.PODS: model.Pod,
 }
 

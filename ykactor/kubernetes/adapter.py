@@ -14,19 +14,16 @@ from msgspec import Struct
 
 from ykactor.client import KeptSession, RequestRefused, SessionReplaced, keep_registered
 from ykactor.client.login import LoginOptions
-from ykactor.kubernetes import model, storagemodel
+from ykactor.kubernetes import model
 from ykactor.kubernetes.api import Api
-from ykactor.kubernetes.binding import Counts, Feedback
-from ykactor.kubernetes.effects import Effects
+from ykactor.kubernetes.effects import Counts, Effects, Feedback
 from ykactor.kubernetes.hearing import complaint_about
 from ykactor.kubernetes.lanes import Pace
 from ykactor.kubernetes.leader import PAUSE_S, Leader, Leadership, LeaseName
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
-from ykactor.kubernetes.outage import Outages
-from ykactor.kubernetes.process import Process
-from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source
+from ykactor.kubernetes.process import Outages, Process
+from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source, find_version
 from ykactor.kubernetes.state import State
-from ykactor.kubernetes.versions import find_version
 
 #: The state is asked at least so often, so that what is idle is forgotten.
 TICK_S = 30.0
@@ -40,7 +37,7 @@ LOOK_AGAIN_S = 300.0
 VERSIONED: tuple[tuple[Kind, str, str, type[model.Object]], ...] = (
     (Kind.BUDGETS, "policy", "poddisruptionbudgets", model.PodDisruptionBudget),
     (Kind.POD_GROUPS, "scheduling.k8s.io", "podgroups", model.PodGroup),
-    (Kind.CAPACITIES, "storage.k8s.io", "csistoragecapacities", storagemodel.CSIStorageCapacity),
+    (Kind.CAPACITIES, "storage.k8s.io", "csistoragecapacities", model.CSIStorageCapacity),
 )
 
 
@@ -246,10 +243,10 @@ def sources(namespace: str) -> list[Source]:
         Source(Kind.CONFIG_MAPS, f"/api/v1/namespaces/{namespace}/configmaps", model.ConfigMap),
         Source(Kind.PRIORITY_CLASSES, "/apis/scheduling.k8s.io/v1/priorityclasses", model.PriorityClass),
         Source(Kind.NODES, "/api/v1/nodes", model.Node),
-        Source(Kind.STORAGE_CLASSES, f"{_STORAGE}/storageclasses", storagemodel.StorageClass),
-        Source(Kind.CSI_DRIVERS, f"{_STORAGE}/csidrivers", storagemodel.CSIDriver),
-        Source(Kind.CSI_NODES, f"{_STORAGE}/csinodes", storagemodel.CSINode),
-        Source(Kind.VOLUMES, "/api/v1/persistentvolumes", storagemodel.PersistentVolume),
-        Source(Kind.CLAIMS, "/api/v1/persistentvolumeclaims", storagemodel.PersistentVolumeClaim),
+        Source(Kind.STORAGE_CLASSES, f"{_STORAGE}/storageclasses", model.StorageClass),
+        Source(Kind.CSI_DRIVERS, f"{_STORAGE}/csidrivers", model.CSIDriver),
+        Source(Kind.CSI_NODES, f"{_STORAGE}/csinodes", model.CSINode),
+        Source(Kind.VOLUMES, "/api/v1/persistentvolumes", model.PersistentVolume),
+        Source(Kind.CLAIMS, "/api/v1/persistentvolumeclaims", model.PersistentVolumeClaim),
         Source(Kind.PODS, "/api/v1/pods", model.Pod),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
@@ -12,7 +12,6 @@ import trio
 
 from ykactor.kubernetes.credentials import Credentials
 from ykactor.kubernetes.model import Status
-from ykactor.kubernetes.reading import ReadError, T, read
 
 #: Connections at the same time; watches have their own.
 CONNECTIONS_MAX = 32
@@ -25,6 +24,25 @@ RETRY_AFTER_MAX_S = 60.0
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON = "application/json"
+T = TypeVar("T")
+#: What decoding raises for an answer that cannot be read.
+WRONG = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+class ReadError(ValueError):
+    """An answer cannot be read."""
+
+
+def read(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """JSON as this type.
+
+    Raises:
+        ReadError
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except WRONG as error:
+        raise ReadError(str(error)) from None
 
 
 class ApiError(Exception):

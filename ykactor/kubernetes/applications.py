@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ykactor.kubernetes import gangs, podgroups, pods, translation, unsupported
+from ykactor.kubernetes import gangs, outgoing, podgroups, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.gangs import Gang
 from ykactor.kubernetes.messages import Dismiss, Ref
@@ -16,7 +16,7 @@ def join(book: Book, record: PodRecord) -> None:
     for complaint in (found.complaint, pods.queue_of(record.pod).complaint, pods.user_of(record.pod)[1]):
         if complaint:
             record.remarks.append(("WrongAnnotation", complaint))
-    wishes = ", ".join(unsupported.wishes(record.pod))
+    wishes = ", ".join(pods.unmet_wishes(record.pod))
     if wishes:
         record.remarks.append(("NotSupported", f"the pod runs without: {wishes}"))
     application = book.applications.get(found.name)
@@ -27,7 +27,7 @@ def join(book: Book, record: PodRecord) -> None:
         _define_gang(application, record)
     application.keys[record.key] = None
     record.application = found.name
-    reason = translation.group_complaint(record, application)
+    reason = outgoing.group_complaint(record, application)
     if reason:
         record.remarks.append(("GangScheduling", f"{reason}: the pod runs without a gang"))
 
@@ -86,7 +86,7 @@ def _begin_anew(book: Book, application: ApplicationRecord) -> None:
     """The oldest pod that is left says what the application is."""
     left = [book.pods[key] for key in application.keys]
     first = min(
-        left, key=lambda each: (translation.is_placeholder(each.pod), each.pod.metadata.creation_timestamp or "", each.key)
+        left, key=lambda each: (outgoing.is_placeholder(each.pod), each.pod.metadata.creation_timestamp or "", each.key)
     )
     application.first = first.key
     application.is_started = application.placeholders_made = application.lacks_room = False
@@ -100,7 +100,7 @@ def _define_gang(application: ApplicationRecord, record: PodRecord) -> None:
     application.gang = None
     if application.group is not None:
         return
-    if translation.is_placeholder(record.pod):
+    if outgoing.is_placeholder(record.pod):
         application.gang = gangs.gang_from(annotations.get(gangs.DEFINITION, ""))
         return
     try:

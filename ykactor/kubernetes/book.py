@@ -7,23 +7,21 @@ different from what it was told.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import structs
 
-from ykactor.kubernetes import pods, translation
-from ykactor.kubernetes.capacities import Capacity
-from ykactor.kubernetes.classes import Classes
-from ykactor.kubernetes.complaints import Complaints
+from ykactor.kubernetes import outgoing, pods
+from ykactor.kubernetes.classes import Classes, PodClass
 from ykactor.kubernetes.configuration import Configuration
-from ykactor.kubernetes.constraints import HostPort
-from ykactor.kubernetes.leaving import Leaving, Thing
+from ykactor.kubernetes.constraints import HostPort, constraints_of
 from ykactor.kubernetes.messages import Effect, Event, Ref, SetCondition
 from ykactor.kubernetes.model import Node
-from ykactor.kubernetes.outgoing import Outgoing
+from ykactor.kubernetes.outgoing import Leaving, Outgoing, Thing
 from ykactor.kubernetes.policies import Policies
 from ykactor.kubernetes.records import ApplicationRecord, Applications, GroupRecord, NodeRecord, PodRecord, Why
-from ykactor.kubernetes.storage import Storage
+from ykactor.kubernetes.topology import NO_WISHES, Wishes, wishes_of
+from ykactor.kubernetes.volumes import Capacity, Storage
 from ykactor.wire.si import messages as si
 
 #: Characters of a condition.
@@ -81,6 +79,46 @@ class Book:
     def is_ours(self, record: PodRecord) -> bool:
         """True if the daemon places the pod."""
         return record.pod.spec.scheduler_name == self._scheduler_name
+
+    # ---- classes
+
+    def classify(self, record: PodRecord) -> None:
+        """Count the pod in the class of its constraints, which may be another one than before."""
+        topology = self.classes.topology
+        wishes = wishes_of(record.pod, topology.namespaces)
+        if not self.is_ours(record):  # its own scheduler has placed it; others keep their distance
+            self._use(record, Wishes(far=wishes.far) if record.place else NO_WISHES)
+            return
+        self._use(record, wishes)
+        before, wishes = record.class_name, structs.replace(wishes, unwelcome=topology.unwelcome(record.pod))
+        record.class_name = self.classes.add(PodClass(constraints_of(record.pod), wishes, record.volumes.needs))
+        if before:
+            self.classes.discard(before, self.now_s)
+
+    def declassify(self, record: PodRecord) -> None:
+        """The pod has ended or is gone: it has no class, and keeps nobody away."""
+        self._use(record, NO_WISHES)
+        if record.class_name:
+            self.classes.discard(record.class_name, self.now_s)
+            record.class_name = ""
+
+    def _use(self, record: PodRecord, wishes: Wishes) -> None:
+        """A pod has these wishes from now on."""
+        if wishes.terms_of_its_own() == record.wishes.terms_of_its_own():
+            return
+        new = self.classes.topology.use(wishes)
+        self.classes.topology.disuse(record.wishes)
+        record.wishes = wishes
+        if new:  # pods that wait and are not welcome near others any more are of another class
+            namespaces = self.classes.topology.namespaces
+            self.reclassify(lambda each: any(term.selects(each.pod, namespaces) for term in new))
+
+    def reclassify(self, concerns: Callable[[PodRecord], bool]) -> None:
+        """Compare the pods again that wait and are concerned."""
+        for record in self.pods.values():
+            if record.class_name and not record.place and concerns(record):
+                self.classify(record)
+                self.touch([record.key])
 
     def application_of(self, record: PodRecord) -> ApplicationRecord | None:
         """The application of a pod of ours."""
@@ -162,13 +200,13 @@ class Book:
     def wanted(self, record: PodRecord, application: ApplicationRecord) -> si.Allocation:
         """A pod of ours as the daemon should know it."""
         allows = self.policies.allows_preemption(record.pod)
-        return translation.allocation(record, application, record.place, allows_preemption=allows)
+        return outgoing.allocation(record, application, record.place, allows_preemption=allows)
 
     def tell_application(self, application: ApplicationRecord, first: PodRecord, *, is_forced: bool) -> si.AddApplicationRequest:
-        """An application as the daemon is told of it now; arguments as of ``translation.new_application``."""
+        """An application as the daemon is told of it now; arguments as of ``outgoing.new_application``."""
         quotas = self.policies.quotas(application.namespace)
         application.is_told, application.quotas = True, quotas.tags
-        return translation.new_application(application, first, quotas, is_forced=is_forced)
+        return outgoing.new_application(application, first, quotas, is_forced=is_forced)
 
     def release(self, record: PodRecord) -> None:
         """Tell the daemon that it has a pod no longer."""
@@ -293,3 +331,49 @@ class Book:
     def _named(self, word: str) -> str:
         record = self.pods.get(word)
         return word if record is None else f"{record.ref.namespace}/{record.ref.name}"
+
+
+class Complaints:
+    """Complaints about objects. They are kept, so that a process that takes over tells what came while nobody led."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, Ref], Sequence[Event]] = {}
+        self._unreadable: dict[tuple[str, Ref], Event] = {}
+        #: Those that are not told yet, in order.
+        self._untold: dict[Event, None] = {}
+
+    def note(self, kind: str, ref: Ref, found: Sequence[Event]) -> None:
+        """All that is wrong with an object; what was known before is not told again."""
+        before = self._of.pop((kind, ref), ())
+        for event in before:
+            if event not in found:
+                self._untold.pop(event, None)
+        if found:
+            self._of[kind, ref] = found
+            self._untold.update((event, None) for event in found if event not in before)
+
+    def note_unreadable(self, event: Event) -> None:
+        """An object cannot be read; told for each of its versions."""
+        self._unreadable[event.kind, event.ref] = event
+        self._untold[event] = None
+
+    def note_readable(self, kind: str, ref: Ref) -> None:
+        """An object can be read, or is gone."""
+        event = self._unreadable.pop((kind, ref), None)
+        if event is not None:
+            self._untold.pop(event, None)
+
+    def keep_unreadable(self, kind: str, refs: Collection[Ref]) -> None:
+        """Only these objects of a kind cannot be read."""
+        for each, ref in list(self._unreadable):
+            if each == kind and ref not in refs:
+                self.note_readable(kind, ref)
+
+    def forget_told(self) -> None:
+        """Tell everything again."""
+        self._untold = dict.fromkeys(event for events in (*self._of.values(), self._unreadable.values()) for event in events)
+
+    def take_untold(self) -> list[Event]:
+        """The complaints that are to be told now."""
+        untold, self._untold = self._untold, {}
+        return list(untold)

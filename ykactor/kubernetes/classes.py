@@ -16,13 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from ykactor.kubernetes import volumes
-from ykactor.kubernetes.capacities import Capacities, Capacity
 from ykactor.kubernetes.constraints import Constraints, HostPort, refusal, selector_refusal, taint_refusal
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node
-from ykactor.kubernetes.neighbours import Spread, Term, Wishes
-from ykactor.kubernetes.topology import Signature, Topology, admission
-from ykactor.kubernetes.volumes import Needs
+from ykactor.kubernetes.topology import Signature, Spread, Term, Topology, Wishes, admission
+from ykactor.kubernetes.volumes import Capacities, Capacity, Needs
 from ykactor.wire.si import messages as si
 
 K = TypeVar("K", bound=Hashable)

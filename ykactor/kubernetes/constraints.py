@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from ykactor.kubernetes.model import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement, Toleration
+from ykactor.kubernetes.model import LabelSelector, Node, NodeSelector, NodeSelectorTerm, Pod, Requirement, Toleration
 from ykactor.kubernetes.nodes import taints_of
 
 _NODE_NAME = "metadata.name"
@@ -171,6 +171,13 @@ def _meets(term: NodeSelectorTerm, node: Node) -> bool:
     fields = {_NODE_NAME: node.metadata.name}
     in_labels = all(satisfies(each, node.metadata.labels) for each in term.match_expressions)
     return in_labels and all(satisfies(each, fields) for each in term.match_fields)
+
+
+def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """True if a label selector selects these labels; an empty one selects all."""
+    if any(labels.get(name) != value for name, value in selector.match_labels.items()):
+        return False
+    return all(satisfies(requirement, labels) for requirement in selector.match_expressions)
 
 
 def satisfies(requirement: Requirement, labels: Mapping[str, str]) -> bool:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import UTC
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import trio
+from msgspec import Struct, field
 
 from ykactor.kubernetes.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
-from ykactor.kubernetes.binding import ATTEMPTS_MAX, Binder, Feedback
-from ykactor.kubernetes.eventseries import EVENTS_MAX, NOTE_MAX, EventWriter, key_of
 from ykactor.kubernetes.lanes import Lane, Pace
 from ykactor.kubernetes.leader import STOP_S, Leadership
 from ykactor.kubernetes.messages import (
     Bind,
+    BindEnded,
+    BindOutcome,
     CreateEnded,
     CreatePlaceholder,
     DeletePod,
@@ -28,8 +33,11 @@ from ykactor.kubernetes.messages import (
     SelectNode,
     SetCondition,
     SetGroupCondition,
+    Stimulus,
     Written,
 )
+from ykactor.kubernetes.model import Pod
+from ykactor.kubernetes.pods import has_ended
 from ykactor.kubernetes.process import Process
 from ykactor.kubernetes.volumes import SELECTED_NODE
 
@@ -233,3 +241,248 @@ def _pod(ref: Ref) -> str:
 
 def _claim(ref: Ref) -> str:
     return f"/api/v1/namespaces/{ref.namespace}/persistentvolumeclaims/{ref.name}"
+
+
+# ---- binds
+
+#: Answers that refuse a bind before the pod is handed back.
+ATTEMPTS_MAX = 5
+_ASSIGNED = re.compile(r'is already assigned to node "([^"]*)"')
+
+
+class Counts(Struct):
+    """Counters of a process, over all its times as the leader.
+
+    Attributes:
+        binds: by outcome.
+        conflicts: answers 409 to binds.
+    """
+
+    binds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(BindOutcome, 0))
+    conflicts: int = 0
+
+
+class Feedback(Struct, frozen=True):
+    """The state, for what carries out its effects.
+
+    Attributes:
+        tell: called with the results.
+        is_wanted: True if a pod is to be bound, created or failed still; the server would bind one that has ended.
+        counts: is added to.
+    """
+
+    tell: Callable[[Stimulus], None]
+    is_wanted: Callable[[Bind | CreatePlaceholder | FailPod], bool]
+    counts: Counts = field(default_factory=Counts)
+
+
+class _Open(Struct):
+    """A bind that has not ended: how often it was refused, and True if it may have had its effect."""
+
+    refusals: int = 0
+    is_unsure: bool = False
+
+
+class _Pods(Struct):
+    items: list[Pod] | None = None
+
+
+class Binder:
+    """Binds pods, and knows of each open bind how often it was refused.
+
+    Args:
+        pace: binds take from it without waiting.
+        pause_s: the pause after a number of attempts.
+    """
+
+    def __init__(self, api: Api, pace: Pace, feedback: Feedback, pause_s: Callable[[int], float]) -> None:
+        self._api = api
+        self._pace = pace
+        self._feedback = feedback
+        self._pause_s = pause_s
+        self._open: dict[str | Ref, _Open] = {}
+
+    async def bind(self, bind: Bind, attempts: int) -> float | None:
+        """Try to bind a pod; returns the seconds until the next attempt, None if it has ended."""
+        if not self._feedback.is_wanted(bind):
+            self._end(bind, BindEnded(bind.key, BindOutcome.GONE, reason="the pod has ended"))
+            return None
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": bind.ref.name, "namespace": bind.ref.namespace, "uid": bind.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+        }
+        path = f"/api/v1/namespaces/{bind.ref.namespace}/pods/{bind.ref.name}/binding"
+        try:
+            with self._pace.urgent():
+                await self._api.request("POST", path, body)
+        except ApiError as error:
+            ended = await self._result(bind, error)
+            if ended is None:
+                return max(error.retry_after_s, self._pause_s(attempts))
+        else:
+            ended = BindEnded(bind.key, BindOutcome.DONE, bind.node)
+        self._end(bind, ended)
+        return None
+
+    def dismiss(self, subject: str | Ref) -> None:
+        """A pod is gone, and its bind is tried no more."""
+        self._open.pop(subject, None)
+
+    def _end(self, bind: Bind, ended: BindEnded) -> None:
+        self._open.pop(bind.uid, None)
+        self._feedback.counts.binds[ended.outcome] += 1
+        self._feedback.tell(ended)
+
+    async def _result(self, bind: Bind, error: ApiError) -> BindEnded | None:
+        """The result of an attempt that has failed; None if it has to be tried again.
+
+        While there is no answer, the bind may have had its effect: another pod would be placed in its room if it were given up.
+        """
+        bound = self._open.setdefault(bind.uid, _Open())
+        bound.is_unsure |= error.is_unknown
+        if not error.status:
+            return None
+        bound.refusals += 1
+        if error.may_pass and bound.refusals < ATTEMPTS_MAX:
+            return None
+        if error.status == 409:
+            self._feedback.counts.conflicts += 1
+            assigned = _ASSIGNED.search(error.message)
+            if assigned is not None:
+                return BindEnded(bind.key, BindOutcome.TAKEN, assigned[1])
+        if error.status == 409 or bound.is_unsure:
+            try:
+                found = await self._look(bind)
+            except ApiError:
+                return None  # the server does not say what became of the pod
+            if found is not None:
+                return found
+            if error.status == 409 and bound.refusals < ATTEMPTS_MAX:
+                return None  # what was in the way has gone
+        outcome = BindOutcome.GONE if error.status == 404 else BindOutcome.FAILED
+        return BindEnded(bind.key, outcome, reason=str(error))
+
+    async def _look(self, bind: Bind) -> BindEnded | None:
+        """Read the pod: what keeps it from being bound; None for nothing."""
+        query = f"fieldSelector={quote(f'metadata.name={bind.ref.name}', safe='')}"
+        there = await self._api.read(f"/api/v1/namespaces/{bind.ref.namespace}/pods?{query}", _Pods)
+        pod = next((each for each in there.items or () if each.metadata.uid == bind.uid), None)
+        if pod is None or pod.metadata.deletion_timestamp or has_ended(pod):
+            return BindEnded(bind.key, BindOutcome.GONE, reason="the pod is gone or ends")
+        if pod.spec.node_name:
+            return BindEnded(bind.key, BindOutcome.TAKEN, pod.spec.node_name)
+        return BindEnded(bind.key, BindOutcome.GATED, reason="the pod has gates") if pod.spec.scheduling_gates else None
+
+
+# ---- Events
+
+#: Why a pod waits changes often: it is said once in this time.
+SERIES_S = 15.0
+_CHANGES = "FailedScheduling"
+#: Events that are remembered.
+EVENTS_MAX = 10_000
+NOTE_MAX = 1000
+_VERSIONS = {
+    "PodDisruptionBudget": "policy/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    **dict.fromkeys(("StorageClass", "CSIDriver", "CSINode", "CSIStorageCapacity"), "storage.k8s.io/v1"),
+}
+
+
+class _Written(Struct):
+    """An Event that was written: its name, what it said, how often, and when last."""
+
+    name: str
+    note: str
+    count: int
+    at_s: float
+
+
+def key_of(event: Event) -> Hashable:
+    """Equal for Events of which the last one says all."""
+    return event.kind, event.ref, event.uid, event.reason, "" if event.reason == _CHANGES else event.note
+
+
+class EventWriter:
+    """Writes Events, and remembers the newest of them, so that what is said again is counted.
+
+    Args:
+        pace: Events wait for it.
+        identity: of this process.
+        now: the time of Events.
+        groups_version: the version of PodGroups.
+    """
+
+    def __init__(
+        self, api: Api, pace: Pace, identity: str, now: Callable[[], datetime], groups_version: Callable[[], str]
+    ) -> None:
+        self._api = api
+        self._pace = pace
+        self._identity = identity
+        self._now = now
+        self._groups_version = groups_version
+        self._written: OrderedDict[Hashable, _Written] = OrderedDict()
+
+    async def write(self, event: Event) -> float | None:
+        """Write an Event, or count one that says the same; returns the seconds until it may be written, None if it is.
+
+        Raises:
+            ApiError
+        """
+        key = key_of(event)
+        written = self._written.get(key)
+        if written is not None and event.reason == _CHANGES and trio.current_time() < written.at_s + SERIES_S:
+            return written.at_s + SERIES_S - trio.current_time()
+        async with self._pace.spare():
+            now_s = trio.current_time()
+            if written is not None and written.note == event.note:
+                await self._count(event, written)
+            else:
+                written = await self._post(event)
+        written.at_s = now_s
+        self._written[key] = written
+        self._written.move_to_end(key)
+        if len(self._written) > EVENTS_MAX:
+            self._written.popitem(last=False)
+        return None
+
+    async def _count(self, event: Event, written: _Written) -> None:
+        written.count += 1
+        series = {"series": {"count": written.count, "lastObservedTime": self._micro()}}
+        try:
+            await self._api.request("PATCH", f"{_events(event)}/{written.name}", series, STRATEGIC_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            fresh = await self._post(event)  # the server has forgotten it
+            written.name, written.count = fresh.name, 1
+
+    async def _post(self, event: Event) -> _Written:
+        name = f"{event.ref.name[:200].rstrip('-.')}.{secrets.token_hex(8)}"
+        namespace = event.ref.namespace or "default"
+        version = self._groups_version() if event.kind == "PodGroup" else _VERSIONS.get(event.kind, "v1")
+        regarding = {"apiVersion": version, "kind": event.kind, "namespace": namespace, "name": event.ref.name}
+        body = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "eventTime": self._micro(),
+            "reportingController": "ykactor",
+            "reportingInstance": self._identity[:128],
+            "action": event.action,
+            "reason": event.reason,
+            "type": "Warning" if event.is_warning else "Normal",
+            "regarding": regarding | ({"uid": event.uid} if event.uid else {}),
+            "note": event.note,
+        }
+        await self._api.request("POST", _events(event), body)
+        return _Written(name, event.note, 1, 0.0)
+
+    def _micro(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _events(event: Event) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{event.ref.namespace or 'default'}/events"

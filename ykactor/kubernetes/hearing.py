@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec import structs
 
 from ykactor.client import Refusal
-from ykactor.kubernetes import applications, claims, podgroups, pods, translation
+from ykactor.kubernetes import applications, claims, outgoing, podgroups, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import BindEnded, BindOutcome, CreateEnded, DeletePod, Event, FailPod, Ref
+from ykactor.kubernetes.outgoing import Thing
 from ykactor.kubernetes.records import ApplicationRecord
 from ykactor.wire.si import messages as si
 
@@ -85,7 +85,7 @@ def _placed(book: Book, allocation: si.Allocation) -> None:
     record.told = structs.replace(record.told, node_id=allocation.node_id)
     book.touch([record.key])
     claims.refresh_pod(book, record)
-    if record.told.allocation_tags.get(translation.CLASS_TAG) != record.class_name:
+    if record.told.allocation_tags.get(outgoing.CLASS_TAG) != record.class_name:
         book.withdraw(record)  # something that was decided meanwhile has a claim of the pod
     elif book.classes.refusal(record.class_name, node.node):
         record.node = allocation.node_id
@@ -109,7 +109,7 @@ def _released(book: Book, release: si.AllocationRelease) -> None:
     if record.unconfirmed:
         return  # it has another place since then, as the daemon was told
     record.termination = release.termination_type
-    if not record.place and not translation.is_placeholder(record.pod):
+    if not record.place and not outgoing.is_placeholder(record.pod):
         book.withdraw(record)  # it was handed back meanwhile, and waits
         return
     book.effects.append(DeletePod(record.ref, record.pod.metadata.uid))

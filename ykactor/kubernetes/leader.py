@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.model import Lease
-from ykactor.kubernetes.outage import Outages
-from ykactor.kubernetes.process import Process
+from ykactor.kubernetes.process import Outages, Process
 
 DURATION_S, RENEW_S = 15, 5.0
 #: Who waits looks so often, because the Lease runs out by the time when its last renewal was seen.

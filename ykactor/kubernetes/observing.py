@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ykactor.kubernetes import applications, claims, nodes, podgroups, pods, unsupported
+from ykactor.kubernetes import applications, claims, nodes, podgroups, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.classifying import classify, declassify
-from ykactor.kubernetes.leaving import Thing
 from ykactor.kubernetes.messages import Dismiss, Event, Kind, Listed, Ref, Unreadable
 from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
+from ykactor.kubernetes.outgoing import Thing
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.kubernetes.records import GroupRecord, NodeRecord, PodRecord
 
@@ -141,10 +140,7 @@ def _label_namespace(book: Book, name: str, labels: Mapping[str, str] | None) ->
     """The labels of a namespace decide which terms select its pods."""
     if not book.classes.topology.put_namespace(name, labels):
         return
-    for record in book.pods.values():
-        if record.class_name and not record.place and record.ref.namespace == name:
-            classify(book, record)
-            book.touch([record.key])
+    book.reclassify(lambda record: record.ref.namespace == name)
 
 
 def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
@@ -162,7 +158,7 @@ def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     group = GroupRecord(1 if gang is None else gang.min_count, seen, before.why if before is not None else None)
     book.pod_groups[ref] = group
     podgroups.show_why(book, ref, group)
-    notes = [f"its pods run without: {wish}" for wish in unsupported.wishes_of_group(found)]
+    notes = [f"its pods run without: {wish}" for wish in pods.unmet_wishes_of_group(found)]
     uid = found.metadata.uid
     book.complaints.note("PodGroup", ref, [Event("PodGroup", ref, uid, "NotSupported", "Scheduling", note) for note in notes])
     _touch_members(book, ref)
@@ -195,9 +191,9 @@ def _take_pod(book: Book, pod: Pod) -> None:
     if record.claims:
         claims.read(book, record)
     if pods.has_ended(pod):
-        declassify(book, record)
+        book.declassify(record)
     else:
-        classify(book, record)
+        book.classify(record)
         if book.is_ours(record) and not record.application:
             applications.join(book, record)
     book.settle(record)
@@ -220,7 +216,7 @@ def _note_complaints(book: Book, record: PodRecord) -> None:
 
 def _lose_pod(book: Book, record: PodRecord) -> None:
     book.unsettle(record)
-    declassify(book, record)
+    book.declassify(record)
     book.storage.disuse(record.key, record.claims)
     book.provisioning.pop(record.key, None)
     book.release(record)

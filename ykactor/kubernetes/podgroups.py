@@ -10,8 +10,8 @@ from msgspec import structs
 
 from ykactor.kubernetes import pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Ref, SetGroupCondition
+from ykactor.kubernetes.outgoing import Entry, Thing
 from ykactor.kubernetes.quantities import QUANTITY_MAX
 from ykactor.kubernetes.records import ApplicationRecord, GroupRecord, PodRecord
 from ykactor.wire.si import messages as si

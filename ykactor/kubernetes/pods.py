@@ -1,8 +1,8 @@
-"""Pods as asks and allocations: what they want, whose they are, and how they are called."""
+"""Pods as asks and allocations: what they want, whose they are, how they are called, and which wishes are not fulfilled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.messages import Ref
-from ykactor.kubernetes.model import Container, Pod
+from ykactor.kubernetes.model import Container, Pod, PodGroup
 from ykactor.wire.si import messages as si
 
 #: Characters of a pod's uid in its allocation key: pods of one name follow each other.
@@ -180,3 +180,34 @@ def user_of(pod: Pod) -> tuple[si.UserGroupInformation, str]:
     if not found.user:
         return NOBODY, f"annotation {USER_ANNOTATION}: found no user: its user is nobody"
     return si.UserGroupInformation(user=found.user, groups=found.groups or []), ""
+
+
+# ---- wishes that are not fulfilled: each is said in an Event, none is ignored silently
+
+#: Names a group of another scheduler.
+_VOLCANO = "scheduling.k8s.io/group-name"
+
+
+def unmet_needs(pod: Pod) -> Iterator[str]:
+    """The requirements that the pod cannot have: it is not asked for."""
+    if pod.spec.resource_claims:
+        yield "resource claims"
+
+
+def unmet_wishes(pod: Pod) -> Iterator[str]:
+    """The preferences that the pod does not get: it runs without."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    if affinity is not None:
+        kinds = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+        if any(each is not None and each.preferred for each in kinds):
+            yield "preferred terms of affinity"
+    if any(each.when_unsatisfiable == "ScheduleAnyway" for each in spec.topology_spread_constraints):
+        yield "topologySpreadConstraints with ScheduleAnyway"
+    if _VOLCANO in pod.metadata.annotations:
+        yield "a PodGroup of Volcano"
+
+
+def unmet_wishes_of_group(group: PodGroup) -> Iterator[str]:
+    """The same of a PodGroup."""
+    if group.spec.scheduling_constraints:
+        yield "schedulingConstraints"

@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ykactor.kubernetes import pods, unsupported
+from ykactor.kubernetes import pods
 from ykactor.kubernetes.constraints import HostPort, ports_of
 from ykactor.kubernetes.gangs import Gang
 from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node, Pod
-from ykactor.kubernetes.neighbours import NONE
 from ykactor.kubernetes.nodes import Offer
 from ykactor.kubernetes.quantities import QuantityError
-from ykactor.kubernetes.volumes import NONE as NO_VOLUMES
-from ykactor.kubernetes.volumes import PodVolumes, claims_of
+from ykactor.kubernetes.topology import NO_WISHES
+from ykactor.kubernetes.volumes import NO_VOLUMES, PodVolumes, claims_of
 from ykactor.wire.si import messages as si
 
 
@@ -88,7 +87,7 @@ class PodRecord:
         self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
         self.termination = self.unconfirmed = ""
         self.class_name = self.application = ""
-        self.wishes = NONE
+        self.wishes = NO_WISHES
         self.remarks: list[tuple[str, str]] = []
         self.why: Why | None = None
         self.version = ""
@@ -105,7 +104,7 @@ class PodRecord:
             self.forget_written()
         self.is_gated = False
         self.ports: tuple[HostPort, ...] = ports_of(pod)
-        needs = ", ".join(unsupported.needs(pod)) if not pod.spec.node_name else ""
+        needs = ", ".join(pods.unmet_needs(pod)) if not pod.spec.node_name else ""
         self.complaint = f"not supported: {needs}" if needs else ""
         self._requests: dict[str, int] = {}
         try:

@@ -1,19 +1,157 @@
-"""Keeps the state in step with the objects of one kind: lists and watches them, and lists again after it has missed something."""
+"""Keeps the state in step with the objects of one kind: lists and watches them, and lists again after it has missed something.
+
+An object that cannot be read is skipped alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
+import msgspec
 import trio
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from ykactor.kubernetes.api import Api, ApiError
-from ykactor.kubernetes.messages import Kind, Listed, Stimulus, Unreadable
-from ykactor.kubernetes.model import Object, Status
-from ykactor.kubernetes.outage import Outages
-from ykactor.kubernetes.process import Process
-from ykactor.kubernetes.reading import Reader, ReadError
+from ykactor.kubernetes.api import WRONG, Api, ApiError, ReadError, read
+from ykactor.kubernetes.messages import Changed, Gone, Kind, Listed, Ref, Stimulus, Unreadable
+from ykactor.kubernetes.model import ListMeta, Object, Page, Status, WatchEvent
+from ykactor.kubernetes.process import Outages, Process
+
+# ---- objects in answers
+
+F = TypeVar("F", bound=Object)
+class Items(NamedTuple):
+    """A page of a list; ``continues`` names the next one, "" if it is the last."""
+
+    objects: list[Object]
+    unreadable: list[Unreadable]
+    version: str
+    continues: str
+
+
+class News(NamedTuple):
+    """An event of a watch, and the version up to which the watch has come; a bookmark has no stimulus."""
+
+    stimulus: Stimulus | None
+    version: str
+
+
+class _ReadablePage(Struct, Generic[F]):
+    """A page in which all items can be read."""
+
+    metadata: ListMeta = ListMeta()
+    items: Sequence[F] | None = None
+
+
+class _ReadableEvent(Struct, Generic[F]):
+    """An event with an object that can be read."""
+
+    type: str
+    object: F
+
+
+class Reader:
+    """Reads objects of one kind. Nearly all can be read, so that is tried first, in one pass over the bytes."""
+
+    def __init__(self, kind: Kind, object_type: type[Object]) -> None:
+        self._kind = kind
+        self._objects = msgspec.json.Decoder(object_type)
+        page, event = _ReadablePage[object_type], _ReadableEvent[object_type]  # type: ignore[valid-type]
+        self._pages: msgspec.json.Decoder[_ReadablePage[Object]] = msgspec.json.Decoder(page)
+        self._events: msgspec.json.Decoder[_ReadableEvent[Object]] = msgspec.json.Decoder(event)
+
+    def page(self, body: bytes) -> Items:
+        """Read a page of a list.
+
+        Raises:
+            ReadError: it is no page.
+        """
+        try:
+            page = self._pages.decode(body)
+        except WRONG:
+            return self._page_by_items(body)
+        objects = list(page.items or ())
+        if not all(each.metadata.name for each in objects):
+            return self._page_by_items(body)
+        return Items(objects, [], page.metadata.resource_version, page.metadata.continue_)
+
+    def _page_by_items(self, body: bytes) -> Items:
+        page = read(body, Page)
+        objects, unreadable = list[Object](), list[Unreadable]()
+        for item in page.items or ():
+            found = self._object(item)
+            if isinstance(found, Unreadable):
+                unreadable.append(found)
+            else:
+                objects.append(found)
+        return Items(objects, unreadable, page.metadata.resource_version, page.metadata.continue_)
+
+    def event(self, line: bytes) -> News | Status:
+        """Read a line of a watch; the status of an event of the type ERROR is returned.
+
+        Raises:
+            ReadError: it is no event.
+        """
+        try:
+            event = self._events.decode(line)
+        except WRONG:
+            return self._event_by_parts(line)
+        meta = event.object.metadata
+        match event.type:
+            case "ADDED" | "MODIFIED" if meta.name:
+                return News(Changed(self._kind, event.object), meta.resource_version)
+            case "DELETED" if meta.name:
+                return News(Gone(self._kind, Ref(meta.namespace, meta.name), meta.uid), meta.resource_version)
+        return self._event_by_parts(line)
+
+    def _event_by_parts(self, line: bytes) -> News | Status:
+        """An event of another type, or with an object that cannot be read."""
+        event = read(line, WatchEvent)
+        if event.type == "ERROR":
+            return read(event.object, Status)
+        name = _name_of(event.object)
+        if event.type == "BOOKMARK":  # it has hardly more than a version, and null where other objects have lists
+            return News(None, name.resource_version)
+        found = self._object(event.object)
+        if event.type == "DELETED" and name.name:
+            return News(Gone(self._kind, Ref(name.namespace, name.name), name.uid), name.resource_version)
+        return News(found if isinstance(found, Unreadable) else Changed(self._kind, found), name.resource_version)
+
+    def _object(self, item: Raw) -> Object | Unreadable:
+        """An object; one without a name cannot be read either."""
+        try:
+            found = self._objects.decode(item)
+        except WRONG as error:
+            name = _name_of(item)
+            return Unreadable(self._kind, Ref(name.namespace, name.name), name.uid, str(error))
+        meta = found.metadata
+        return found if meta.name else Unreadable(self._kind, Ref(meta.namespace, ""), meta.uid, "found no name")
+
+
+class _Name(Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Named(Struct):
+    """The part that is read of an object that cannot be read as a whole."""
+
+    metadata: _Name
+
+
+def _name_of(item: Raw) -> _Name:
+    """The name of any object; empty if not even that can be read."""
+    try:
+        return read(item, _Named).metadata
+    except ReadError:
+        return _Name()
+
+
+# ---- reflectors
 
 #: Objects in one page of a list.
 PAGE_SIZE = 500
@@ -191,3 +329,59 @@ class Reflector:
     def _show_life(self) -> None:
         self.alive_s = trio.current_time()
         self._outages.over(self.kind)
+
+
+# ---- the version in which a server has a kind
+
+_FORM = re.compile(r"v([0-9]{1,4})(?:(alpha|beta)([0-9]{1,4}))?")
+VERSION_PAUSE_S = 5.0
+
+
+class _Version(Struct):
+    version: str
+
+
+class _Group(Struct):
+    versions: list[_Version] = []
+
+
+class _Resource(Struct):
+    name: str
+
+
+class _Resources(Struct):
+    resources: list[_Resource] = []
+
+
+async def find_version(api: Api, group: str, resource: str, outages: Outages) -> str:
+    """The newest version that has a resource, as ``policy/v1``; "" if none has it. Waits until the server answers."""
+    what, found = f"the versions of {resource}", None
+    while found is None:
+        try:
+            found = await _find(api, group, resource)
+        except ApiError as error:
+            if error.status == 404:
+                found = ""
+            else:
+                outages.failed(what, error)
+                await trio.sleep(max(error.retry_after_s, VERSION_PAUSE_S))
+    outages.over(what)
+    return found
+
+
+async def _find(api: Api, group: str, resource: str) -> str:
+    found = await api.read(f"/apis/{group}", _Group)
+    for version in sorted((each.version for each in found.versions), key=_age):
+        there = await api.read(f"/apis/{group}/{version}", _Resources)
+        if any(each.name == resource for each in there.resources):
+            return f"{group}/{version}"
+    return ""
+
+
+def _age(version: str) -> tuple[int, int, int]:
+    """Sort key: stable versions first, then beta, then alpha, each the newest first."""
+    found = _FORM.fullmatch(version)
+    if found is None:
+        return 3, 0, 0
+    kind = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return kind, -int(found[1]), -int(found[3] or 0)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ykactor.kubernetes import gangs, nodes, podgroups, pods, provisioning, translation
+from ykactor.kubernetes import claims, gangs, nodes, outgoing, podgroups, pods
 from ykactor.kubernetes.book import Book
-from ykactor.kubernetes.leaving import Entry, Thing
 from ykactor.kubernetes.messages import Bind, CreatePlaceholder, DeletePod, Ref, Tell
 from ykactor.kubernetes.model import Node
-from ykactor.kubernetes.outgoing import Outgoing
+from ykactor.kubernetes.outgoing import Entry, Outgoing, Thing
 from ykactor.kubernetes.records import ApplicationRecord, NodeRecord, PodRecord
 from ykactor.wire.si import messages as si
 
@@ -23,7 +22,7 @@ def report(book: Book) -> None:
     if book.configuration.begin_change():
         book.effects.append(Tell(si.UpdateConfigurationRequest(config=book.configuration.text())))
     _report_nodes(book)
-    provisioning.review(book)
+    claims.review(book)
     podgroups.review(book)
     book.out.forgotten += book.classes.forget_idle(book.now_s)
     if book.classes.has_new:
@@ -38,7 +37,7 @@ def report(book: Book) -> None:
     for record in records:
         _begin_bind(book, record)
         if record.claims and book.is_ours(record) and not pods.has_ended(record.pod):
-            provisioning.nominate(book, record)
+            claims.nominate(book, record)
     book.effects += [DeletePod(each.ref, each.pod.metadata.uid) for each in orphans if not each.pod.metadata.deletion_timestamp]
     out, book.out = book.out, Outgoing()
     book.effects[:0] = out.requests(book.leaving.seal())
@@ -105,7 +104,7 @@ def _report_pod(book: Book, record: PodRecord) -> None:
         told = None
         if not wanted.node_id:
             return  # it is asked for again when the release is confirmed
-    if told is None or translation.is_news(told, wanted):
+    if told is None or outgoing.is_news(told, wanted):
         book.out.allocations.append(wanted)
         if wanted.application_id and (told is None or not told.node_id):
             record.unconfirmed = wanted.node_id
@@ -129,7 +128,7 @@ def _wanted(book: Book, record: PodRecord) -> si.Allocation | None:
     if record.place and (node is None or node.told is None):
         return None  # it is told when its node is
     if not book.is_ours(record):
-        return translation.foreign(record) if record.place else None
+        return outgoing.foreign(record) if record.place else None
     application = book.application_of(record)
     if application is None or record.is_refused:
         return None
@@ -148,7 +147,7 @@ def _is_held_back(book: Book, record: PodRecord, application: ApplicationRecord)
         return True
     if Entry(Thing.ASK, record.key) in book.leaving:
         return True
-    if application.is_started or translation.is_placeholder(record.pod):
+    if application.is_started or outgoing.is_placeholder(record.pod):
         return False
     if application.gang is None:
         return application.group is not None
@@ -178,7 +177,7 @@ def _explain(book: Book, record: PodRecord) -> None:
 
 def _why_held_back(record: PodRecord, application: ApplicationRecord) -> str:
     """The reason why a gang has not started; "" if it may start at any moment."""
-    if application.is_started or translation.is_placeholder(record.pod):
+    if application.is_started or outgoing.is_placeholder(record.pod):
         return ""
     if application.hindrance or not application.lacks_room:
         return application.hindrance
@@ -202,7 +201,7 @@ def _begin_bind(book: Book, record: PodRecord) -> None:
     """Bind a pod where the scheduler has placed it."""
     if not record.node or record.told is None or record.pod.spec.node_name or record.is_binding or record.is_bound:
         return
-    if record.claims and not provisioning.begin(book, record):
+    if record.claims and not claims.begin(book, record):
         return
     record.is_binding = True
     book.effects.append(Bind(record.key, record.ref, record.pod.metadata.uid, record.node))
@@ -213,12 +212,12 @@ def _begin_bind(book: Book, record: PodRecord) -> None:
 
 def _holds_room(book: Book, application: ApplicationRecord) -> bool:
     """True if the application has placeholders."""
-    return any(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
+    return any(outgoing.is_placeholder(book.pods[key].pod) for key in application.keys)
 
 
 def _orphans(book: Book, records: list[PodRecord]) -> dict[PodRecord, None]:
     """The placeholders whose applications have no other pods, which went while no process led, or are no gangs any more."""
-    holders = [record for record in records if translation.is_placeholder(record.pod)]
+    holders = [record for record in records if outgoing.is_placeholder(record.pod)]
     named = {record.application: book.applications.get(record.application) for record in holders}
     left = {name for name, application in named.items() if application is not None and _needs_no_room(book, application)}
     return {record: None for record in holders if record.application in left}
@@ -228,7 +227,7 @@ def _needs_no_room(book: Book, application: ApplicationRecord) -> bool:
     """True if it is no gang any more, or only placeholders are there."""
     if application.placeholders_made and application.gang is None:
         return True
-    return all(translation.is_placeholder(book.pods[key].pod) for key in application.keys)
+    return all(outgoing.is_placeholder(book.pods[key].pod) for key in application.keys)
 
 
 def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
@@ -237,7 +236,7 @@ def _make_placeholders(book: Book, application: ApplicationRecord) -> None:
     if application.placeholders_made or first is None or gang is None:
         return
     application.placeholders_made = True
-    if any(book.pods[key].place and not translation.is_placeholder(book.pods[key].pod) for key in application.keys):
+    if any(book.pods[key].place and not outgoing.is_placeholder(book.pods[key].pod) for key in application.keys):
         return
     for placeholder in gangs.placeholders(first.pod, application.name, gang):
         ref = Ref(first.ref.namespace, placeholder.name)

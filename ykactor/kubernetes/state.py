@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ykactor.kubernetes import hearing, observing, provisioning, reporting
+from ykactor.kubernetes import claims, hearing, observing, reporting
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import (
     Bind,
@@ -110,6 +110,6 @@ class State:
             case CreateEnded():
                 hearing.end_create(book, stimulus)
             case NotWritten(SelectNode() as select, reason):
-                provisioning.end_select(book, select, reason)
+                claims.end_select(book, select, reason)
             case NotWritten(Nominate(ref=ref) | SetCondition(ref=ref) | SetGroupCondition(ref=ref)):
                 book.unwrite(ref)
