@@ -1,4 +1,4 @@
-"""The programs of ``examples`` run as they stand, against a daemon with the shipped sample configuration."""
+"""The programs of ``config/examples`` run as they stand, against a daemon with the shipped sample configuration."""
 
 import runpy
 import sys
@@ -12,7 +12,7 @@ from daemonhere import daemon_here
 from ykactor.client import connect
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+EXAMPLES = ROOT / "config" / "examples"
 #: How the names of programs end, by what they run on.
 FLAVOURS = {"trio": "", "asyncio": "_asyncio", "plain": "_plain"}
 
@@ -40,4 +40,4 @@ async def test_each_program_does_what_it_says(flavour, monkeypatch, capsys):
 def test_the_readme_names_each_program():
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     assert len(programs) == 9
-    assert all(f"(examples/{name})" in (ROOT / "README.md").read_text() for name in programs)
+    assert all(f"(config/examples/{name})" in (ROOT / "README.md").read_text() for name in programs)

@@ -49,7 +49,7 @@ SAMPLES = {f"{name}/{path}": content for name in DIRECTORIES for path, content i
 
 
 def test_samples_are_written(tmp_path: Path) -> None:
-    """All files of config/, examples/ and systemd/, byte for byte, in a directory that is created; each path is printed."""
+    """All files of config/ and systemd/, byte for byte, in a directory that is created; each path is printed."""
     target = tmp_path / "new" / "samples"
     code, out, err = write_samples(target)
     assert (code, err) == (0, "")

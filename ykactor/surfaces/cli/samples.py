@@ -10,7 +10,7 @@ import click
 from ykactor.surfaces.cli.terminal import say
 
 #: The directories of samples, at the top of the source tree.
-DIRECTORIES = ("config", "examples", "systemd")
+DIRECTORIES = ("config", "systemd")
 #: Existing files that are named.
 _NAMED_MAX = 3
 
@@ -18,8 +18,8 @@ _NAMED_MAX = 3
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write the samples to DIR: queue files, dashboards, alert rules and manifests for Kubernetes (config/), programs for the
-    Python client (examples/), and systemd units.
+    """Write the samples to DIR: queue files, dashboards, alert rules, manifests for Kubernetes and programs for the Python client
+    in config/, and systemd units in systemd/.
 
     DIR is created if it is missing. Existing files are not overwritten: if there is one, nothing is written.
     """
