@@ -85,9 +85,7 @@ def _may_run(record: PodRecord) -> bool:
 def _begin_anew(book: Book, application: ApplicationRecord) -> None:
     """The oldest pod that is left says what the application is."""
     left = [book.pods[key] for key in application.keys]
-    first = min(
-        left, key=lambda each: (outgoing.is_placeholder(each.pod), each.pod.metadata.creation_timestamp or "", each.key)
-    )
+    first = min(left, key=lambda each: (outgoing.is_placeholder(each.pod), each.pod.metadata.creation_timestamp or "", each.key))
     application.first = first.key
     application.is_started = application.placeholders_made = application.lacks_room = False
     _define_gang(application, first)

@@ -1,5 +1,4 @@
-"""Entries for the daemon: pods and applications in its words, in few requests and in the order in which it needs them.
-"""
+"""Entries for the daemon: pods and applications in its words, in few requests and in the order in which it needs them."""
 
 from __future__ import annotations
 

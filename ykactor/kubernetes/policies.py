@@ -91,7 +91,6 @@ _NO_QUOTAS = quotas_of(Namespace())
 # ---- policies
 
 
-
 class Policies:
     """The newest of these objects; only what pods need of them is kept."""
 

@@ -22,6 +22,8 @@ from ykactor.kubernetes.process import Outages, Process
 # ---- objects in answers
 
 F = TypeVar("F", bound=Object)
+
+
 class Items(NamedTuple):
     """A page of a list; ``continues`` names the next one, "" if it is the last."""
 

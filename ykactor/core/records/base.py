@@ -14,8 +14,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
-from ykactor.core.records.restore import restore
-from ykactor.core.records.restore_scheduler import Rows
+from ykactor.core.records.restore import Rows, restore
 from ykactor.core.turn.cores import without_anything
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import PART_MAX, Steps, emptied, finished, in_parts
