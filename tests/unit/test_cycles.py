@@ -10,7 +10,7 @@ from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Preempted, PreemptionRefused
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.preemption.cycles import TAKEN_MAX, CycleGuard
+from ykactor.core.preemption.attempts import TAKEN_MAX, CycleGuard
 from ykactor.core.values.ids import QueuePath
 
 PROD, TEST = QueuePath("root.prod"), QueuePath("root.test")

@@ -11,8 +11,7 @@ from ykactor.core.messages import facts as fact
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.preemption.laws import VictimSet
-from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
-from ykactor.core.preemption.quota_clocks import QuotaClocks, next_start
+from ykactor.core.preemption.quota import QuotaClocks, candidates, choose, next_start, preemptable, shares
 from ykactor.core.queueing.sibling_order import Effort
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.state import wakeups

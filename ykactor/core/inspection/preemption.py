@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ykactor.core.inspection.checks import differs
 from ykactor.core.messages.asks import shape_of
 from ykactor.core.objects.registry import Registry
-from ykactor.core.preemption.quota_clocks import gives_back
+from ykactor.core.preemption.quota import gives_back
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, add_to, pruned

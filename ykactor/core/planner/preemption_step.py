@@ -18,10 +18,10 @@ from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
 from ykactor.core.planner.plan import EvictionOrder, Plan
 from ykactor.core.preemption.laws import Needs, shares, trigger
-from ykactor.core.preemption.promising import PromisingNodes
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
     Preemption,
+    PromisingNodes,
     Search,
     Solution,
     Tasks,

@@ -1,4 +1,5 @@
-"""The attempts to preempt in a partition: asks that preempt, their victims, and the last attempt of each ask (PE-93).
+"""The attempts to preempt in a partition: asks that preempt, their victims, the last attempt of each ask (PE-93), a guard
+against cycles.
 
 A victim counts as running until the resource manager confirms its release; only the laws of preemption treat it as gone
 (SC-130). An ask that preempts counts as used by its queues (its *claim*) until it runs or loses its node.
@@ -6,23 +7,45 @@ A victim counts as running until the resource manager confirms its release; only
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ykactor.core.messages import facts
 from ykactor.core.messages.asks import Ask, AskID, ask_id
 from ykactor.core.messages.changed import Changed
-from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kept_rows import KeptRows
-from ykactor.core.preemption.cycles import CycleGuard
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.quota.ledger import QueueUsage
+from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource, add_to, subtract_from
 from ykactor.core.values.times import NEVER, S_NS
 
 #: Time before the next attempt of an ask: after a failed one, or after its victims ended and the ask still waits (PE-15, PE-55).
 RETRY_NS = 15 * S_NS
+#: The most entries of the cycle guard; the oldest are forgotten first.
+TAKEN_MAX = 10_000
+#: Facts about external changes. The end of a task may be external or not: ``PreemptionAttempts.confirm`` decides.
+OUTSIDE = frozenset(
+    {
+        facts.Allocated,
+        facts.AllocationResized,
+        facts.ApplicationAdded,
+        facts.ApplicationLeft,
+        facts.ApplicationMoved,
+        facts.ConfigurationChanged,
+        facts.ForeignChanged,
+        facts.NodeAdded,
+        facts.NodeAttributesChanged,
+        facts.NodeCapacityChanged,
+        facts.NodeRemoved,
+        facts.NodeSchedulable,
+        facts.QueueAdded,
+        facts.QueueLimitChanged,
+        facts.QueueRemoved,
+    }
+)
 
 
 class PreemptionAttempt(Struct, frozen=True):
@@ -73,10 +96,49 @@ class Counts(Struct, forbid_unknown_fields=True):
     in_vain: int = 0
     refused: int = 0
 
-    def note(self, entry: Preempted) -> None:
+    def note(self, entry: facts.Preempted) -> None:
         """Count an attempt that found victims."""
         self.preemptions += 1
         add_to(self.work_lost, entry.work_lost)
+
+
+class CycleGuard:
+    """The guard against preemption cycles: the resource types that leaves have taken from each other.
+
+    The laws already prevent two leaves from taking the same type from each other: law 4 lets only a queue below its guarantee
+    take, and law 2 leaves the other queue at or above its guarantee. The guard checks this at run time. A preemption that would
+    close a cycle is refused and reported, whatever mistake led to it.
+
+    The guard starts anew after an *external* change: configuration, nodes, applications, sizes, or the end of a task that was not
+    a victim. A preempted task that is asked for again is not an external change. Guarantees do not apply to asks that require
+    their node (PE-60, PE-62), so what these take is an external change too.
+    """
+
+    def __init__(self, changed: Changed) -> None:
+        #: (leaf of the victim, leaf of the preemptor, type that the preemptor's leaf lacked), the oldest first.
+        self.taken: KeptRows[tuple[QueuePath, QueuePath, str], None] = KeptRows(lambda taken: changed.taken(*taken))
+
+    def note(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> None:
+        """Note that a task of leaf ``victim`` is preempted for an ask of leaf ``preemptor``, which lacks the types ``names``."""
+        for name in names:
+            self.taken[victim, preemptor, name] = None
+        while len(self.taken) > TAKEN_MAX:
+            del self.taken[next(iter(self.taken))]
+
+    def objection(self, victim: QueuePath, preemptor: QueuePath, names: Iterable[str]) -> str:
+        """The reason why an ask of ``preemptor`` may not preempt a task of ``victim``: it takes a type back. "" if it may."""
+        for name in names:
+            if (preemptor, victim, name) in self.taken:
+                return f"preempting would take {name} back from {victim}, for which {preemptor} was preempted: a preemption cycle"
+        return ""
+
+    def reset(self) -> None:
+        """Forget everything: there was an external change."""
+        self.taken.clear()
+
+    def cycles(self) -> Iterator[tuple[QueuePath, QueuePath, str]]:
+        """(victim, preemptor, type) of leaves that have taken the same type from each other; there must be none."""
+        return ((victim, preemptor, name) for victim, preemptor, name in self.taken if (preemptor, victim, name) in self.taken)
 
 
 class PreemptionAttempts:
@@ -135,7 +197,7 @@ class PreemptionAttempts:
             add_to(queue.preempting, task.resource)
 
     def confirm(self, at_ns: int, leaf: QueueUsage, task: Ask) -> None:
-        """Note the end of a task: of a victim, or one that is an external change (see ``cycles``)."""
+        """Note the end of a task: of a victim, or one that is an external change (see ``CycleGuard``)."""
         found = self.victims.discard(ask_id(task))
         if found is None:
             self.cycle_guard.reset()

@@ -198,7 +198,7 @@ class VictimRow(Row, frozen=True):
 
 
 class TakenRow(Row, frozen=True):
-    """A resource type that a leaf has taken from another one (``preemption.cycles``)."""
+    """A resource type that a leaf has taken from another one (``CycleGuard``)."""
 
 
 class QuotaClockRow(Row, frozen=True):

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.preemption.laws import guarantee
-from ykactor.core.preemption.quota import left
-from ykactor.core.preemption.quota_clocks import gives_back
+from ykactor.core.preemption.quota import gives_back, left
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import Resource, positive

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
-from ykactor.core.preemption.cycles import OUTSIDE
+from ykactor.core.preemption.attempts import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.state.worklist import Handler, Worklist

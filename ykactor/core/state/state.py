@@ -21,7 +21,7 @@ from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
 from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import PreemptionAttempts
-from ykactor.core.preemption.quota_clocks import QuotaClocks
+from ykactor.core.preemption.quota import QuotaClocks
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
