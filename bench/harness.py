@@ -27,8 +27,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.wire import queuefile
 from ykactor.wire.si import codec, requests
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import events, mentioned
 from ykactor.wire.si.responses import responses
 
 #: Occurs once in the JSON of each event of a new allocation, and in no other event of the benchmarks.

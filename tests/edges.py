@@ -6,8 +6,7 @@ from typing import Any
 from ykactor.actors.event_filter import EventRecordLike
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
-from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import events, mentioned
 
 
 class FakeEdge:

@@ -35,8 +35,7 @@ from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, recover
-from ykactor.wire.causes import encode_cause
-from ykactor.wire.history import encode_facts
+from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
 
 DEFAULT, GPU = PartitionName("default"), PartitionName("gpu")

@@ -29,7 +29,7 @@ from ykactor.actors.recording import Recording
 from ykactor.actors.selection import Batch, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import NodeRemoved
-from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_cause
 
 
 class Note(Struct, frozen=True):

@@ -19,8 +19,7 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.recording import Recording
 from ykactor.surfaces.files.daemon_rows import CONFIG, ChangeRow, DaemonRows
-from ykactor.wire.causes import encode_cause
-from ykactor.wire.history import encode_facts
+from ykactor.wire.history import encode_cause, encode_facts
 
 BEFORE, AFTER = [queue("a")], [queue("a"), queue("b")]
 

@@ -15,7 +15,7 @@ from ykactor.actors.receipts import Accepted, Receipt, unanswered
 from ykactor.actors.recording import History, Recording
 from ykactor.core.messages.acts import MoveApplication
 from ykactor.surfaces.sessions.pending import late_answer
-from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
 
 BOTH = ("default", "east")

@@ -27,8 +27,7 @@ from ykactor.actors.supervision import WITHIN_S, Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.turn.phases import Decide
-from ykactor.wire.causes import encode_cause
-from ykactor.wire.history import encode_facts
+from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
 
 LEAVES = [queue("a"), queue("b")]

@@ -117,7 +117,7 @@ def works() -> None:
     from ykactor.access.permissions import check
     from ykactor.core.turn.causes import Input
     from ykactor.surfaces.cli.causes import in_words
-    from ykactor.wire.causes import decode_cause, encode_cause
+    from ykactor.wire.history import decode_cause, encode_cause
     from ykactor.wire.si.codec import JSON, PART_BYTES
     from ykactor.wire.si.requests import submissions
 

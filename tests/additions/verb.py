@@ -119,7 +119,7 @@ def works() -> None:
     from ykactor.surfaces.cli.causes import in_words
     from ykactor.surfaces.cli.main import main
     from ykactor.surfaces.sessions.operator_session import look
-    from ykactor.wire.causes import decode_cause, encode_cause
+    from ykactor.wire.history import decode_cause, encode_cause
     from ykactor.wire.si import acts
     from ykactor.wire.si import messages as si
 

@@ -33,7 +33,7 @@ from ykactor.surfaces.net.doors import (
     UnixAddress,
     open_doors,
 )
-from ykactor.wire.addresses import is_loopback
+from ykactor.wire.sockets import is_loopback
 
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 EVERYWHERE = TcpAddress("0.0.0.0", 0)

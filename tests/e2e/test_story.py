@@ -14,7 +14,7 @@ from ykactor.surfaces.cli.present import present
 from ykactor.surfaces.cli.story import _collect
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import mentioned
 
 
 async def test_story_of_each_kind() -> None:

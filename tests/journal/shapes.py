@@ -19,8 +19,7 @@ from ykactor.core.records.base import Base
 from ykactor.core.records.rows import ROWS
 from ykactor.journal.schema import VERSION
 from ykactor.surfaces.files.daemon_rows import _KINDS
-from ykactor.wire.causes import SubmitAllocation, _Cause
-from ykactor.wire.history import RecordedTurn
+from ykactor.wire.history import RecordedTurn, SubmitAllocation, _Cause
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

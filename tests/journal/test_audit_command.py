@@ -13,8 +13,7 @@ from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.surfaces.cli.main import main
 from ykactor.wire.history import encode_facts
-from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import events, mentioned
 
 FACTS: list[Fact] = [
     Audited(1 * S_NS, "ops", "10.0.0.7:5000", "operator", Act.DRAIN, "n1", "schedulable", "draining"),

@@ -22,7 +22,7 @@ from ykactor.core.turn.causes import Cause, Input
 from ykactor.core.turn.turn import TurnResult
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, run_turn
-from ykactor.wire.causes import decode_cause, encode_cause
+from ykactor.wire.history import decode_cause, encode_cause
 
 S_NS = 10**9
 CONFIG = tree(queue("a", max={"tpu": 9}), placementrules=[{"name": "provided", "create": True}])

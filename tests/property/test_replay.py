@@ -43,7 +43,7 @@ from ykactor.surfaces.cli.replay import Outcome, replayed
 from ykactor.surfaces.files.history import events_of
 from ykactor.surfaces.files.recovery import recover
 from ykactor.wire import queuefile
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import mentioned
 
 BUDGETS = (CYCLE_BUDGET, Budget(7, 5), Budget(1, PLENTY))
 LEAVES = ("root.a", "root.a.b", "root.b")

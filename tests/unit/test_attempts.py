@@ -15,8 +15,7 @@ from ykactor.sim.summary import Preemptions, Summary, print_report
 from ykactor.surfaces.cli.present import present
 from ykactor.wire.si import codec
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.events import events, preemption_text
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import events, mentioned, preemption_text
 
 NS = 10**9
 

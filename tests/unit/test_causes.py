@@ -17,7 +17,7 @@ from ykactor.core.messages.submissions import ApplyConfig, RefuseEntry, RemovePa
 from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.surfaces.cli.causes import cause_of, in_words
 from ykactor.wire import queuefile
-from ykactor.wire.causes import UnreadableCauseError, decode_cause, encode_cause
+from ykactor.wire.history import UnreadableCauseError, decode_cause, encode_cause
 from ykactor.wire.si.messages import EventRecord
 
 PLAIN = [kind for kind in get_args(Submission) if kind not in (ApplyConfig, RefuseEntry)]

@@ -7,7 +7,7 @@ import trio
 
 from ykactor.client.errors import Disconnected
 from ykactor.client.login import Login, tls_context
-from ykactor.wire.addresses import UNIX, is_loopback, unix_path
+from ykactor.wire.sockets import UNIX, is_loopback, unix_path
 
 DEFAULT_PORTS = {"ws": 80, "wss": 443}
 #: The codes of X.509 for a certificate, or a chain, of an authority that is not trusted.

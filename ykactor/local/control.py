@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ykactor.local.model import Job, State, Task
 from ykactor.local.private import NotPrivate, check_peer, private_directory
-from ykactor.wire.credentials import credentials
+from ykactor.wire.sockets import credentials
 
 #: Bytes of a line from a client: the environment has at most 1 MiB, and JSON makes a third more of it.
 LINE_MAX = 2 * 2**20

@@ -20,8 +20,7 @@ import trio
 
 from ykactor.client.streams import DEFAULT_PORTS
 from ykactor.local.machine import user_name
-from ykactor.wire.addresses import UNIX, unix_path
-from ykactor.wire.credentials import credentials
+from ykactor.wire.sockets import UNIX, credentials, unix_path
 
 _ANSWER_S = 1.0
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ykactor.local.machine import user_name
-from ykactor.wire.credentials import Credentials
+from ykactor.wire.sockets import Credentials
 
 #: The rights that only the owner may have.
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -22,8 +22,7 @@ from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import run_turn
-from ykactor.wire.causes import decode_cause
-from ykactor.wire.history import RecordedTurn, decode_facts, encode_facts
+from ykactor.wire.history import RecordedTurn, decode_cause, decode_facts, encode_facts
 from ykactor.wire.post_mortem import PostMortem, UnreadablePostMortemError, decode_post_mortem
 
 #: In a difference: there is no such fact or row.

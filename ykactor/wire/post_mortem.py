@@ -2,7 +2,7 @@
 
 ``{"version": 1, "partition": "default", "at_ns": ..., "consequence": "STOPPED", "reason": "...", "traceback": "...",
 "reserves": true, "now_ns": ..., "cause": {...}, "last": [{"number": ..., "now_ns": ..., "cause": {...}}, ...],
-"rows": [[key, row], ...]}``: the causes as in ``wire.causes``, keys and rows as in ``core.records.rows``.
+"rows": [[key, row], ...]}``: the causes as in ``wire.history``, keys and rows as in ``core.records.rows``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ykactor.surfaces.admission.slots import ConnectionSlots, Paces
 from ykactor.surfaces.metrics.session_counts import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.requests import RefusedError
-from ykactor.wire.addresses import is_loopback
+from ykactor.wire.sockets import is_loopback
 
 #: Of an answer to who has shown no proof.
 SHOW_PROOF = {"WWW-Authenticate": "Bearer"}

@@ -18,8 +18,7 @@ from ykactor.surfaces.cli.since import Since
 from ykactor.surfaces.cli.terminal import on_one_line, say
 from ykactor.surfaces.files.history import readable
 from ykactor.wire.history import decode_facts, decode_turn
-from ykactor.wire.si.events import audit_text
-from ykactor.wire.si.mentions import AUDIT
+from ykactor.wire.si.events import AUDIT, audit_text
 
 
 @click.command()

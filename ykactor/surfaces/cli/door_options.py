@@ -12,7 +12,7 @@ import click
 
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.net.doors import Address, TcpAddress, UnixAddress
-from ykactor.wire.addresses import UNIX, unix_path
+from ykactor.wire.sockets import UNIX, unix_path
 
 if TYPE_CHECKING:
     from ykactor.surfaces.files.tls_files import TlsFiles

@@ -21,8 +21,7 @@ from ykactor.surfaces.cli.follow import time_text
 from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.cli.terminal import indented, say_lines
 from ykactor.surfaces.files.history import readable
-from ykactor.wire.causes import UnreadableCauseError, decode_cause
-from ykactor.wire.history import RecordedTurn, decode_turn
+from ykactor.wire.history import RecordedTurn, UnreadableCauseError, decode_cause, decode_turn
 from ykactor.wire.post_mortem import UnreadablePostMortemError
 
 

@@ -35,10 +35,9 @@ from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.files.history import events_of, readable
 from ykactor.surfaces.files.recovery import recover_partitions
-from ykactor.wire.causes import decode_cause
-from ykactor.wire.history import RecordedTurn
+from ykactor.wire.history import RecordedTurn, decode_cause
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.mentions import AUDIT, mentioned
+from ykactor.wire.si.events import AUDIT, mentioned
 from ykactor.wire.si.messages import EventRecord
 
 _GONE = "now: the daemon has nothing of {} any more"

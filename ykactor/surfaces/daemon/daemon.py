@@ -53,11 +53,10 @@ from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.sessions.pending import late_answer
 from ykactor.surfaces.sessions.websocket import serve_websockets
 from ykactor.wire import queuefile
-from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_cause
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import Encoding
-from ykactor.wire.si.events import events
-from ykactor.wire.si.mentions import mentioned
+from ykactor.wire.si.events import events, mentioned
 from ykactor.wire.si.responses import responses
 
 if TYPE_CHECKING:  # needs libraries that take 0.1 s to load, which few daemons need

@@ -19,7 +19,7 @@ from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.log.logs import get_logger, log_event
-from ykactor.wire.causes import encode_cause
+from ykactor.wire.history import encode_cause
 from ykactor.wire.post_mortem import EarlierTurn, PostMortem
 
 log = get_logger(__name__)

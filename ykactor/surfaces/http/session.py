@@ -14,9 +14,9 @@ from ykactor.surfaces.admission.caller import Cookie
 from ykactor.surfaces.http.admission import caller_of
 from ykactor.surfaces.http.replies import Page, reply, value_of
 from ykactor.surfaces.net.requests import RefusedError
-from ykactor.wire.addresses import UNIX
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
+from ykactor.wire.sockets import UNIX
 
 #: What a page uses behind a proxy, by what the proxy says that it was loaded with.
 _FORWARDED = {"http": "ws", "https": "wss"}

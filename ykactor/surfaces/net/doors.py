@@ -22,7 +22,7 @@ from ykactor.journal.errors import may_pass
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.surfaces.net.peer_user import UnknownUserError, tcp_uid, unix_uid
 from ykactor.surfaces.net.systemd import listen_fds
-from ykactor.wire.addresses import UNIX, is_loopback
+from ykactor.wire.sockets import UNIX, is_loopback
 
 if TYPE_CHECKING:  # needs libraries that take 0.1 s to load
     from ykactor.surfaces.files.tls_files import TlsFiles

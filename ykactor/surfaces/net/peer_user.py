@@ -9,7 +9,7 @@ import struct
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Protocol
 
-from ykactor.wire.credentials import credentials
+from ykactor.wire.sockets import credentials
 
 #: ``struct nlmsghdr``, with which each message begins: its length, type, flags, number and sender.
 _HEADER = struct.Struct("=IHHII")

@@ -1,8 +1,11 @@
-"""Addresses of a daemon, as it and its clients write them."""
+"""Addresses of sockets, as a daemon and its clients write them, and the process at the other end of a Unix socket."""
 
 from __future__ import annotations
 
+import socket
+import struct
 from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple, Protocol
 
 #: The prefix of the address of a Unix socket; its path follows.
 UNIX = "unix:"
@@ -31,3 +34,24 @@ def is_loopback(address: str) -> bool:
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     return found.is_loopback
+
+
+#: ``struct ucred``: process, user and group.
+_UCRED = struct.Struct("iII")
+
+
+class Credentials(NamedTuple):
+    """The credentials of the process that has connected, or that listens."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+class _Socket(Protocol):
+    def getsockopt(self, level: int, name: int, size: int, /) -> bytes: ...
+
+
+def credentials(connected: _Socket) -> Credentials:
+    """The other end of a connected Unix socket (SO_PEERCRED)."""
+    return Credentials(*_UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
