@@ -17,7 +17,7 @@ from ykactor.core.values import expressions
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.names import is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity
-from ykactor.wire.queuefile import access_lists, placement_rules
+from ykactor.wire.queuefile import placement_rules, rules
 
 
 def is_linear(read: Callable[[str], object], hostile: Callable[[int], str], count: int) -> bool:
@@ -66,12 +66,12 @@ def test_names(is_name: Callable[[str], bool], hostile: Callable[[int], str]) ->
 )
 def test_access_lists(hostile: Callable[[int], str]) -> None:
     """QU-106: lists of many users and groups, and of many words that are none."""
-    assert is_linear(access_lists.parse, hostile, 4_000)
+    assert is_linear(rules.parse_access_list, hostile, 4_000)
 
 
 def test_access_lists_with_many_fields() -> None:
     """E06: two fields are allowed; the other ones are counted in one pass."""
-    assert is_linear(access_lists.is_access_list, lambda n: " a" * n, 4_000)
+    assert is_linear(rules.is_access_list, lambda n: " a" * n, 4_000)
 
 
 def test_the_path_of_a_fixed_rule() -> None:

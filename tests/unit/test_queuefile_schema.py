@@ -9,7 +9,7 @@ from queuetexts import SAMPLES
 
 from ykactor.surfaces.cli.check_config import schema_text
 from ykactor.wire.queuefile import schema as queueschema
-from ykactor.wire.queuefile.places import Text
+from ykactor.wire.queuefile.fields import Text
 from ykactor.wire.queuefile.schema import json_schema
 from ykactor.wire.queuefile.text import Mistakes, Scalar, compose
 

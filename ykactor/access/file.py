@@ -29,8 +29,7 @@ from ykactor.access.tokens import Tokens
 from ykactor.core.values.names import ANY, Names
 from ykactor.core.values.quantities import parse_duration, shown
 from ykactor.core.values.times import NEVER, S_NS
-from ykactor.wire.queuefile.fields import TextReader
-from ykactor.wire.queuefile.places import Place, note
+from ykactor.wire.queuefile.fields import Place, TextReader, note
 from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistakes, Scalar, compose
 
 TOKENS_FILE = "tokens.json"

@@ -16,7 +16,7 @@ from ykactor.access.model import Role, normal_queue
 from ykactor.access.schema import FileText, IdentityText, ProofText
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
-from ykactor.wire.queuefile.places import find, join, note
+from ykactor.wire.queuefile.fields import find, join, note
 from ykactor.wire.queuefile.text import Mistakes
 
 #: Keys that only some roles have.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ykactor.wire.queuefile.places import Text
+from ykactor.wire.queuefile.fields import Text
 from ykactor.wire.queuefile.text import Mapping, Scalar
 
 

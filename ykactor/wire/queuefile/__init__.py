@@ -1,7 +1,7 @@
 """The queue file, YuniKorn's ``queues.yaml``: converts its text to a configuration, or reports every mistake with its place.
 
     text -> text.py (nodes) -> manifests.py (a ConfigMap around it) -> fields.py (the types of schema.py) -> warnings.py, rules.py
-    -> build.py (configuration)
+    -> load.py (configuration)
 
 May import ``core`` and its own modules, nothing else of ``wire``. Start reading in ``load.py``. A large file is loaded by a
 separate process; ``frames.py`` encodes the result.

@@ -1,22 +1,111 @@
-"""Reads typed values from YAML nodes (CF-3 to CF-10).
+"""Typed values of the YAML nodes of a file (CF-3 to CF-10), with their places in it.
 
 ``TextReader`` makes an instance of a ``Text`` type from a node. The type defines the keys of a mapping and the types of their
 values. A wrong value is recorded as a mistake with code, position and path, and counts as not set, so that one run finds every
-mistake.
+mistake. The rules of validation read the fields of texts, and ``note`` mistakes at their places.
 """
 
 import difflib
 import functools
 import math
 import re
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 
+from ykactor.core.config.properties import PROPERTIES
 from ykactor.core.values.quantities import parse_uint64, shown
-from ykactor.wire.queuefile import property_warnings
-from ykactor.wire.queuefile.places import Key, Place, Text, join
 from ykactor.wire.queuefile.text import Mapping, Mistakes, Node, Scalar, Sequence
+
+_SIMPLE_KEY = re.compile(r"[\w:#/@-][\w.:#/@-]*")
+
+Key = str | int
+
+
+class Place(Struct, frozen=True):
+    """The place of a mapping in the file."""
+
+    node: Node
+    #: ``partitions[0].queues[0].queues[1]``
+    position: str
+    #: An addition to the position, for example the queue path ``root.b``; "" for none.
+    label: str = ""
+
+    @property
+    def path(self) -> str:
+        """``partitions[0].queues[0].queues[1](root.b)``"""
+        return f"{self.position}({self.label})" if self.label else self.position
+
+
+class Text(Struct, dict=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "")):
+    """A mapping as written in the file: its fields are the keys; the field of a null or missing key has its default.
+
+    ``place`` and ``unread`` are not fields: texts with equal content are equal.
+    """
+
+    #: True if a path shows the label of this mapping, instead of the labels of mappings above.
+    labelled: ClassVar[bool] = False
+
+    @classmethod
+    def label(cls, node: Mapping, above: str, siblings: int) -> str:
+        """The label of one of ``siblings`` mappings in a list, below a mapping with the label ``above``."""
+        return ""
+
+    @classmethod
+    def refused(cls, place: Place) -> frozenset[str]:
+        """The keys of this type that are a mistake at ``place``, so that messages do not propose them."""
+        return frozenset()
+
+    @property
+    def place(self) -> Place:
+        place: Place = self.__dict__["place"]
+        return place
+
+    @property
+    def unread(self) -> set[str]:
+        """The keys with a mistake in their value: their fields have the default, or a part of the value."""
+        unread: set[str] = self.__dict__["unread"]
+        return unread
+
+    def placed(self, place: Place) -> Self:
+        """Sets the place, with no unread keys; returns the same text."""
+        self.__dict__.update(place=place, unread=set())
+        return self
+
+
+def join(path: str, *keys: Key) -> str:
+    """``path`` with ``keys`` added; unusual keys are quoted, so that a path is always one line."""
+    for key in keys:
+        if isinstance(key, int):
+            path = f"{path}[{key}]"
+        else:
+            word = key if len(key) <= 100 and _SIMPLE_KEY.fullmatch(key) else shown(key)
+            path = f"{path}.{word}" if path else word
+    return path
+
+
+def find(node: Node, *keys: Key) -> Node:
+    """The node whose position a mistake at ``keys`` below ``node`` has: the value if it is a scalar, else its key.
+
+    If there is no value at ``keys``, the last node on the way to it.
+    """
+    place = node
+    for key in keys:
+        if isinstance(key, int) and isinstance(node, Sequence):
+            place = node = node.nodes[key]
+        elif isinstance(key, str) and isinstance(node, Mapping) and (entry := node.entry(key)):
+            name, node = entry
+            place = node if isinstance(node, Scalar) and not node.is_null else name
+        else:
+            break
+    return place
+
+
+def note(mistakes: Mistakes, code: str, text: Text, keys: tuple[Key, ...], message: str) -> None:
+    """Add a mistake at ``keys`` below ``text``, unless the value there is unread: that is a reported mistake already."""
+    if not keys or keys[0] not in text.unread:
+        mistakes.add(code, find(text.place.node, *keys), join(text.place.path, *keys), message)
+
 
 _TRUE = frozenset(("true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES", "on", "On", "ON"))
 _FALSE = frozenset(("false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"))
@@ -174,10 +263,22 @@ def _readers(kind: type[Text]) -> dict[str, tuple[str, Read]]:
 def _meant(key: str, kind: type[Text], refused: frozenset[str]) -> tuple[list[str], str]:
     """The allowed key that is most similar to an unknown one, if any, and the advice for the message."""
     allowed = [name for name in _readers(kind) if name not in refused]
-    if "properties" in allowed and (name := property_warnings.property_like(key)):
+    if "properties" in allowed and (name := _property_like(key)):
         return [], f"did you mean {name} in properties?"
     close = difflib.get_close_matches(key[:40].lower(), allowed, n=1)
     return close, f"did you mean {close[0]}?" if close else f"expected one of {', '.join(allowed)}"
+
+
+def _property_like(key: str) -> str:
+    """The property whose name is ``key``, apart from dots, other separators and case; "" if there is none."""
+    return _BY_LETTERS.get(_letters(key), "")
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalpha, name)).lower()
+
+
+_BY_LETTERS = {_letters(name): name for name in PROPERTIES}
 
 
 def _reader(kind: inspect.Type) -> Read:

@@ -17,8 +17,7 @@ from io import BytesIO
 from itertools import islice
 from typing import NamedTuple
 
-from ykactor.wire.queuefile.fields import TextReader
-from ykactor.wire.queuefile.places import Place, join
+from ykactor.wire.queuefile.fields import Place, TextReader, join
 from ykactor.wire.queuefile.text import (
     ConfigError,
     Document,

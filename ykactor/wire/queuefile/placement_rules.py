@@ -8,7 +8,7 @@ from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
 from ykactor.core.values import expressions
 from ykactor.core.values.names import is_group_name, is_rule_name, is_user_name
 from ykactor.core.values.quantities import is_queue_name, shown
-from ykactor.wire.queuefile.places import Key, note
+from ykactor.wire.queuefile.fields import Key, note
 from ykactor.wire.queuefile.schema import FILTER_TYPES, FilterText, PartitionText, QueueText, RuleText
 from ykactor.wire.queuefile.text import Mistakes
 

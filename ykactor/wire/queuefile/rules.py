@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from ykactor.core.config.model import AccessList
 from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.placement.rules import RECOVERY_NAME
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity, quantity_text, shown
 from ykactor.core.values.resources import Resource
-from ykactor.wire.queuefile import access_lists, placement_rules
-from ykactor.wire.queuefile.places import Key, Text, find, note
+from ykactor.wire.queuefile import placement_rules
+from ykactor.wire.queuefile.fields import Key, Text, find, note
 from ykactor.wire.queuefile.schema import NODE_SORT_TYPES, RESOLVERS, LimitText, PartitionText, Quantities, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
@@ -66,7 +67,7 @@ def _check_structure(partition: PartitionText, first_of_name: dict[str, Partitio
 def _check_queue(queue: QueueText, mistakes: Mistakes) -> None:
     """E06 to E20 of this queue and E21, E22 and CF-28 of its children, then the same for each child."""
     for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
-        if not access_lists.is_access_list(acl):
+        if not is_access_list(acl):
             text = f"found {shown(acl)}, expected users, one space, groups (each a comma-separated list, or *)"
             note(mistakes, "E06", queue, (key,), text)
     _check_limits(queue, mistakes)
@@ -393,3 +394,32 @@ def _narrowed(allowed: _Allowance, resource: Resource, applications: int, path: 
             resources[name] = quantity, path
     is_smaller = applications > 0 and not 0 < allowed.applications[0] <= applications
     return _Allowance(resources, (applications, path) if is_smaller else allowed.applications)
+
+
+# ---- access lists: ``*``, or users, one space, groups (QU-106)
+
+
+def is_access_list(text: str) -> bool:
+    """E06: at most two fields, both if each single space separates fields, and if any white space does."""
+    return len(text.split(" ")) <= 2 and len(text.split()) <= 2
+
+
+def parse_access_list(text: str) -> tuple[AccessList, list[str]]:
+    """The users and groups in ``text``, for which ``is_access_list`` must be true, and the words that are ignored.
+
+    ``*`` means everybody only if it is alone in its field: in a longer list it is not a valid name. A word that is
+    no valid name is no error, but there is a warning (CF-24).
+    """
+    users, _, groups = text.partition(" ")
+    if users == "*" or groups == "*":
+        return AccessList(everybody=True), []
+    dropped: list[str] = []
+    named = AccessList(False, _names(users, is_user_name, dropped), _names(groups, is_group_name, dropped))
+    return named, dropped
+
+
+def _names(field: str, is_name: Callable[[str], bool], dropped: list[str]) -> frozenset[str]:
+    """The valid names of a comma-separated list; the other words are added to ``dropped``."""
+    words = field.split(",") if field else []
+    dropped += (word for word in words if not is_name(word))
+    return frozenset(filter(is_name, words))

@@ -15,7 +15,7 @@ from msgspec import Meta
 from ykactor.core.config.properties import PROPERTIES
 from ykactor.core.placement.rules import RULES
 from ykactor.core.values.quantities import is_queue_name, shown
-from ykactor.wire.queuefile.places import Place, Text, find
+from ykactor.wire.queuefile.fields import Place, Text, find
 from ykactor.wire.queuefile.text import Mapping, Scalar
 
 #: Placement rules in words.

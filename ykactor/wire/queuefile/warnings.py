@@ -1,13 +1,22 @@
 """Warnings about settings of the queue file that are allowed, but have no effect or not the expected one."""
 
+import difflib
 from collections.abc import Callable, Iterator
 
-from ykactor.core.config.properties import QUOTA_PREEMPTION_DELAY, interpret
+from ykactor.core.config.properties import (
+    PRIORITY_OFFSET,
+    PROPERTIES,
+    QUOTA_PREEMPTION_DELAY,
+    SORT_POLICIES,
+    SORT_POLICY,
+    interpret,
+    mistake,
+)
 from ykactor.core.values.names import is_group_name, is_user_name
-from ykactor.core.values.quantities import shown
-from ykactor.wire.queuefile import access_lists, property_warnings
+from ykactor.core.values.quantities import parse_int32, shown
+from ykactor.wire.queuefile.fields import Text, note
 from ykactor.wire.queuefile.placement_rules import chain_of
-from ykactor.wire.queuefile.places import Text, note
+from ykactor.wire.queuefile.rules import is_access_list, parse_access_list
 from ykactor.wire.queuefile.schema import PartitionText, QueueText
 from ykactor.wire.queuefile.text import Mistakes
 
@@ -81,23 +90,23 @@ def _warn_of_queue(queue: QueueText, warnings: Mistakes) -> None:
         text = "root is not the only queue at the top, so a root queue is added above and this queue becomes root.root"
         note(warnings, "", queue, ("name",), text)
     _warn_of_resources(queue, warnings)
-    property_warnings.warn(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
+    _warn_of_properties(queue, queue.properties, is_root=queue.is_root, warnings=warnings)
     for key, acl in (("adminacl", queue.admin_acl), ("submitacl", queue.submit_acl)):
-        if acl and access_lists.is_access_list(acl):
+        if acl and is_access_list(acl):
             _warn_of_access(queue, key, acl, warnings)
     template = queue.child_template
     if template is not None and not queue.is_parent:
         text = "a template has no effect on a leaf; write parent: true if queues are to be created below this one"
         note(warnings, "", queue, ("childtemplate",), text)
     elif template is not None:
-        property_warnings.warn(template, template.properties, is_root=False, warnings=warnings)
+        _warn_of_properties(template, template.properties, is_root=False, warnings=warnings)
     for child in queue.queues:
         _warn_of_queue(child, warnings)
 
 
 def _warn_of_access(queue: QueueText, key: str, acl: str, warnings: Mistakes) -> None:
     """CF-24."""
-    for word in access_lists.parse(acl)[1]:
+    for word in parse_access_list(acl)[1]:
         if not word:
             text = f"found {shown(acl)}, an empty name is ignored; the names after the first space are groups"
         elif word == "*":
@@ -113,3 +122,28 @@ def _warn_of_names(text: Text, key: str, entries: list[str], is_name: Callable[[
         if len(entries) > 1 and not is_name(entry):
             message = f"found {shown(entry)}, not a valid name, which is ignored; a regular expression must be the only entry"
             note(warnings, "", text, (key, index), message)
+
+
+#: From this offset on priorities can be clamped, or ordinary work come before system work (PR-15).
+OFFSET_WARNING = 1_000_000_000
+
+
+def _warn_of_properties(text: Text, properties: dict[str, str], *, is_root: bool, warnings: Mistakes) -> None:
+    """CF-73: each of the own ``properties`` of a queue or template that has no effect, or not the expected one."""
+    for name, value in properties.items():
+        if message := _property_warning(name, value, is_root=is_root):
+            note(warnings, "", text, ("properties", name), message)
+
+
+def _property_warning(name: str, value: str, *, is_root: bool) -> str:
+    """The message; "" for no warning."""
+    if name not in PROPERTIES:
+        close = difflib.get_close_matches(name[:60], PROPERTIES, n=1, cutoff=0.8)
+        return f"unknown property, did you mean {close[0]}?" if close else ""
+    if wrong := mistake(name, value):
+        return f"found {shown(value)}, {wrong}"
+    if name == SORT_POLICY and value:
+        return SORT_POLICIES[value.lower()].remark
+    if name == PRIORITY_OFFSET and abs(offset := parse_int32(value) or 0) >= OFFSET_WARNING and not is_root:
+        return f"the offset {offset} is so large that priorities can be clamped, or ordinary work come before system work"
+    return ""

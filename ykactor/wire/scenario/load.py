@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from ykactor.wire.queuefile.fields import TextReader
-from ykactor.wire.queuefile.places import Key, Place, find, join
+from ykactor.wire.queuefile.fields import Key, Place, TextReader, find, join
 from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes, Node, Scalar, Sequence, compose, summary
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
 from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, TimedRequest

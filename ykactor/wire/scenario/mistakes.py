@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec import Struct, structs
 
-from ykactor.wire.queuefile.places import Key
+from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.si.codec import explain
 
 #: The types by which structs declare lists and mappings.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ykactor.wire.queuefile.places import Key
+from ykactor.wire.queuefile.fields import Key
 from ykactor.wire.queuefile.text import Mistakes
 from ykactor.wire.scenario.load import messages_of
 from ykactor.wire.scenario.mistakes import Found
