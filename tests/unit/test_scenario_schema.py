@@ -9,7 +9,7 @@ from jsonschemas import complaints, plain
 
 from ykactor.surfaces.cli.simulate import schema_text
 from ykactor.wire.queuefile.text import Mistakes, compose
-from ykactor.wire.scenario.schema import json_schema
+from ykactor.wire.scenario.model import json_schema
 
 ROOT = Path(__file__).parents[2]
 CONFORMANCE = ROOT.parent / "shared" / "conformance"

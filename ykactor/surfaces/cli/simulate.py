@@ -24,7 +24,7 @@ from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
-from ykactor.wire.scenario.schema import json_schema
+from ykactor.wire.scenario.model import json_schema
 from ykactor.wire.scenario.units import unit_warnings
 
 #: Opened before the run, so that a long run does not fail at its end because the file cannot be written.
