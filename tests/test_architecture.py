@@ -288,7 +288,12 @@ EXAMPLES = {
     # an event tells it, which changes it on the page; an invariant; a simulation writes some fields at its end
     "node": (
         "occupied",
-        ("wire/si/events.py", "surfaces/page/changes.js", "core/inspection/objects.py", "core/inspection/final_state.py"),
+        (
+            "wire/si/events.py",
+            "surfaces/page/changes.js",
+            "core/inspection/owner_invariants.py",
+            "core/inspection/final_state.py",
+        ),
     ),
 }
 

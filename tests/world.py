@@ -17,11 +17,10 @@ from msgspec import convert, to_builtins
 from ykactor.access.view import View
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.final_state import final_state
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.inspection.pending_asks import waiting_asks
-from ykactor.core.inspection.snapshot import partition_state
+from ykactor.core.inspection.snapshot import final_state, partition_state
 from ykactor.core.messages import facts as fact
 from ykactor.core.messages.acts import (
     Administration,

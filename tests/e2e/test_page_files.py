@@ -11,8 +11,7 @@ from msgspec import structs
 from restdaemon import rest_daemon
 from starlette.requests import Request
 
-from ykactor.core.inspection.application_status import ApplicationStatus, RecordStatus
-from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.application_status import ApplicationStatus, PendingStatus, RecordStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.surfaces.http.page import DIRECTORY, MEDIA_TYPES

@@ -13,8 +13,8 @@ import pytest
 from msgspec import to_builtins
 
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.inspection.final_state import final_state
 from ykactor.core.inspection.invariants import violations
+from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import ApplicationRejected, Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.partition.partition import PartitionCore

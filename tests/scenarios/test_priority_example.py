@@ -10,7 +10,7 @@ import pytest
 from msgspec import to_builtins
 from world import World, app, ask, load, make_world, node, priorities_of
 
-from ykactor.core.inspection.final_state import final_state
+from ykactor.core.inspection.snapshot import final_state
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore

@@ -6,7 +6,7 @@ import pytest
 from world import World, app, ask, configure, make_world, node, queue, release, remove, tree
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.inspection.usage import fair_share
+from ykactor.core.inspection.invariants import fair_share
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.headroom import full_queue, queue_shortage
 from ykactor.core.quota.ledger import Ledger

@@ -11,14 +11,16 @@ from world import app, ask, decoded, limit, make_world, node, queue, record, see
 
 from ykactor.core.inspection.application_status import (
     OF_THE_APPLICATION,
+    OF_THE_ASKS,
     OF_THE_RECORD,
     RECORD_TIMES,
     TIMES,
     ApplicationStatus,
+    AsksPart,
+    PendingStatus,
     RecordStatus,
     ReplacementStatus,
 )
-from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.core.inspection.queue_status import OF_THE_QUEUE, QueueStatus
 from ykactor.core.inspection.shown import Shown

@@ -15,8 +15,14 @@ from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, OUT_OF_QUEUES, ST
 from ykactor.access.model import Identity, is_below
 from ykactor.core.accounting.past import NO_TYPE, History, total
 from ykactor.core.inspection import application_status
-from ykactor.core.inspection.application_status import ApplicationDetails, ApplicationStatus, RecordStatus
-from ykactor.core.inspection.ask_status import OF_THE_ASKS, AsksPart, PendingStatus
+from ykactor.core.inspection.application_status import (
+    OF_THE_ASKS,
+    ApplicationDetails,
+    ApplicationStatus,
+    AsksPart,
+    PendingStatus,
+    RecordStatus,
+)
 from ykactor.core.inspection.partition_status import LimitStatus, PartitionStatus
 from ykactor.core.inspection.queue_status import (
     OF_THE_QUEUE,

@@ -19,8 +19,8 @@ from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import CYCLE_BUDGET, PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
-from ykactor.core.inspection.final_state import FinalApplication, FinalState, FinalStates, final_state
 from ykactor.core.inspection.pending_asks import waiting_asks
+from ykactor.core.inspection.snapshot import FinalApplication, FinalState, FinalStates, final_state
 from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState

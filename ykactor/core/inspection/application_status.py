@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType, field, structs
 
 from ykactor.core.accounting.accounts import told
 from ykactor.core.accounting.past import History, Past, total
-from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.application_status import PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority, held_with
 from ykactor.core.inspection.shown import Held, Shown, held
 from ykactor.core.messages.states import ApplicationState

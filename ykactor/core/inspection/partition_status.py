@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
-from ykactor.core.inspection.application_status import ApplicationStatus
-from ykactor.core.inspection.ask_status import AsksPart
+from ykactor.core.inspection.application_status import ApplicationStatus, AsksPart
 from ykactor.core.inspection.node_status import NodeStatus, node_state
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.inspection.shown import Shown

@@ -7,7 +7,7 @@ from itertools import chain, groupby
 
 from msgspec import UNSET, structs
 
-from ykactor.core.inspection.ask_status import AsksPart, PendingStatus
+from ykactor.core.inspection.application_status import AsksPart, PendingStatus
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask, ask_id, shape_of
 from ykactor.core.messages.kinds import WaitingCause

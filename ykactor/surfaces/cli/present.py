@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, UnsetType
 
-from ykactor.core.inspection.application_status import ApplicationStatus
-from ykactor.core.inspection.ask_status import PendingStatus
+from ykactor.core.inspection.application_status import ApplicationStatus, PendingStatus
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.inspection.partition_status import PartitionStatus, QueueUse, uses_of
 from ykactor.core.inspection.shown import Held
