@@ -292,7 +292,7 @@ EXAMPLES = {
             "wire/si/events.py",
             "surfaces/page/changes.js",
             "core/inspection/owner_invariants.py",
-            "core/inspection/final_state.py",
+            "core/inspection/snapshot.py",
         ),
     ),
 }

@@ -1,4 +1,4 @@
-"""A partition's state for followers.
+"""A partition's state for followers, and the one that a simulation ends with.
 
 Read between two cycles only, also during the pauses. Quantities are base units; zero quantities are left out.
 """
@@ -23,6 +23,7 @@ from ykactor.core.inspection.partition_status import (
 )
 from ykactor.core.inspection.pending_asks import pending_asks, pending_groups
 from ykactor.core.inspection.queue_status import AboveMaxStatus, QueueStatus
+from ykactor.core.inspection.shown import Shown
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.timers import EndedApplication
@@ -30,7 +31,7 @@ from ykactor.core.quota.limits import Tracker
 from ykactor.core.state.above_max import above_max
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps
-from ykactor.core.values.resources import saturated, saturated_and_pruned
+from ykactor.core.values.resources import Resource, saturated, saturated_and_pruned
 from ykactor.core.waiting.causes import PendingCauses
 
 #: An entry of pending asks takes as long as so many items: 10 us.
@@ -147,4 +148,69 @@ def _preemption(state: SchedulerState) -> PreemptionStatus:
         work_lost=saturated_and_pruned(preemptions.counts.work_lost),
         preemptors=len(preemptions.by_ask),
         victims=len(preemptions.victims),
+    )
+
+
+class FinalQueue(Shown, frozen=True, kw_only=True):
+    """A queue, with fields of its status."""
+
+    allocated: Resource
+    pending: Resource
+    priority: int
+    state: str
+
+
+class FinalApplication(Shown, frozen=True, kw_only=True):
+    """An application; one that was refused before it had a queue has none."""
+
+    state: str
+    queue_name: str
+
+
+class FinalNode(Shown, frozen=True, kw_only=True):
+    """A node, with fields of its status."""
+
+    allocated: Resource
+    allocations: list[str]
+    schedulable: bool
+    occupied: Resource
+
+
+class FinalState(Shown, frozen=True, kw_only=True):
+    """The queues, applications and nodes of a partition. Ended applications are listed, removed ones are not."""
+
+    queues: dict[str, FinalQueue]
+    applications: dict[str, FinalApplication]
+    nodes: dict[str, FinalNode]
+
+
+class FinalStates(Shown, frozen=True, kw_only=True):
+    """The final states of several partitions, by name."""
+
+    partitions: dict[str, FinalState]
+
+
+def final_state(partition: PartitionCore, state: SchedulerState) -> Steps[FinalState]:
+    """The final state of a partition."""
+    queues, nodes = (yield from queue_statuses(partition, state)), (yield from node_statuses(partition, state))
+    applications = {ended.application_id: (ended.state.value, ended.queue) for ended in ended_applications(partition)}
+    live = {waiting.application_id: (waiting.state.value, waiting.leaf.path) for waiting in state.applications.values()}
+    return FinalState(
+        queues={
+            path: FinalQueue(allocated=queue.allocated, pending=queue.pending, priority=queue.priority, state=queue.state)
+            for path, queue in queues.items()
+        },
+        applications={
+            name: FinalApplication(state=shown, queue_name=queue)
+            for name, (shown, queue) in sorted((applications | live).items())
+        },
+        nodes={
+            node_id: FinalNode(
+                allocated=node.allocated,
+                allocations=node.allocations,
+                schedulable=node.schedulable,
+                occupied=node.occupied,
+            )
+            for node_id, node in nodes.items()
+        },
     )
