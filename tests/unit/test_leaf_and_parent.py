@@ -23,7 +23,7 @@ from ykactor.core.objects.commands import (
 )
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.placement.placement import NO_MATCH
+from ykactor.core.placement.rules import NO_MATCH
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
 PATH = QueuePath("root.a")

@@ -16,9 +16,8 @@ from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import Registry
-from ykactor.core.placement import placement, rules
-from ykactor.core.placement.placement import NO_MATCH, Placed, is_forced
-from ykactor.core.placement.rules import TRIED_MAX, Applicant, Mistake, NoMatch, Outcome, tag_value
+from ykactor.core.placement import rules
+from ykactor.core.placement.rules import NO_MATCH, TRIED_MAX, Applicant, Mistake, NoMatch, Outcome, Placed, is_forced, tag_value
 from ykactor.core.values.ids import ApplicationID, PartitionName, QueuePath
 from ykactor.core.values.parts import finished, paced
 from ykactor.core.values.quantities import is_queue_name
@@ -103,7 +102,7 @@ def applicant(application: AddApplication, by: UserGroups) -> Applicant:
 
 
 def place(known: Registry, application: AddApplication, by: UserGroups) -> Placed | Rejection:
-    return finished(placement.place(known, applicant(application, by)))
+    return finished(rules.place(known, applicant(application, by)))
 
 
 def evaluate(rule: PlacementRule, known: Registry, application: AddApplication, by: UserGroups) -> Outcome:
@@ -175,7 +174,7 @@ def test_names_are_compared_in_parts(filtered: PlacementFilter) -> None:
     known = registry("root.a", rules=tuple(fixed("root.a", only=filtered) for _ in range(8)))
 
     def pauses(count: int) -> int:
-        return sum(1 for _ in paced(placement.place(known, applicant(submission(), groups_of(count)))))
+        return sum(1 for _ in paced(rules.place(known, applicant(submission(), groups_of(count)))))
 
     assert pauses(2000) > 2 * pauses(500) > 0
 

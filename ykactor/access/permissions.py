@@ -19,7 +19,7 @@ from ykactor.access.model import Identity, Role, normal_queue
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
-from ykactor.core.placement.placement import is_forced
+from ykactor.core.placement.rules import is_forced
 from ykactor.core.values.quantities import shown
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.acts import ACTS

@@ -21,8 +21,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.admission import gang_objection
-from ykactor.core.placement.placement import closure
-from ykactor.core.placement.rules import RECOVERY_QUEUE
+from ykactor.core.placement.rules import RECOVERY_QUEUE, closure
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import paced
 from ykactor.core.values.quantities import brief

@@ -20,8 +20,7 @@ from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
-from ykactor.core.placement.placement import Placed, place
-from ykactor.core.placement.rules import Applicant
+from ykactor.core.placement.rules import Applicant, Placed, place
 from ykactor.core.placement.users import Users
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps

@@ -6,7 +6,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.kept_rows import KeptRows
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.placement.placement import is_forced
+from ykactor.core.placement.rules import is_forced
 from ykactor.core.values.names import is_user_name
 from ykactor.core.values.times import S_NS
 
