@@ -14,12 +14,11 @@ import trio
 from ykactor.access.limits import IdentityLimits
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, PartitionCommand, Quiesce
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxReader, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.actors.selection import Format
+from ykactor.actors.selection import EventFilter, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import SetPredicateService
@@ -110,8 +109,8 @@ def _packed(events: Sequence[bytes]) -> tuple[int, bytes]:
     return len(events), b",".join(events)
 
 
-class _Edge:
-    """Makes events of facts, and posts what a resource manager is told (``actors.feed.Edge``)."""
+class _Delivery:
+    """Makes events of facts, and posts what a resource manager is told (``actors.feed.Delivery``)."""
 
     render = staticmethod(events)
     mentioned = staticmethod(mentioned)
@@ -154,7 +153,7 @@ class Rig:
         partitions: dict[PartitionName, Mailbox[PartitionCommand]] = {}
         self._outboxes: OutboxRegistry[codec.Encoding] = OutboxRegistry()
         self._outbox = self._outboxes.renew("bench", codec.JSON)
-        self._feed = FeedActor(_Edge(self._outboxes), partitions)
+        self._feed = FeedActor(_Delivery(self._outboxes), partitions)
         configured = queuefile.load(config).partitions[0]
         self.partition = PartitionActor(
             configured, Clock.of_the_system(), self._feed.inbox.put, reserves=reserves, confirms=confirms

@@ -20,7 +20,7 @@ from wsproto.events import BytesMessage
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.access.model import Role
 from ykactor.actors.clock import Clock
-from ykactor.actors.writer_thread import BlockingStore
+from ykactor.actors.journal import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
 from ykactor.journal.batch import Batch

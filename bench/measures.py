@@ -10,7 +10,7 @@ import trio
 
 from bench.harness import Rig, running
 from bench.workloads import NODE, FullCluster, Workload
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.core.values.ids import NodeID
 from ykactor.wire.si import messages as si
 

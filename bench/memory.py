@@ -9,7 +9,7 @@ from msgspec import Struct
 from bench.harness import Rig, running
 from bench.measures import Samples
 from bench.workloads import NODE, REQUEST_ASKS, new_applications, nodes, queue_file
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.requests import PartitionRequest
 

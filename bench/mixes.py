@@ -16,7 +16,7 @@ from msgspec import Struct
 from bench.harness import Rig, running
 from bench.measures import Samples
 from bench.workloads import GIB, in_requests
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.requests import PartitionRequest
 

@@ -6,7 +6,7 @@ a phase begins or ends. So the CPU time between two such moments belongs to exac
 | phase | CPU time of |
 |---|---|
 | ``translate`` | the task that sends requests: from wire structs to submissions, and into the partition's inbox |
-| ``ingest`` to ``settle`` | the tasks of partition, scheduler, queues and nodes in that phase (``actors/turn_times.py``) |
+| ``ingest`` to ``settle`` | the tasks of partition, scheduler, queues and nodes in that phase (``actors/durations.py``) |
 | ``publish`` | the feed: it renders, numbers and keeps events, and delivers facts to the outbox |
 | ``follower`` | both readers: events and responses as JSON |
 | ``gc`` | the garbage collector, whatever it interrupts |
@@ -27,9 +27,9 @@ import trio
 from bench.harness import FEED, READERS, running
 from bench.measures import Samples, place_all, release_all
 from bench.workloads import FullCluster, Workload
-from ykactor.actors.memory import settle_memory
-from ykactor.actors.turn_times import PHASES as OF_TURN
-from ykactor.actors.turn_times import TurnTimes
+from ykactor.actors.durations import PHASES as OF_TURN
+from ykactor.actors.durations import TurnTimes
+from ykactor.actors.pauses import settle_memory
 
 PHASES = ("translate", *OF_TURN, "follower", "gc", "trio")
 

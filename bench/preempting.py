@@ -13,7 +13,7 @@ from msgspec import Struct
 from bench.harness import running
 from bench.measures import Samples, Stopwatch
 from bench.workloads import GIB, HEAD, NODE, in_requests, new_applications, nodes
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
 from ykactor.wire.si import messages as si

@@ -10,7 +10,7 @@ from bench.measures import Samples, Stopwatch, TurnWatch
 from bench.workloads import ManyQueues
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Intake
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.net.doors import Door

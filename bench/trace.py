@@ -44,7 +44,7 @@ from bench.phases import PHASES, PhaseClock
 from bench.workloads import ASK, Workload
 from ykactor import core
 from ykactor.actors.clock import Clock
-from ykactor.actors.memory import settle_memory
+from ykactor.actors.pauses import settle_memory
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import trio
 
-from ykactor.actors.writer_thread import BlockingStore
+from ykactor.actors.journal import BlockingStore
 from ykactor.journal.batch import Batch
 
 

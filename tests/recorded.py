@@ -13,16 +13,15 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Awaited, Intake
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import History, Journal, Recording
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.actors.recording import History, Recording
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
@@ -103,7 +102,7 @@ class Life:
         self.rows = DaemonRows(self.journal)
         self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         inboxes = self.partitions.inboxes
-        self.feed = FeedActor(FakeEdge(events, lambda _, facts: hear(facts)), inboxes, journal=self.journal)
+        self.feed = FeedActor(FakeDelivery(events, lambda _, facts: hear(facts)), inboxes, journal=self.journal)
         self.feed.restore([], last)
         self.budget = budget
 

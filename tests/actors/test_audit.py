@@ -10,17 +10,17 @@ import pytest
 import trio
 import trio.testing
 from accessfiles import access_of
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from memorystore import MemoryStore
 from msgspec import structs
 
 from ykactor.access.access import Access
 from ykactor.access.model import ANYBODY, Identity, Role
 from ykactor.access.tokens import Tokens
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.selection import EventFilter
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited, Fact
 from ykactor.core.values.ids import PartitionName
@@ -54,7 +54,7 @@ async def auditing(
 
     journal = None if store is None else Journal(store, encode_facts, now_ns)
     partitions = {DEFAULT: Mailbox("default", 1)}
-    feed = FeedActor(FakeEdge(events, deliver), partitions, journal=journal)
+    feed = FeedActor(FakeDelivery(events, deliver), partitions, journal=journal)
     audit = Audit(feed, partitions, now_ns, DaemonRows(journal))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run_after, feed_begins, feed)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from edges import FakeEdge, nothing
+from deliveries import FakeDelivery, nothing
 from memorystore import MemoryStore
 from msgspec import Struct
 from recorded import no_failure
@@ -19,14 +19,12 @@ from world import app, ask, load, node, queue, tree
 from ykactor.actors import journal as journal_module
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, PartitionSnapshot, Publication, Quiesce, TurnRecord
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FACTS_MAX, SNAPSHOT_S, FeedActor, SnapshotError
-from ykactor.actors.journal import RETRY_S, Journal, Resumed, Stalled
+from ykactor.actors.journal import RETRY_S, Journal, Recording, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import Outbox, OutboxRegistry
 from ykactor.actors.partition import PartitionActor
-from ykactor.actors.recording import Recording
-from ykactor.actors.selection import Batch, Format
+from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Missed, Subscription
 from ykactor.core.messages.facts import NodeRemoved
 from ykactor.wire.history import encode_cause
@@ -55,7 +53,9 @@ class World:
         self.outboxes = OutboxRegistry(self.journal)
         self.inbox = Mailbox("default", 10)
         render = lambda fact, partition, number: [Event(number, fact.node_id, partition=partition)]  # noqa: E731
-        self.feed = FeedActor(FakeEdge(render, self._deliver, nothing), {"default": self.inbox}, journal=self.journal, **options)
+        self.feed = FeedActor(
+            FakeDelivery(render, self._deliver, nothing), {"default": self.inbox}, journal=self.journal, **options
+        )
         self.turns = 0
 
     def _deliver(self, partition, facts):
@@ -346,7 +346,7 @@ async def test_partitions_wait_for_room_between_turns(seed, autojump_clock, monk
             w.feed.inbox.put,
             recording=Recording(w.journal.room, encode_cause, w.journal.history, no_failure),
         )
-        w.feed._edge = FakeEdge(lambda fact, partition, number: [Event(number)], mentioned=nothing)
+        w.feed._delivery = FakeDelivery(lambda fact, partition, number: [Event(number)], mentioned=nothing)
         w.outboxes.current = None
         await nursery.start(actor.run)
         await trio.sleep(1)

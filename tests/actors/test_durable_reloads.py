@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import trio
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from memorystore import MemoryStore
 from partitiontexts import several_loaded
 from recorded import no_failure
@@ -13,11 +13,10 @@ from world import queue
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.feed import FeedActor, SnapshotError
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.actors.recording import Recording
 from ykactor.surfaces.files.daemon_rows import CONFIG, ChangeRow, DaemonRows
 from ykactor.wire.history import encode_cause, encode_facts
 
@@ -33,7 +32,7 @@ class Reloaded:
         self.rows = DaemonRows(self.journal)
         self.partitions = Partitions(self.make, self.rows.forget_partition, self.published)
         self.inboxes = {}
-        self.feed = FeedActor(FakeEdge(), self.inboxes, journal=self.journal)
+        self.feed = FeedActor(FakeDelivery(), self.inboxes, journal=self.journal)
 
     def make(self, config):
         recording = Recording(self.journal.room, encode_cause, self.journal.history, no_failure)

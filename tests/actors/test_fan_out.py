@@ -8,14 +8,13 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from seeds import seeds
 
 from ykactor.actors.commands import Publication
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.fan_out import GIVE_WAY_S, ROUND_EACH_S, ROUND_S, FanOut
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.selection import BATCH_MAX, Format
+from ykactor.actors.selection import BATCH_MAX, EventFilter, Format
 from ykactor.actors.subscription import Missed, Subscription, Unread
 from ykactor.core.messages.facts import NodeRemoved
 
@@ -87,7 +86,7 @@ class Reader:
 
 class World:
     def __init__(self, nursery, **options):
-        self.feed = FeedActor(FakeEdge(lambda fact, _, n: [Event(n, fact.node_id)]), {}, **options)
+        self.feed = FeedActor(FakeDelivery(lambda fact, _, n: [Event(n, fact.node_id)]), {}, **options)
         self.format = Counted()
         self._nursery = nursery
 

@@ -8,16 +8,15 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ykactor.actors import feed as feed_module
 from ykactor.actors.commands import PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FACTS_MAX, RING_BYTES_MAX, FeedActor, SnapshotError
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.selection import BATCH_MAX, Batch, Format
+from ykactor.actors.selection import BATCH_MAX, Batch, EventFilter, Format
 from ykactor.actors.subscription import Missed, Reached, Subscription
 from ykactor.core.messages.facts import NodeRemoved
 
@@ -57,7 +56,7 @@ class World:
     def __init__(self, *partitions, **options):
         self.inboxes = {name: Mailbox(name, 10) for name in partitions}
         self.delivered = []
-        self.feed = FeedActor(FakeEdge(render, lambda _, facts: self.delivered.extend(facts)), self.inboxes, **options)
+        self.feed = FeedActor(FakeDelivery(render, lambda _, facts: self.delivered.extend(facts)), self.inboxes, **options)
         self.encoder = Encoder()
         self.form = Format(self.encoder.encode, b"".join)
 
@@ -115,7 +114,7 @@ async def test_one_number_for_all_partitions_without_gaps(seed, autojump_clock):
 async def test_facts_are_delivered_after_they_are_numbered():
     """The outbox gets facts when their events have numbers: both tell one story."""
     seen = []
-    feed = FeedActor(FakeEdge(render, lambda name, _: seen.append((name, feed.ring.sequence))), {})
+    feed = FeedActor(FakeDelivery(render, lambda name, _: seen.append((name, feed.ring.sequence))), {})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(feed.run)
         await feed.inbox.put(Publication("default", [NodeRemoved(0, "twice")]))

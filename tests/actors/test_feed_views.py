@@ -9,10 +9,9 @@ import trio.testing
 from test_feed import Event, World, make_world
 
 from ykactor.actors import selection
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedSnapshot
 from ykactor.actors.ring import TAKE_BYTES_MAX
-from ykactor.actors.selection import BATCH_MAX, Batch
+from ykactor.actors.selection import BATCH_MAX, Batch, EventFilter
 from ykactor.actors.subscription import Reached, Subscription
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import PART_MAX
@@ -34,7 +33,7 @@ class Blind(NamedTuple):
 
     def of_state(self, state):
         for _ in range(3):
-            yield ()
+            yield 1
         return shown(state.name)
 
     def shows_partition(self, partition):

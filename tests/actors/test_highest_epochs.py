@@ -1,6 +1,6 @@
 """The epochs that are remembered."""
 
-from ykactor.actors.epochs import EPOCHS_MAX, Epochs
+from ykactor.actors.outbox import EPOCHS_MAX, Epochs
 from ykactor.core.values.names import ANY, Names
 
 GPU = Names.of(["gpu"])

@@ -11,8 +11,18 @@ from memorystore import MemoryStore
 
 from ykactor.actors import journal as journal_module
 from ykactor.actors.commands import Publication, TurnRecord
-from ykactor.actors.journal import ANSWER_S, PAUSE_MAX_S, RETRY_MAX_S, RETRY_S, WINDOW_S, Journal, Notices, Resumed, Stalled
-from ykactor.actors.writer_thread import WriterThread
+from ykactor.actors.journal import (
+    ANSWER_S,
+    PAUSE_MAX_S,
+    RETRY_MAX_S,
+    RETRY_S,
+    WINDOW_S,
+    Journal,
+    Notices,
+    Resumed,
+    Stalled,
+    WriterThread,
+)
 from ykactor.core.messages.facts import NodeRemoved
 from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 import trio.testing
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from heard import Heard
 from partitiontexts import several_loaded
 from world import PLENTY, S_NS, app, ask, node, queue, release, spoken
@@ -487,7 +487,7 @@ async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
 async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_clock):
     """It is not refused and does not hang: it is of those that are left."""
     async with realm(**TWO) as setup, trio.open_nursery() as nursery:
-        feed = FeedActor(FakeEdge(lambda *_: []), setup.partitions.inboxes)
+        feed = FeedActor(FakeDelivery(lambda *_: []), setup.partitions.inboxes)
         setup.publish = feed.inbox.put
         nursery.start_soon(feed.run)
         gpu, free = setup["gpu"], setup.blocked("gpu")

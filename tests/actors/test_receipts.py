@@ -9,10 +9,10 @@ from world import load, node, queue, tree
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import UNHEARD, Administer, Awaited, Intake, Publication, Quiesce
 from ykactor.actors.hand import CHUNK_MAX
+from ykactor.actors.journal import History, Recording
 from ykactor.actors.outbox import Requests
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.receipts import Accepted, Receipt, unanswered
-from ykactor.actors.recording import History, Recording
 from ykactor.core.messages.acts import MoveApplication
 from ykactor.surfaces.sessions.pending import late_answer
 from ykactor.wire.history import encode_cause

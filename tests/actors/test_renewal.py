@@ -15,8 +15,8 @@ from world import app, ask, load, node, queue, release, remove, tree
 from ykactor.actors import partition
 from ykactor.actors import partition as partition_module
 from ykactor.actors.commands import Administer, Awaited, Intake, Quiesce, RunCycles
+from ykactor.actors.journal import History
 from ykactor.actors.partition import AGE_PART, BASES_APART, CYCLE_BUDGET, LATEST, Renewal
-from ykactor.actors.recording import History
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.acts import MoveApplication
 from ykactor.journal.reading import Reader

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import trio
 import trio.testing
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from faulting import Bug, watch_owners, watch_partitions, watch_schedulers
 from heard import Heard
 from memorystore import MemoryStore
@@ -17,13 +17,11 @@ from world import app, ask, node, queue, release, spoken, terminate
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Administer, Awaited, Failure, Intake, Quiesce
-from ykactor.actors.failures import BACKOFF_MAX_S, BACKOFF_S, CALM_S, RESTARTS_MAX
 from ykactor.actors.feed import FeedActor, SnapshotError
-from ykactor.actors.journal import Journal
+from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
-from ykactor.actors.recording import Recording
-from ykactor.actors.supervision import WITHIN_S, Supervisor
+from ykactor.actors.supervision import BACKOFF_MAX_S, BACKOFF_S, CALM_S, RESTARTS_MAX, WITHIN_S, Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
 from ykactor.core.turn.phases import Decide
@@ -47,7 +45,7 @@ class Realm:
         self.journal = Journal(store, encode_facts, self.clock.now_ns)
         self.partitions = Partitions(self._make)
         self.told = []
-        self.feed = FeedActor(FakeEdge(events, self._deliver), self.partitions.inboxes, journal=self.journal)
+        self.feed = FeedActor(FakeDelivery(events, self._deliver), self.partitions.inboxes, journal=self.journal)
         self.supervisor = Supervisor(self.clock, self.feed.inbox.put, self, reserves=True)
         self.incidents = []
 

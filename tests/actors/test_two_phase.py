@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.actors.two_phase import TwoPhaseSwitch
+from ykactor.actors.commands import TwoPhaseSwitch
 
 
 class Preparing:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import trio
-from edges import FakeEdge
+from deliveries import FakeDelivery
 
 from ykactor.access.limits import Limits as AccessLimits
 from ykactor.actors.commands import (
@@ -132,7 +132,7 @@ class FakeDaemon:
         #: All that was published.
         self.told: list[decisions.Fact] = []
         self.partitions: dict[str, Mailbox] = {}
-        self.feed = FeedActor(FakeEdge(_scripted_events, self._deliver), self.partitions, ring_max)
+        self.feed = FeedActor(FakeDelivery(_scripted_events, self._deliver), self.partitions, ring_max)
         self.audit = Audit(self.feed, self.partitions, self.now_ns, DaemonRows(None))
         self.counts = SessionCounts()
         self.doubles = {name: FakePartition(name, self.feed, script) for name in names}

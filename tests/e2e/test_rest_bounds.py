@@ -12,8 +12,7 @@ from restdaemon import Rest, application, asks, node, rest_daemon
 from starlette.requests import Request
 
 from ykactor.access.model import Identity
-from ykactor.actors.commands import Read
-from ykactor.actors.reading import read_partition
+from ykactor.actors.commands import Read, read_partition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Steps, paced

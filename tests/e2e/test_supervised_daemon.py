@@ -15,7 +15,7 @@ from test_rest import ask, read
 from world import queue
 
 import ykactor
-from ykactor.actors.failures import RESTARTS_MAX
+from ykactor.actors.supervision import RESTARTS_MAX
 from ykactor.client import RequestRefused, connect, follow
 from ykactor.surfaces.cli import exit_codes
 from ykactor.wire.queuefile import load

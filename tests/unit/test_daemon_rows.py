@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ykactor.actors.epochs import Epochs
-from ykactor.actors.outbox import Outbox
+from ykactor.actors.outbox import Epochs, Outbox
 from ykactor.core.values.names import ANY, Names
 from ykactor.surfaces.files.daemon_rows import EPOCHS, REGISTRATION, DaemonRows, RegistrationRow, epochs_of
 from ykactor.surfaces.files.recovery import restored_outbox

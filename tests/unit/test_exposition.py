@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from world import app, ask, configure, make_world, node, queue, tree
 
-from ykactor.actors.histogram import Histogram
+from ykactor.actors.durations import Histogram
 from ykactor.core.messages.kinds import AboveMaxCause
 from ykactor.core.state.above_max import AboveMax
 from ykactor.core.values.ids import PartitionName, QueuePath

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import trio
-from edges import FakeEdge
+from deliveries import FakeDelivery
 from world import app, ask, make_world, node, queue, tree
 
 from ykactor.actors.commands import Read
-from ykactor.actors.driving import drive, pause
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.pauses import drive, pause
 from ykactor.surfaces.http.monitoring import ANSWER_S, FRESH_S, SHARE, Metrics
 from ykactor.surfaces.metrics.sources import Instruments, Sources
 
@@ -23,7 +23,7 @@ class Daemon:
         self.world.given(app("one"), ask("t1", "one", vcore=1))
         self.inbox: Mailbox[Any] = Mailbox("partition default", 3)
         partitions = {"default": self.inbox}
-        feed = FeedActor(FakeEdge(lambda *_: []), partitions)
+        feed = FeedActor(FakeDelivery(lambda *_: []), partitions)
         gateway: Any = SimpleNamespace(partitions=partitions, feed=feed)
         self.instruments = Instruments(partitions)
         self.instruments.facts.count("default", self.world.facts)

@@ -4,24 +4,63 @@ Sessions and the config watcher send ``PartitionCommand``s to ``PartitionActor.i
 feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``).
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import trio
 from msgspec import Struct
 
+from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.receipts import Accepted
-from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.held_limits import HeldLimits
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.submissions import SetPredicateService, Submission, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps
+
+
+class TwoPhaseSwitch:
+    """A two-phase commit: these partitions change to another configuration together or not at all.
+
+    Prepare: each partition reports, between two decisions, whether it can change, and waits. Its report stays valid because the
+    partition does nothing else meanwhile. Commit: if all partitions can change, all do; otherwise none does. There is no
+    deadlock: the coordinator waits only for the partitions, and no partition waits for another one before it has prepared.
+    """
+
+    def __init__(self, partitions: Iterable[PartitionName]) -> None:
+        #: None for a partition that has not prepared yet.
+        self._objections: dict[PartitionName, str | None] = dict.fromkeys(partitions)
+        self._prepared = trio.Event()
+        self._committed = trio.Event()
+        self._is_accepted = False
+        if not self._objections:
+            self._prepared.set()
+
+    async def prepare(self, partition: PartitionName, objection: str) -> bool:
+        """Report why a partition cannot change, or "". Waits for the decision; returns whether all partitions change."""
+        self._objections[partition] = objection
+        if None not in self._objections.values():
+            self._prepared.set()
+        await self._committed.wait()
+        return self._is_accepted
+
+    async def outcome(self) -> str:
+        """Wait for all partitions; returns their objections in order, one per line, or "" if there are none."""
+        await self._prepared.wait()
+        return "\n".join(filter(None, self._objections.values()))
+
+    def commit(self, *, accepted: bool) -> None:
+        """Decide; only the first decision counts."""
+        if not self._committed.is_set():
+            self._is_accepted = accepted
+            self._committed.set()
 
 
 class Failure(Struct, frozen=True):
@@ -196,3 +235,60 @@ class PartitionSnapshot(Struct, frozen=True):
 
 
 FeedCommand = Publication | PartitionSnapshot
+
+
+class Connected(Struct, frozen=True):
+    """The answers to two questions in a registration; both are no if none is connected.
+
+    Attributes:
+        answers_predicates: whether it is a predicate service (SC-120).
+        wants_scheduling_states: whether it wants to know why its asks are pending (AP-146).
+    """
+
+    answers_predicates: bool = False
+    wants_scheduling_states: bool = False
+
+    def submissions(self) -> list[Submission]:
+        """The submissions that tell every partition of a change."""
+        return [SetPredicateService(self.answers_predicates), WantSchedulingStates(self.wants_scheduling_states)]
+
+
+NOBODY = Connected()
+
+
+async def read_partition(
+    inbox: Mailbox[PartitionCommand], read: Callable[[PartitionCore, SchedulerState, int], Steps[Any]]
+) -> Any:
+    """The result of ``read`` (``commands.Read``). Waits without a limit: for room in the inbox, and for the answer.
+
+    If it is cancelled, ``read`` is not begun any more, or goes no further: a partition that has not answered for a while must not
+    work for those who have given up.
+
+    Raises:
+        Exception: as ``read``. trio.ClosedResourceError, trio.BrokenResourceError: the partition does not run.
+    """
+    answered, is_awaited, found = trio.Event(), True, []
+
+    def while_awaited(core: PartitionCore, state: SchedulerState, now_ns: int) -> Steps[Any]:
+        work = read(core, state, now_ns)
+        while is_awaited:
+            try:
+                items = next(work)
+            except StopIteration as stop:
+                return stop.value
+            yield items
+        return None
+
+    def done(result: Any) -> None:
+        found.append(result)
+        answered.set()
+
+    try:
+        await inbox.give(Read(while_awaited, done))
+        await answered.wait()
+    finally:
+        is_awaited = False
+    (result,) = found
+    if isinstance(result, Exception):
+        raise result
+    return result

@@ -7,7 +7,8 @@ when events that it has not read were overwritten. The feed never waits for a su
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -15,17 +16,16 @@ import trio
 from msgspec import Struct, field, structs
 
 from ykactor.actors.commands import FeedCommand, PartitionCommand, PartitionSnapshot, Publication, TakeSnapshot
-from ykactor.actors.event_filter import EventFilter, EventRecordLike
 from ykactor.actors.fan_out import FanOut
 from ykactor.actors.journal import Journal
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.ring import Ring
-from ykactor.actors.selection import Format, Kept, Selection
-from ykactor.actors.view import SeenStates, View, forget
+from ykactor.actors.pauses import drive, pause
+from ykactor.actors.ring import EventRecordLike, Ring
+from ykactor.actors.selection import EventFilter, Format, Kept, Selection, View
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.parts import emptied
+from ykactor.core.values.parts import PART_MAX, emptied
 
 #: Commands that the feed takes in one batch ...
 COMMANDS_MAX = 256
@@ -39,8 +39,8 @@ SNAPSHOT_S = 5.0
 HELD_FACTS_MAX = 100_000
 
 
-class Edge(Protocol):
-    """The edge of the daemon, as the feed uses it."""
+class Delivery(Protocol):
+    """Makes the events of facts, and takes the facts to those who are told of them."""
 
     def render(self, fact: Fact, partition: PartitionName, number: int, /) -> Sequence[EventRecordLike]:
         """Make the events of a fact; the first one has this sequence number."""
@@ -53,6 +53,32 @@ class Edge(Protocol):
     def mentioned(self, events: list[Any], /) -> set[str]:
         """Name what events are about, for the journal."""
         ...
+
+
+class SeenStates:
+    """The states of a snapshot as views show them: made once for each view, while other tasks run."""
+
+    def __init__(self) -> None:
+        self._made: dict[View, list[PartitionStatus]] = {}
+        self._turn = trio.Lock()
+
+    async def of(self, states: Sequence[PartitionStatus], view: View) -> list[PartitionStatus]:
+        """The states of the snapshot as the view shows them."""
+        async with self._turn:
+            if view not in self._made:
+                shown = [state for state in states if view.shows_partition(state.name)]
+                self._made[view] = [await drive(view.of_state(state)) for state in shown]
+            return self._made[view]
+
+
+async def forget(states: Iterable[PartitionStatus]) -> None:
+    """Free states that nobody needs any more, a part at a time: all at once takes long."""
+    for state in states:
+        for section in (getattr(state, name) for name in state.__struct_fields__):
+            while isinstance(section, dict) and section:
+                for name in list(islice(section, PART_MAX)):
+                    del section[name]
+                await pause()
 
 
 class FeedSnapshot(Struct, frozen=True):
@@ -113,7 +139,7 @@ class FeedActor:
     """Numbers, keeps and distributes events.
 
     Args:
-        edge: makes events of facts, and gets the facts.
+        delivery: makes events of facts, and gets the facts.
         partitions: the inbox of every partition; read for each snapshot, so it may change.
         ring_max, bytes_max: number of events kept, and their bytes (``RING_BYTES_MAX``).
         inbox_max: number of commands that may wait in ``inbox``.
@@ -123,7 +149,7 @@ class FeedActor:
 
     def __init__(
         self,
-        edge: Edge,
+        delivery: Delivery,
         partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
         ring_max: int = 100_000,
         bytes_max: int = RING_BYTES_MAX,
@@ -134,7 +160,7 @@ class FeedActor:
         self.inbox: Mailbox[FeedCommand] = Mailbox("feed", inbox_max)
         self.ring = Ring(ring_max, bytes_max)
         self.fan_out = FanOut(ring_max, is_idle)
-        self._edge = edge
+        self._delivery = delivery
         self._partitions = partitions
         self.journal = journal
         #: The facts of the publication in progress, as the journal keeps them, and what they are about.
@@ -218,14 +244,14 @@ class FeedActor:
         events: list[EventRecordLike] = []
         following = self.ring.sequence + 1
         for fact in facts:
-            events += self._edge.render(fact, partition, following + len(events))
+            events += self._delivery.render(fact, partition, following + len(events))
         self.ring.keep(events, durable=self.journal is None)
-        self._edge.deliver(partition, facts)
+        self._delivery.deliver(partition, facts)
         if self.journal is None:
             self.fan_out.grow(self.ring.durable)
         else:
             self._encoded.append(self.journal.encode(facts))
-            self._names |= self._edge.mentioned(events)
+            self._names |= self._delivery.mentioned(events)
 
     def _complete(self, publication: Publication) -> None:
         """All facts of the publication are numbered."""

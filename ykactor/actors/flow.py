@@ -2,8 +2,8 @@
 
 A sender can wait for a receiver in two ways: for room (to send a command, or before it begins), or for its reply. These waits
 must not form a cycle; no other send may wait. The journal waits for the disk, which waits for nobody. One wait is not in the
-table: partitions that change their configuration together wait for the outcome of a ``TwoPhaseSwitch``, whose module explains why
-this is safe. Messages between two tasks of one session are not in the table either.
+table: partitions that change their configuration together wait for the outcome of a ``TwoPhaseSwitch``, which says why this is
+safe. Messages between two tasks of one session are not in the table either.
 """
 
 from enum import StrEnum
@@ -119,7 +119,7 @@ _AUDIT = "surfaces/admission/audit.py"
 _DAEMON, _WATCHER = "surfaces/daemon/daemon.py", "surfaces/files/watcher.py"
 _PARTITIONS, _SUPERVISION = "actors/partitions.py", "actors/supervision.py"
 _PARTITION, _SCHEDULER, _OWNERS, _FEED = "actors/partition.py", "actors/scheduler.py", "actors/owners.py", "actors/feed.py"
-_OUTBOX, _JOURNAL, _READING = "actors/outbox.py", "actors/journal.py", "actors/reading.py"
+_OUTBOX, _JOURNAL, _COMMANDS = "actors/outbox.py", "actors/journal.py", "actors/commands.py"
 
 FLOW = (
     # from the edge inwards
@@ -141,8 +141,8 @@ FLOW = (
     ),
     Edge(_R.WATCHER, _R.PARTITION, _K.COMMAND, (Intake, SwitchConfig), (_DAEMON, _PARTITIONS), is_answered=True),
     Edge(_R.WATCHER, _R.WATCHER, _K.SIGNAL, (), (_WATCHER,)),  # SIGHUP and file system events
-    Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _READING), is_answered=True),
-    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_READING, "surfaces/http/monitoring.py"), is_answered=True),
+    Edge(_R.FEED_SESSION, _R.PARTITION, _K.COMMAND, (TakeSnapshot, Read), (_FEED, _COMMANDS), is_answered=True),
+    Edge(_R.HTTP, _R.PARTITION, _K.COMMAND, (Read,), (_COMMANDS, "surfaces/http/monitoring.py"), is_answered=True),
     # a turn: every command is replied to before the next one
     Edge(_R.PARTITION, _R.SCHEDULER, _K.RESERVED, (Observe, Decide), (_SCHEDULER,), is_answered=True),
     Edge(_R.PARTITION, _R.QUEUE, _K.RESERVED, _TO_QUEUE, (_OWNERS,), is_answered=True),

@@ -9,7 +9,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.actors.standing import Standing
+from ykactor.actors.partition import Standing
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.submissions import Submission

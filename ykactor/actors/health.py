@@ -8,9 +8,8 @@ from math import inf
 import trio
 from msgspec import Struct
 
-from ykactor.actors.commands import PartitionCommand
+from ykactor.actors.commands import PartitionCommand, read_partition
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.reading import read_partition
 from ykactor.core.inspection.invariants import checks
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState

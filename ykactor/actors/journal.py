@@ -7,10 +7,11 @@ one gathers. What waits is bounded: whoever causes turns or messages waits for `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import trio
@@ -18,14 +19,106 @@ from msgspec import Raw, Struct, field
 from trio.testing import wait_all_tasks_blocked
 
 from ykactor.actors.commands import Publication
-from ykactor.actors.histogram import Histogram
-from ykactor.actors.recording import History
-from ykactor.actors.writer_thread import AsyncStore
+from ykactor.actors.durations import Histogram
 from ykactor.core.messages.facts import Fact
+from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
-from ykactor.core.values.times import S_NS
+from ykactor.core.values.times import NEVER, S_NS
 from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
+
+
+class AsyncStore(Protocol):
+    """Writes batches, one after the other."""
+
+    async def commit(self, batch: Batch) -> None:
+        """Return when the batch is durable.
+
+        Raises:
+            NotWrittenError: see there. After any other exception nothing may be written any more.
+        """
+
+    async def tidy(self) -> bool:
+        """Do what takes longer and can wait; called after each commit, when all know of it. Whether there was anything to do."""
+
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The durable records whose keys begin with ``prefix``: key and record. May be called during a commit."""
+
+
+class BlockingStore(Protocol):
+    """An ``AsyncStore`` whose methods block; they are called in any thread, but one at a time unless they say otherwise."""
+
+    def commit(self, batch: Batch) -> object:
+        """Commit a batch, like ``AsyncStore.commit``."""
+
+    @property
+    def needs_tidying(self) -> bool:
+        """True if there is something to tidy; does not block."""
+
+    def tidy(self) -> None:
+        """Tidy, like ``AsyncStore.tidy``."""
+
+    def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The rows of ``AsyncStore.rows``; unlike the others, it may be called while another call goes on."""
+
+
+class WriterThread:
+    """A store whose blocking work is done in a thread.
+
+    If a call is cancelled, the thread is left alone: a disk that does not answer must not keep the daemon from ending.
+    """
+
+    def __init__(self, store: BlockingStore) -> None:
+        self._store = store
+        #: A limiter of its own: who else uses threads never delays a commit.
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def commit(self, batch: Batch) -> None:
+        await self._in_thread(partial(self._store.commit, batch))
+
+    async def tidy(self) -> bool:
+        """Tidy in the thread, or do nothing at once if there is nothing to tidy."""
+        if not self._store.needs_tidying:
+            return False
+        await self._in_thread(self._store.tidy)
+        return True
+
+    async def rows(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Read in a thread of its own, so that commits do not wait for it."""
+        return await trio.to_thread.run_sync(self._store.rows, prefix, abandon_on_cancel=True)
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        await trio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
+
+
+class History(Struct):
+    """The history of all partitions.
+
+    Attributes:
+        keep_bytes, keep_ns: how much of it is kept, compressed, and for how long.
+        written: the bytes of turns that were recorded so far, not compressed.
+    """
+
+    keep_bytes: int = NEVER
+    keep_ns: int = NEVER
+    written: int = 0
+
+
+class Recording(NamedTuple):
+    """The things that a partition needs to record its turns.
+
+    Attributes:
+        room: waits until there is room for what a turn publishes.
+        encode: makes the text of a cause.
+        history: of all partitions.
+        on_failure: called if a partition cannot be made anew, which is a bug; it goes on as it is, and does not try it again.
+    """
+
+    room: Callable[[], Awaitable[None]]
+    encode: Callable[[Cause], bytes]
+    history: History
+    on_failure: Callable[[PartitionName, Exception], object]
+
 
 #: The longest that the journal waits for more before a commit, while the daemon is busy.
 WINDOW_S = 0.005

@@ -6,6 +6,8 @@ Without a session an outbox keeps its messages, so that a resource manager can r
 protocol).
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
@@ -14,13 +16,58 @@ from typing import Any, Generic, Protocol, TypeVar
 import trio
 from msgspec import Struct, structs
 
-from ykactor.actors.commands import Intake, PartitionCommand
-from ykactor.actors.connected import NOBODY
-from ykactor.actors.epochs import Epochs
+from ykactor.actors.commands import NOBODY, Intake, PartitionCommand
 from ykactor.actors.journal import Journal, Notices, Resumed, Stalled
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.receipts import Accepted
 from ykactor.core.values.names import ANY, Names
+
+#: Epochs that are remembered of registrations that serve the same partitions.
+EPOCHS_MAX = 100
+
+
+class Epochs:
+    """The highest epochs above 0 with which resource managers have registered.
+
+    An epoch keeps out only registrations that serve no partition beyond those that it was registered for: a resource manager that
+    is limited to partitions cannot keep out the one that serves more.
+
+    Attributes:
+        highest: by ``rmID`` and partitions, in the order of the last registrations.
+    """
+
+    def __init__(self) -> None:
+        self.highest: dict[tuple[str, Names], int] = {}
+
+    def lowest(self, rm_id: str, partitions: Names) -> int:
+        """The lowest epoch that may register for these partitions."""
+        found = (number for (known, served), number in self.highest.items() if known == rm_id and served.includes(partitions))
+        return max(found, default=0)
+
+    def highest_within(self, rm_id: str, partitions: Names) -> int:
+        """The highest epoch of registrations that served none but these partitions; 0 if there is none."""
+        return max((self.highest[key] for key in self._within(rm_id, partitions)), default=0)
+
+    def forget(self, rm_id: str, partitions: Names) -> None:
+        """Forget the epochs of registrations that served none but these partitions."""
+        for key in self._within(rm_id, partitions):
+            del self.highest[key]
+
+    def _within(self, rm_id: str, partitions: Names) -> list[tuple[str, Names]]:
+        return [key for key in self.highest if key[0] == rm_id and partitions.includes(key[1])]
+
+    def raise_to(self, number: int, rm_id: str, partitions: Names) -> bool:
+        """Remember an epoch that may register; returns whether anything has changed."""
+        key = rm_id, partitions
+        if not number or next(reversed(self.highest.items()), None) == (key, number):
+            return False
+        self.highest.pop(key, None)
+        self.highest[key] = number  # as the last one
+        alike = [other for other in self.highest if other[1] == partitions]
+        if len(alike) > EPOCHS_MAX:
+            del self.highest[alike[0]]
+        return True
+
 
 #: Messages kept for a session that resumes, and their bytes.
 KEPT_MAX = 10_000
@@ -146,7 +193,7 @@ class Outbox(Generic[E]):
         # Indexed from the right: sessions usually read the newest messages, and a deque is fast at its ends.
         return [self._kept[-n] for n in range(hidden + behind, hidden + max(behind - messages_max, 0), -1)]
 
-    def attach(self, after: int) -> "OutboxReader[E]":
+    def attach(self, after: int) -> OutboxReader[E]:
         """Attach a session that reads from the message after this number; a session attached before is replaced.
 
         Raises:

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import trio
 from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, wait_task_rescheduled
 
-from ykactor.actors.driving import pause
 from ykactor.actors.mailbox import Mailbox
-from ykactor.actors.memory import collect_young
+from ykactor.actors.pauses import collect_young, pause
 from ykactor.core.objects.commands import Close, Decommission, SubmitBatch
 from ykactor.core.objects.exchange import Exchange, Owner, Sends
 from ykactor.core.objects.leaf import LeafCore

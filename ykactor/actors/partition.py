@@ -15,9 +15,11 @@ from math import inf
 from typing import Any
 
 import trio
+from msgspec import Struct
 
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import (
+    NOBODY,
     Administer,
     Failure,
     FeedCommand,
@@ -32,16 +34,14 @@ from ykactor.actors.commands import (
     TakeSnapshot,
     TurnRecord,
 )
-from ykactor.actors.connected import NOBODY
-from ykactor.actors.driving import checkpoint, drive, pause
+from ykactor.actors.durations import TurnTimes
 from ykactor.actors.hand import Alone, Hand
+from ykactor.actors.journal import History, Recording
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import Owners
+from ykactor.actors.pauses import checkpoint, drive, pause
 from ykactor.actors.receipts import Accepted
-from ykactor.actors.recording import History, Recording
 from ykactor.actors.scheduler import SchedulerActor
-from ykactor.actors.standing import Standing
-from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import Fact
@@ -58,6 +58,14 @@ from ykactor.core.turn.phases import Cycle, Ingest, Publish, Turn
 from ykactor.core.turn.turn import TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
+
+
+class Standing(Struct, frozen=True):
+    """A state, and the Unix time at which the partition entered it."""
+
+    state: PartitionState
+    since_ns: int
+
 
 #: Commands that may wait in a partition's inbox; sessions wait while it is full.
 INBOX_MAX = 1024

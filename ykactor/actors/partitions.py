@@ -7,11 +7,10 @@ from functools import partial
 
 import trio
 
-from ykactor.actors.commands import Answers, PartitionCommand, SwitchConfig
+from ykactor.actors.commands import Answers, PartitionCommand, SwitchConfig, TwoPhaseSwitch
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.supervision import Supervisor
-from ykactor.actors.two_phase import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.partition.reload import changeover
 from ykactor.core.values.ids import PartitionName

@@ -1,14 +1,48 @@
 """The newest events, numbered without gaps, and which of them are durable."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
-from ykactor.actors.event_filter import Encode, EventRecordLike, sizes_of
+from msgspec import Struct, msgpack
 
 #: The bytes of the events in one batch, but for the last of them: compressing 64 KiB takes 0.2 ms, or 2 ms if little repeats.
 TAKE_BYTES_MAX = 2**16
+#: Encodes event records, each on its own.
+Encode = Callable[[list[Any]], list[bytes]]
+
+
+class EventRecordLike(Protocol):
+    """The fields of an event that filters read, and those whose texts may be long."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def object_id(self) -> str: ...
+    @property
+    def reference_id(self) -> str: ...
+    @property
+    def event_change_detail(self) -> str: ...
+    @property
+    def partition(self) -> str: ...
+    @property
+    def queue_name(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def preemption(self) -> Struct | None: ...
+
+
+def sizes_of(events: Iterable[EventRecordLike]) -> list[int]:
+    """About the bytes of the texts of each event, without the name of its queue, which is shared; cost: 0.2 us for each."""
+    return [
+        len(event.message)
+        + len(event.object_id)
+        + len(event.reference_id)
+        + (0 if event.preemption is None else len(msgpack.encode(event.preemption)))
+        for event in events
+    ]
 
 
 class Ring:

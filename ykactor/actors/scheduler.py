@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ykactor.actors.durations import TurnTimes
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import Owners
-from ykactor.actors.turn_times import TurnTimes
 from ykactor.core.turn.phases import SchedulerPhase
 from ykactor.core.turn.scheduler import SchedulerCore
 

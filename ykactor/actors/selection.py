@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from ykactor.actors.event_filter import Encode, EventFilter
-from ykactor.actors.ring import Ring, first_of
-from ykactor.actors.view import View
+from ykactor.actors.ring import Encode, EventRecordLike, Ring, first_of
+from ykactor.core.inspection.partition_status import PartitionStatus
+from ykactor.core.values.parts import Steps
 
 #: Events in one batch to a subscriber: making it takes less than 1 ms.
 BATCH_MAX = 256
@@ -32,6 +34,61 @@ class Format(NamedTuple):
 
     encode: Encode
     pack: Callable[[Sequence[bytes]], Any]
+
+
+class EventFilter(Struct, frozen=True, dict=True):
+    """The events that a subscriber wants; an empty field matches all. ``queues`` are paths and include all queues below."""
+
+    partitions: frozenset[str] = frozenset()
+    queues: tuple[str, ...] = ()
+    applications: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+
+    def wants(self, event: EventRecordLike) -> bool:
+        """True if the event matches every field. Cost: about 1 us, however many entries the fields have."""
+        return (
+            (not self.partitions or event.partition in self.partitions)
+            and (not self.kinds or event.type in self.kinds or event.event_change_detail in self.kinds)
+            and (not self.applications or _application_of(event) in self.applications)
+            and (not self.queues or self._in_queues(event))
+        )
+
+    def _in_queues(self, event: EventRecordLike) -> bool:
+        path = event.queue_name or (event.object_id if event.type == "QUEUE" else "")
+        below = f"{path}."
+        nearest = bisect_right(self._prefixes, below) - 1  # what is between a prefix and a longer text has this prefix too
+        return nearest >= 0 and below.startswith(self._prefixes[nearest])
+
+    @cached_property
+    def _prefixes(self) -> list[str]:
+        """The paths in ``queues`` with a dot behind them, sorted; none is below another one."""
+        prefixes: list[str] = []
+        for prefix in sorted(f"{queue}." for queue in self.queues):
+            if not prefixes or not prefix.startswith(prefixes[-1]):
+                prefixes.append(prefix)
+        return prefixes
+
+
+def _application_of(event: EventRecordLike) -> str:
+    """The application ID of an event, or ""; its field depends on the type (EV-1)."""
+    if event.type == "APP":
+        return event.object_id
+    return "" if event.type in ("NODE", "AUDIT") else event.reference_id
+
+
+class View(Protocol):
+    """Equal views show the same, so their subscribers share batches and snapshots."""
+
+    def __hash__(self) -> int: ...
+
+    def of_event(self, event: Any) -> Any | None:
+        """The event itself, a new one with less in it, or None: the event is hidden."""
+
+    def of_state(self, state: PartitionStatus) -> Steps[PartitionStatus]:
+        """The part of a partition's state that is shown; the state stays as it is."""
+
+    def shows_partition(self, partition: str) -> bool:
+        """True if anything of the partition is shown."""
 
 
 class Batch(Struct, frozen=True):

@@ -6,11 +6,9 @@ from typing import Any, Protocol
 import trio
 from msgspec import Struct
 
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Notices, Resumed, Stalled
-from ykactor.actors.selection import Batch, Format
-from ykactor.actors.view import View
+from ykactor.actors.selection import Batch, EventFilter, Format, View
 
 #: When a subscriber has not read everything, more is written to it after this time, which doubles each time up to the maximum.
 RETRY_S = 0.02

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 def _drive(generator: Generator[W, Any, R], carry_out: Callable[[W], Any]) -> R:
-    """Run a generator to its end and return its result, as ``actors.driving`` does."""
+    """Run a generator to its end and return its result, as ``actors.pauses`` does."""
     try:
         wanted = next(generator)
         while True:

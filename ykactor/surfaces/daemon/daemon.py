@@ -21,13 +21,11 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, RunCycles
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.health import HealthChecks
-from ykactor.actors.journal import Journal
-from ykactor.actors.memory import collect_old, settle_memory
+from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.outbox import OutboxRegistry
-from ykactor.actors.partition import PartitionActor
+from ykactor.actors.partition import PartitionActor, Standing
 from ykactor.actors.partitions import Partitions
-from ykactor.actors.recording import Recording
-from ykactor.actors.standing import Standing
+from ykactor.actors.pauses import collect_old, settle_memory
 from ykactor.actors.supervision import Supervisor
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
@@ -106,8 +104,8 @@ def _log_changes(partition: PartitionName, facts: list[Fact]) -> None:
                 log_event(log, logging.INFO, "config_change", partition=partition, change=f"and {more} more")
 
 
-class _Edge:
-    """Makes events of facts, and logs, counts and delivers facts (``actors.feed.Edge``)."""
+class _Delivery:
+    """Makes events of facts, and logs, counts and delivers facts (``actors.feed.Delivery``)."""
 
     render = staticmethod(events)
     mentioned = staticmethod(mentioned)
@@ -159,7 +157,9 @@ class Daemon:
         self.partitions = self._partitions.inboxes
         self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns)
         self._instruments = Instruments(self.partitions)
-        self.feed = FeedActor(_Edge(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal)
+        self.feed = FeedActor(
+            _Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal
+        )
         self._journal = journal
         self._supervisor: Supervisor | None = None
         if journal is not None:

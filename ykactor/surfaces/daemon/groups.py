@@ -13,7 +13,7 @@ from collections.abc import Callable
 import trio
 from msgspec import Struct, structs
 
-from ykactor.actors.driving import pause
+from ykactor.actors.pauses import pause
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.submissions import AddApplication, Submission
 from ykactor.core.placement.users import NOBODY

@@ -11,9 +11,9 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
-from ykactor.actors.failures import Incident, Rows, reason_of
 from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
+from ykactor.actors.supervision import Incident, Rows, reason_of
 from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ykactor.actors.epochs import Epochs
 from ykactor.actors.journal import Journal
-from ykactor.actors.outbox import Outbox
+from ykactor.actors.outbox import Epochs, Outbox
 from ykactor.actors.receipts import Receipt
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited

@@ -14,12 +14,11 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ykactor.actors.epochs import Epochs
-from ykactor.actors.event_filter import EventRecordLike
-from ykactor.actors.failures import Rows
 from ykactor.actors.journal import Journal
-from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Outbox
+from ykactor.actors.outbox import KEPT_BYTES_MAX, KEPT_MAX, Epochs, Outbox
 from ykactor.actors.receipts import Unanswered, unanswered
+from ykactor.actors.ring import EventRecordLike
+from ykactor.actors.supervision import Rows
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.facts import Audited
 from ykactor.core.records.base import Restored, made_from

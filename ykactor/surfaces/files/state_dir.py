@@ -13,9 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ykactor.actors.clock import system_ns
-from ykactor.actors.journal import Journal
-from ykactor.actors.recording import History
-from ykactor.actors.writer_thread import AsyncStore, BlockingStore, WriterThread
+from ykactor.actors.journal import AsyncStore, BlockingStore, History, Journal, WriterThread
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
@@ -88,7 +86,7 @@ class StateDir(Struct):
 
 
 class _Writer:
-    """The store that the writer thread calls (``actors.writer_thread.BlockingStore``)."""
+    """The store that the writer thread calls (``actors.journal.BlockingStore``)."""
 
     def __init__(self, opened: Store, settings: StateSettings) -> None:
         self._store = opened
@@ -98,7 +96,7 @@ class _Writer:
         #: Whether there may be more to delete than the last call of ``trim`` has: under load history grows faster than one piece
         #: for every ``TRIM_EVERY`` commits.
         self._is_trimming = False
-        #: Held while the store is used: when the daemon ends, its last call may still be running (``actors.writer_thread``).
+        #: Held while the store is used: when the daemon ends, its last call may still be running (``WriterThread``).
         self._using = threading.Lock()
 
     def commit(self, group: Batch) -> None:

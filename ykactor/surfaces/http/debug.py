@@ -12,7 +12,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ykactor.actors.driving import drive
+from ykactor.actors.pauses import drive
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.admission import check_sees_all
 from ykactor.surfaces.http.api import Api

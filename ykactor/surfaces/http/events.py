@@ -15,9 +15,8 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.actors.event_filter import EventFilter
 from ykactor.actors.gateway import Gateway
-from ykactor.actors.selection import Batch, Format
+from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Subscription
 from ykactor.core.values.parts import in_parts
 from ykactor.surfaces.admission.caller import Caller

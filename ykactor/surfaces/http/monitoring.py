@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ykactor.actors.commands import PartitionCommand, Read
-from ykactor.actors.driving import drive
 from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.pauses import drive
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import Steps

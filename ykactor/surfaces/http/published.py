@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ykactor.access.view import View
+from ykactor.actors.commands import read_partition
 from ykactor.actors.gateway import Gateway
-from ykactor.actors.reading import read_partition
 from ykactor.core.objects.application import Application
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate
 
-from ykactor.actors.histogram import Histogram
+from ykactor.actors.durations import Histogram
 from ykactor.core.values.parts import Steps, emptied
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple
 
-from ykactor.actors.histogram import Histogram
+from ykactor.actors.durations import Histogram
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import (
     Allocated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from ykactor.actors.histogram import Histogram
+from ykactor.actors.durations import Histogram
 
 #: How often it is measured. A hold that is shorter may be missed, and of a longer one so much at most is not seen.
 PERIOD_S = 0.05

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ykactor.actors.histogram import DECADES, Histogram
-from ykactor.actors.turn_times import TurnTimes
+from ykactor.actors.durations import DECADES, Histogram, TurnTimes
 from ykactor.core.inspection.queue_status import IN_USE
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Steps

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 import trio
 
 from ykactor.access.credentials import Credentials, shown_by
-from ykactor.actors.held import Held
+from ykactor.actors.mailbox import Held
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 

@@ -15,7 +15,7 @@ import trio
 from wsproto.connection import Connection, ConnectionState
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 
-from ykactor.actors.held import Held
+from ykactor.actors.mailbox import Held
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.log.logs import log_event
 from ykactor.wire.si.lengths import size_of

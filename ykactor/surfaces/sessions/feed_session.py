@@ -14,12 +14,11 @@ from msgspec import UNSET, Raw, Struct, structs
 from ykactor.access import moments
 from ykactor.access.model import normal_queue
 from ykactor.access.view import View, view_of
-from ykactor.actors.event_filter import EventFilter
+from ykactor.actors.commands import read_partition
 from ykactor.actors.feed import SnapshotError
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.journal import Resumed, Stalled
-from ykactor.actors.reading import read_partition
-from ykactor.actors.selection import Batch, Format
+from ykactor.actors.selection import Batch, EventFilter, Format
 from ykactor.actors.subscription import Message, Missed, Reached, Subscription, Unread
 from ykactor.core.accounting.accounts import ALL_DAYS, Account, told
 from ykactor.core.inspection.accounting import Column, Sums, named, sums

@@ -15,8 +15,8 @@ import trio
 from msgspec import Struct, structs
 
 from ykactor.actors.commands import Administer, Intake
-from ykactor.actors.driving import drive, pause
 from ykactor.actors.gateway import Gateway
+from ykactor.actors.pauses import drive, pause
 from ykactor.core.messages.acts import Act, HoldQueue, MoveApplication, Operator, OperatorAct, full_path
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import RefuseEntry, Submission, UpdateNode

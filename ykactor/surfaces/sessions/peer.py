@@ -12,8 +12,8 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from ykactor.actors.driving import drive, pause
 from ykactor.actors.journal import Resumed, Stalled
+from ykactor.actors.pauses import drive, pause
 from ykactor.core.values.parts import Steps, finished
 from ykactor.surfaces.admission.session_limits import SessionLimits
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH

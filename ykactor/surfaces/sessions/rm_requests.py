@@ -14,14 +14,12 @@ import trio
 from msgspec import structs
 
 from ykactor.access.model import Identity
-from ykactor.actors.commands import Administer, Intake, PartitionCommand, Publication
-from ykactor.actors.connected import NOBODY, Connected
-from ykactor.actors.driving import drive, pause
+from ykactor.actors.commands import NOBODY, Administer, Connected, Intake, PartitionCommand, Publication
 from ykactor.actors.gateway import Gateway
 from ykactor.actors.health import AHEAD_NS
-from ykactor.actors.held import Held
-from ykactor.actors.mailbox import Mailbox
+from ykactor.actors.mailbox import Held, Mailbox
 from ykactor.actors.outbox import Outbox, OutboxReader
+from ykactor.actors.pauses import drive, pause
 from ykactor.actors.receipts import Accepted
 from ykactor.core.messages.acts import Act, Administration
 from ykactor.core.messages.submissions import Reset, Submission

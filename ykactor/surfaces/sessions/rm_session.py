@@ -9,8 +9,7 @@ from typing import Literal
 import trio
 from msgspec import UNSET
 
-from ykactor.actors.commands import Intake
-from ykactor.actors.connected import NOBODY, Connected
+from ykactor.actors.commands import NOBODY, Connected, Intake
 from ykactor.actors.gateway import Gateway, ReadConfig
 from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.outbox import MessagesLostError, Outbox, OutboxReader, RegistrationEndedError, SessionReplacedError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Raw
 
-from ykactor.actors.standing import Standing
+from ykactor.actors.partition import Standing
 from ykactor.core.inspection.node_status import node_status
 from ykactor.core.inspection.partition_status import partition_totals
 from ykactor.core.inspection.task_status import allocation_status, foreign_status

@@ -2,8 +2,8 @@
 
 from samplefacts import ALLOCATED, ASK, S
 
-from ykactor.actors import turn_times
-from ykactor.actors.turn_times import TurnTimes
+from ykactor.actors import durations
+from ykactor.actors.durations import TurnTimes
 from ykactor.core.messages import facts
 
 PREEMPTED = facts.Preempted(S, ASK, "root.a", "n1", "", (), {}, {}, (), {})
@@ -14,7 +14,7 @@ class Watch:
 
     def __init__(self, monkeypatch):
         self.now_s = 0.0
-        monkeypatch.setattr(turn_times, "elapsed_s", lambda: self.now_s)
+        monkeypatch.setattr(durations, "elapsed_s", lambda: self.now_s)
         self.times = TurnTimes()
 
     def take(self, phase, seconds):

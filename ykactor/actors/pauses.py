@@ -1,9 +1,15 @@
-"""Settings of the garbage collector in a process that schedules."""
+"""Does the long work of the core: other tasks run between its parts, and the garbage collector looks at few objects each time.
+
+Tasks of partitions, queues and nodes do the same in place: there one call more for each command counts.
+"""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import trio
+
+from ykactor.core.values.parts import Steps, paced
 
 #: Net new containers before a collection of the young generation. Facts, events and asks have no reference cycles (most structs
 #: are not even tracked), so a collection rarely frees anything, but the process pauses for it. The pause grows with the size of
@@ -54,3 +60,29 @@ async def collect_old(is_quiet: Callable[[], bool]) -> None:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+
+
+R = TypeVar("R")
+
+
+async def pause() -> None:
+    """Let other tasks run."""
+    collect_young()
+    await trio.lowlevel.checkpoint()
+
+
+async def checkpoint() -> None:
+    """Let other tasks run in work that only encodes: to look at new objects, like ``pause``, would take a third of its time."""
+    await trio.lowlevel.checkpoint()
+
+
+async def drive(work: Steps[R], rest: Callable[[], Awaitable[None]] = pause) -> R:
+    """Do long work to its end, with a rest between its parts. Returns its result."""
+    parts = paced(work)
+    try:
+        while True:
+            next(parts)
+            await rest()
+    except StopIteration as stop:
+        result: R = stop.value
+        return result

@@ -1,15 +1,15 @@
-"""The edge of a daemon, as the feed of a test has it."""
+"""The delivery of facts and events, as the feed of a test has it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ykactor.actors.event_filter import EventRecordLike
+from ykactor.actors.ring import EventRecordLike
 from ykactor.core.messages.facts import Fact
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si.events import events, mentioned
 
 
-class FakeEdge:
+class FakeDelivery:
     """Renders and delivers as the test wants."""
 
     def __init__(

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import trio
 
-from ykactor.actors.memory import OLD_LATEST_S, OLD_S, collect_old, settle_memory
+from ykactor.actors.pauses import OLD_LATEST_S, OLD_S, collect_old, settle_memory
 
 
 class Knot:
