@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 
 from ykactor.access.access import Access
-from ykactor.access.file import Surroundings, load
+from ykactor.access.file import Environment, load
 from ykactor.wire.queuefile.text import ConfigError
 
 USERS = {"root": 0, "alice": 1000, "bob": 1001, "nobody": 65534}
 NOW_NS = 1_800_000_000 * 10**9
 
 
-def surroundings(files: Mapping[str, bytes] = {}) -> Surroundings:
+def environment(files: Mapping[str, bytes] = {}) -> Environment:
     def read(name: str) -> bytes:
         if name not in files:
             raise FileNotFoundError(2, "No such file or directory", name)
         return files[name]
 
-    return Surroundings(read, USERS.get)
+    return Environment(read, USERS.get)
 
 
 def access_of(text: str, files: Mapping[str, bytes] = {}) -> Access:
     """The parsed text of an access file."""
-    return load(text, "access.yaml", surroundings(files))
+    return load(text, "access.yaml", environment(files))
 
 
 def mistakes_of(text: str, files: Mapping[str, bytes] = {}) -> list[str]:

@@ -9,7 +9,7 @@ from signing import jwks_text, public_jwk, signed
 from ykactor.access import moments, tokens
 from ykactor.access.access import Access
 from ykactor.access.credentials import Credentials
-from ykactor.access.file import Surroundings, load
+from ykactor.access.file import Environment, load
 from ykactor.access.model import Role
 from ykactor.access.tokens import Tokens
 from ykactor.actors.clock import Clock
@@ -62,7 +62,7 @@ def access(
     def read(name: str) -> bytes:
         return files[name]
 
-    return load(text_of(identities), "access.yaml", Surroundings(read, UIDS.get))
+    return load(text_of(identities), "access.yaml", Environment(read, UIDS.get))
 
 
 def jwt_of(name: str, **claims: Any) -> str:

@@ -8,7 +8,7 @@ from accessfiles import NOW_NS
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from ykactor.access import jwks
+from ykactor.access import jwts
 from ykactor.access.jwts import JwtSettings
 
 NOW_S = NOW_NS // 10**9
@@ -62,7 +62,7 @@ def jwks_text(*keys: dict[str, Any]) -> bytes:
 
 def settings(*keys: dict[str, Any], lifetime_max_s: int = 24 * 3600) -> JwtSettings:
     """The settings of a daemon that knows these keys."""
-    return JwtSettings(ISSUER, AUDIENCE, jwks.parse(jwks_text(*keys)), lifetime_max_s)
+    return JwtSettings(ISSUER, AUDIENCE, jwts.parse_keys(jwks_text(*keys)), lifetime_max_s)
 
 
 def claims(**others: Any) -> dict[str, Any]:

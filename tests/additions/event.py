@@ -55,7 +55,7 @@ def works() -> None:
     """Check that the event is made, can be subscribed to, is kept, and is shown to limited readers and in the REST API."""
     from world import app, make_world, node, queue, record, tree
 
-    from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE
+    from ykactor.access.view import IN_PARTITION, IN_QUEUE
     from ykactor.core.messages.facts import TaskRecorded
     from ykactor.wire.history import decode_facts, encode_facts
     from ykactor.wire.rest.events import event_of

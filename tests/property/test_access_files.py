@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from seeds import scaled
 from signing import public_jwk
 
-from ykactor.access import jwks, moments, tokens
-from ykactor.access.authenticate import Authenticated, authenticate
+from ykactor.access import jwts, moments, tokens
+from ykactor.access.access import Authenticated, authenticate
 from ykactor.access.credentials import Credentials, NotAuthenticatedError
-from ykactor.access.jwks import JwksError
+from ykactor.access.jwts import JwksError
 from ykactor.access.model import Role
 from ykactor.access.tokens import Tokens, TokensError
 from ykactor.wire.queuefile.text import ConfigError
@@ -186,7 +186,7 @@ def test_any_tokens_file(content: bytes) -> None:
 @given(st.lists(KEYS | JUNK, max_size=3))
 def test_any_keys(keys: list[Any]) -> None:
     """SE-8: keys are public ones with algorithms of their kind, or each mistake has the index of its key and shows no number."""
-    found = outcome(lambda: jwks.parse(json.dumps({"keys": keys}).encode()), JwksError)
+    found = outcome(lambda: jwts.parse_keys(json.dumps({"keys": keys}).encode()), JwksError)
     if isinstance(found, JwksError):
         assert all(mistake.startswith("keys[") or not keys for mistake in found.mistakes)
         assert "c2VjcmV0" not in str(found)

@@ -8,8 +8,7 @@ from msgspec import structs
 from signing import NOW_S, jwks_text, public_jwk, signed
 
 from ykactor.access import moments, tokens
-from ykactor.access.access import Access
-from ykactor.access.authenticate import Authenticated, authenticate
+from ykactor.access.access import Access, Authenticated, authenticate
 from ykactor.access.credentials import Credentials, Login, NotAuthenticatedError
 from ykactor.access.model import UserProof
 from ykactor.access.tokens import Tokens

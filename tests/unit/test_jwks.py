@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from signing import jwks_text, private_jwk, public_jwk
 
-from ykactor.access import jwks
-from ykactor.access.jwks import JwksError
+from ykactor.access import jwts
+from ykactor.access.jwts import JwksError
 
 
 def mistakes(*keys: Any) -> list[str]:
     with pytest.raises(JwksError) as error:
-        jwks.parse(jwks_text(*keys))
+        jwts.parse_keys(jwks_text(*keys))
     return error.value.mistakes
 
 
@@ -28,10 +28,10 @@ def mistakes(*keys: Any) -> list[str]:
 )
 def test_the_key_fixes_the_algorithms(kind: str, algorithms: set[str]) -> None:
     """SE-8: by its kind and curve; ``alg`` of the key leaves one of them."""
-    (key,) = jwks.parse(jwks_text(public_jwk(kind))).all
+    (key,) = jwts.parse_keys(jwks_text(public_jwk(kind))).all
     assert set(key.algorithms) == algorithms
     for algorithm in algorithms:
-        (key,) = jwks.parse(jwks_text(public_jwk(kind, alg=algorithm, use="sig"))).all
+        (key,) = jwts.parse_keys(jwks_text(public_jwk(kind, alg=algorithm, use="sig"))).all
         assert key.algorithms == (algorithm,)
     assert mistakes(public_jwk(kind, alg="HS256"))[0].startswith("keys[0].alg: found 'HS256', expected ")
 
@@ -76,7 +76,7 @@ def test_several_keys_have_names() -> None:
     named = {**RSA, "kid": "a"}
     assert mistakes(named, EC) == ["keys[1].kid: found nothing, expected a name, as there are several keys"]
     assert mistakes(named, {**EC, "kid": "a"}) == ["keys[1].kid: found 'a', which keys[0] has too"]
-    assert len(jwks.parse(jwks_text(named, {**EC, "kid": "b"})).all) == 2
+    assert len(jwts.parse_keys(jwks_text(named, {**EC, "kid": "b"})).all) == 2
 
 
 def test_all_mistakes() -> None:
@@ -92,13 +92,13 @@ def test_all_mistakes() -> None:
 def test_what_is_no_jwks(content: bytes) -> None:
     """SE-8: a file without keys verifies nothing, which nobody means."""
     with pytest.raises(JwksError, match=r"expected a JWKS"):
-        jwks.parse(content)
+        jwts.parse_keys(content)
 
 
 def test_which_key_a_token_means() -> None:
     """SE-8: the one that it names; a single one without a name is meant always, a single one with a name also by no name."""
-    several = jwks.parse(json.dumps({"keys": [{**RSA, "kid": "a"}, {**EC, "kid": "b"}]}).encode())
+    several = jwts.parse_keys(json.dumps({"keys": [{**RSA, "kid": "a"}, {**EC, "kid": "b"}]}).encode())
     assert [several.find(kid) for kid in ("a", "b", "c", "")] == [*several.all, None, None]
-    named, nameless = jwks.parse(jwks_text({**RSA, "kid": "a"})), jwks.parse(jwks_text(RSA))
+    named, nameless = jwts.parse_keys(jwks_text({**RSA, "kid": "a"})), jwts.parse_keys(jwks_text(RSA))
     assert [named.find(kid) is not None for kid in ("a", "", "b")] == [True, True, False]
     assert [nameless.find(kid) is not None for kid in ("a", "")] == [True, True]

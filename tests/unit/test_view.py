@@ -4,9 +4,8 @@ import pytest
 from msgspec import structs
 from samplefacts import ASK, S
 
-from ykactor.access.event_rules import IN_PARTITION, IN_QUEUE, STATE_CAUSES
 from ykactor.access.model import ANYBODY, Identity, Names, Role
-from ykactor.access.view import View, view_of
+from ykactor.access.view import IN_PARTITION, IN_QUEUE, STATE_CAUSES, View, view_of
 from ykactor.core.config.access import Principal, PrincipalKind
 from ykactor.core.messages import conditions, facts
 from ykactor.core.messages.acts import Act

@@ -1,6 +1,6 @@
 """Identities: who there is, how each is shown, and what each may do.
 
-``file`` makes them of the access file; ``authenticate`` finds one, ``permissions`` and the turn of a partition ask it. Nothing
+``file`` makes them of the access file; ``access`` finds one, ``permissions`` and the turn of a partition ask it. Nothing
 here needs the libraries that verify proofs: without an access file the daemon does without them.
 """
 

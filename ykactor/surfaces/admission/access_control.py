@@ -19,8 +19,7 @@ from weakref import WeakSet
 import trio
 from msgspec import structs
 
-from ykactor.access.access import Access
-from ykactor.access.authenticate import Authenticated, authenticate
+from ykactor.access.access import Access, Authenticated, authenticate
 from ykactor.access.credentials import Credentials, Login, NotAuthenticatedError
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ykactor.access.access import Access
-from ykactor.access.file import Surroundings, load
+from ykactor.access.file import Environment, load
 from ykactor.surfaces.files.regular import Found, check_ownership, directories_of, found_at, together
 from ykactor.wire.queuefile.text import ConfigError, Mistake
 
@@ -44,7 +44,7 @@ class AccessFile:
         noted = partial(self._noted, found)
         try:
             text = _text_of(self.path, noted(self.path))
-            beside = Surroundings(lambda name: noted(self.path.parent / name), _uid_of)
+            beside = Environment(lambda name: noted(self.path.parent / name), _uid_of)
             self.access = load(text, str(self.path), beside)
         finally:
             self._found = found

@@ -9,7 +9,7 @@ from ykactor.core.messages.acts import Act
 
 
 class Seen(Enum):
-    """The part of an event that a limited reader sees (SE-81 to SE-83); ``access.event_rules`` has the rules."""
+    """The part of an event that a limited reader sees (SE-81 to SE-83); ``access.view`` has the rules."""
 
     WHOLE = "whole"
     NOTHING = "nothing"
