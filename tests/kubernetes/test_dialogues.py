@@ -7,7 +7,7 @@ from objects import changed, group, namespace, node, pod
 
 from ykactor.kubernetes.gangs import DEFINITION, PLACEHOLDER, gang_of
 from ykactor.kubernetes.messages import BindOutcome, Kind, Listed
-from ykactor.kubernetes.records import ApplicationRecord, NodeRecord
+from ykactor.kubernetes.records import NodeRecord
 from ykactor.wire.si import messages as si
 
 
@@ -212,17 +212,15 @@ def test_what_concerns_one_object_looks_at_no_other_node() -> None:
 def test_what_concerns_one_namespace_or_group_looks_at_no_other_application() -> None:
     """However many there are."""
 
-    class Others(ApplicationRecord):
+    class Other:
         """An application that nobody may look at."""
-
-        __slots__ = ()
 
         def __getattribute__(self, name: str) -> Never:
             raise AssertionError("looks at another application")
 
     dialogue = Dialogue(node("n1"), pod("w"), pod("m", schedulingGroup={"podGroupName": "pg"}), pod("o", namespace="other"))
     dialogue.register()
-    dialogue.state.book.applications["yunikorn-other-autogen"].__class__ = Others
+    dialogue.state.book.applications["yunikorn-other-autogen"] = Other()  # type: ignore[assignment]
     accepted = si.AcceptedApplication(application_id="yunikorn-team-autogen", queue_name="root.team")
     dialogue.hear(si.ApplicationResponse(accepted=[accepted]))
     assert dialogue.see(namespace("team", namespace__quota='{"cpu": "4"}')) == ["quotas of root.team"]

@@ -21,8 +21,7 @@ def join(book: Book, record: PodRecord) -> None:
         record.remarks.append(("NotSupported", f"the pod runs without: {wishes}"))
     application = book.applications.get(found.name)
     if application is None:
-        application = ApplicationRecord(found.name, record)
-        application.group = pods.group_of(record.pod)
+        application = ApplicationRecord(found.name, record.key, record.ref.namespace, pods.group_of(record.pod))
         book.applications.add(application)
         _define_gang(application, record)
     application.keys[record.key] = None

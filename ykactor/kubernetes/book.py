@@ -159,7 +159,7 @@ class Book:
         if not there:
             self._by_node.pop(place, None)
         if record.claims:
-            self.stale.update(dict.fromkeys(self.storage.unsettle(record.key, record.claims)))
+            self.stale.update(dict.fromkeys(self.storage.settle(record.key, record.claims, "")))
         freed = self.classes.free_ports(place, record.key)
         if freed:
             self._answer_about_ports(place, freed)

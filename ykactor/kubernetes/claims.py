@@ -6,6 +6,8 @@ volumes: these are made for their node, or the pod is handed back.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec import structs
 
 from ykactor.kubernetes import nodes, pods
@@ -23,63 +25,50 @@ from ykactor.kubernetes.model import (
 from ykactor.kubernetes.records import PodRecord
 from ykactor.kubernetes.volumes import affinity_refusal, capacity_of, claim_of, class_of, volume_of
 
+T = TypeVar("T")
 #: The kinds that this module is about.
 KINDS = frozenset({Kind.STORAGE_CLASSES, Kind.CSI_DRIVERS, Kind.CSI_NODES, Kind.CAPACITIES, Kind.VOLUMES, Kind.CLAIMS})
 
 
-def take(book: Book, found: Object) -> None:
-    """An object is new or has changed.
+def put(book: Book, kind: Kind, ref: Ref, found: Object | None) -> None:
+    """An object is new, has changed or is gone (None).
 
     Raises:
         QuantityError: a size in it cannot be read.
     """
-    storage, name = book.storage, found.metadata.name
-    match found:
-        case PersistentVolumeClaim():
-            claim = claim_of(found)
-            if storage.put_claim(claim.ref, claim):
-                _mark(book, claim.ref)
-        case PersistentVolume():
-            volume = volume_of(found)
-            if volume != storage.volumes.get(name):
-                _mark_users(book, name)
-                storage.volumes[name] = volume
-                _mark_users(book, name)
-        case StorageClass():
-            kept = class_of(found)
-            if kept != storage.classes.get(name):
-                storage.classes[name] = kept
-                _mark_all(book, storage_class=name)
-        case CSIDriver():
-            _track(book, name, is_tracked=found.spec.storage_capacity)
-        case CSINode():
-            _limit(book, name, found)
-        case CSIStorageCapacity():
-            book.take_capacity(Ref(found.metadata.namespace, name), capacity_of(found))
-
-
-def lose(book: Book, kind: Kind, ref: Ref) -> None:
-    """An object is gone."""
     storage = book.storage
     match kind:
         case Kind.CLAIMS:
-            known = storage.claims.get(ref)
-            if known is not None:
+            known, claim = storage.claims.get(ref), claim_of(found) if isinstance(found, PersistentVolumeClaim) else None
+            if known is not None and claim is None:
                 book.effects.append(Dismiss(known.uid))
-            storage.put_claim(ref, None)
-            _mark(book, ref)
+            if storage.put_claim(ref, claim):
+                _mark(book, ref)
         case Kind.VOLUMES:
-            _mark_users(book, ref.name)
-            storage.volumes.pop(ref.name, None)
+            volume = volume_of(found) if isinstance(found, PersistentVolume) else None
+            if volume != storage.volumes.get(ref.name):
+                _mark_users(book, ref.name)
+                _keep(storage.volumes, ref.name, volume)
+                _mark_users(book, ref.name)
         case Kind.STORAGE_CLASSES:
-            storage.classes.pop(ref.name, None)
-            _mark_all(book, storage_class=ref.name)
+            kept = class_of(found) if isinstance(found, StorageClass) else None
+            if kept != storage.classes.get(ref.name):
+                _keep(storage.classes, ref.name, kept)
+                _mark_all(book, storage_class=ref.name)
         case Kind.CSI_DRIVERS:
-            _track(book, ref.name, is_tracked=False)
+            _track(book, ref.name, is_tracked=isinstance(found, CSIDriver) and found.spec.storage_capacity)
         case Kind.CSI_NODES:
-            _limit(book, ref.name, None)
+            _limit(book, ref.name, found if isinstance(found, CSINode) else None)
         case Kind.CAPACITIES:
-            book.take_capacity(ref, None)
+            book.take_capacity(ref, capacity_of(found) if isinstance(found, CSIStorageCapacity) else None)
+
+
+def _keep(known: dict[str, T], name: str, found: T | None) -> None:
+    """Keep what is found under this name, or nothing any more (None)."""
+    if found is None:
+        known.pop(name, None)
+    else:
+        known[name] = found
 
 
 def names(book: Book, kind: Kind) -> list[Ref]:

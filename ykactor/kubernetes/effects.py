@@ -6,7 +6,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +38,7 @@ from ykactor.kubernetes.messages import (
 )
 from ykactor.kubernetes.model import Pod
 from ykactor.kubernetes.pods import has_ended
-from ykactor.kubernetes.process import Process
+from ykactor.kubernetes.process import Process, micro
 from ykactor.kubernetes.volumes import SELECTED_NODE
 
 #: Pauses between attempts.
@@ -61,7 +61,7 @@ class Effects:
         self._process = process
         self._feedback = feedback
         self._groups = groups
-        self._writer = EventWriter(api, pace, process.identity, process.now, lambda: groups().removeprefix("/apis/"))
+        self._writer = EventWriter(api, pace, process, groups)
         self._binder = Binder(api, pace, feedback, self._pause_s)
         self.binds: Lane[Bind] = Lane(self._binder.bind)
         self.selections: Lane[SelectNode | Nominate] = Lane(self._select_or_nominate)
@@ -110,20 +110,16 @@ class Effects:
     def put(self, effect: Effect) -> None:
         """Carry out an effect on the API server soon."""
         match effect:
-            case Bind(uid=uid):
-                self.binds.put(uid, effect)
-            case SelectNode(uid=uid) | Nominate(uid=uid):
-                self.selections.put(uid, effect)
-            case DeletePod(uid=uid):
-                self.deletes.put(uid, effect)
-            case CreatePlaceholder(ref=ref):
-                self.creations.put(ref, effect)
-            case FailPod(uid=uid):
-                self.creations.put(uid, effect)
-            case SetCondition(uid=uid):
-                self.conditions.put(uid, effect)
-            case SetGroupCondition(ref=ref):
-                self.conditions.put(ref, effect)
+            case Bind():
+                self.binds.put(effect.uid, effect)
+            case SelectNode() | Nominate():
+                self.selections.put(effect.uid, effect)
+            case DeletePod():
+                self.deletes.put(effect.uid, effect)
+            case CreatePlaceholder() | FailPod():
+                self.creations.put(effect.ref if isinstance(effect, CreatePlaceholder) else effect.uid, effect)
+            case SetCondition() | SetGroupCondition():
+                self.conditions.put(effect.uid if isinstance(effect, SetCondition) else effect.ref, effect)
             case Event():
                 short = effect._replace(note=effect.note[:NOTE_MAX])
                 self.events.put(key_of(short), short)
@@ -410,19 +406,14 @@ class EventWriter:
 
     Args:
         pace: Events wait for it.
-        identity: of this process.
-        now: the time of Events.
-        groups_version: the version of PodGroups.
+        groups: as of ``Effects``.
     """
 
-    def __init__(
-        self, api: Api, pace: Pace, identity: str, now: Callable[[], datetime], groups_version: Callable[[], str]
-    ) -> None:
+    def __init__(self, api: Api, pace: Pace, process: Process, groups: Callable[[], str]) -> None:
         self._api = api
         self._pace = pace
-        self._identity = identity
-        self._now = now
-        self._groups_version = groups_version
+        self._process = process
+        self._groups = groups
         self._written: OrderedDict[Hashable, _Written] = OrderedDict()
 
     async def write(self, event: Event) -> float | None:
@@ -450,7 +441,7 @@ class EventWriter:
 
     async def _count(self, event: Event, written: _Written) -> None:
         written.count += 1
-        series = {"series": {"count": written.count, "lastObservedTime": self._micro()}}
+        series = {"series": {"count": written.count, "lastObservedTime": micro(self._process.now())}}
         try:
             await self._api.request("PATCH", f"{_events(event)}/{written.name}", series, STRATEGIC_PATCH)
         except ApiError as error:
@@ -462,15 +453,15 @@ class EventWriter:
     async def _post(self, event: Event) -> _Written:
         name = f"{event.ref.name[:200].rstrip('-.')}.{secrets.token_hex(8)}"
         namespace = event.ref.namespace or "default"
-        version = self._groups_version() if event.kind == "PodGroup" else _VERSIONS.get(event.kind, "v1")
+        version = self._groups().removeprefix("/apis/") if event.kind == "PodGroup" else _VERSIONS.get(event.kind, "v1")
         regarding = {"apiVersion": version, "kind": event.kind, "namespace": namespace, "name": event.ref.name}
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": self._micro(),
+            "eventTime": micro(self._process.now()),
             "reportingController": "ykactor",
-            "reportingInstance": self._identity[:128],
+            "reportingInstance": self._process.identity[:128],
             "action": event.action,
             "reason": event.reason,
             "type": "Warning" if event.is_warning else "Normal",
@@ -479,9 +470,6 @@ class EventWriter:
         }
         await self._api.request("POST", _events(event), body)
         return _Written(name, event.note, 1, 0.0)
-
-    def _micro(self) -> str:
-        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _events(event: Event) -> str:

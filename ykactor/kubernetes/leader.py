@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import trio
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ykactor.kubernetes.api import Api, ApiError
 from ykactor.kubernetes.model import Lease
-from ykactor.kubernetes.process import Outages, Process
+from ykactor.kubernetes.process import Outages, Process, micro
 
 DURATION_S, RENEW_S = 15, 5.0
 #: Who waits looks so often, because the Lease runs out by the time when its last renewal was seen.
@@ -203,8 +203,8 @@ class Leader:
         spec = {
             "holderIdentity": identity,
             "leaseDurationSeconds": DURATION_S,
-            "acquireTime": _micro(held.acquired),
-            "renewTime": _micro(self._process.now()),
+            "acquireTime": micro(held.acquired),
+            "renewTime": micro(self._process.now()),
             "leaseTransitions": transitions,
         }
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
@@ -220,8 +220,3 @@ class _Held(Leadership, kw_only=True):
 def _epoch_of(lease: Lease) -> int:
     text = lease.metadata.annotations.get(EPOCH, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
-
-
-def _micro(time: datetime) -> str:
-    """A time as the server wants it, always with a fraction."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ykactor.kubernetes import applications, claims, nodes, podgroups, pods
 from ykactor.kubernetes.book import Book
 from ykactor.kubernetes.messages import Dismiss, Event, Kind, Listed, Ref, Unreadable
-from ykactor.kubernetes.model import ConfigMap, Node, Object, Pod, PodGroup
+from ykactor.kubernetes.model import ConfigMap, Node, Object, ObjectMeta, Pod, PodGroup
 from ykactor.kubernetes.outgoing import Thing
 from ykactor.kubernetes.quantities import QuantityError
 from ykactor.kubernetes.records import GroupRecord, NodeRecord, PodRecord
@@ -59,23 +59,18 @@ def _known(book: Book, kind: Kind) -> Iterable[Ref]:
 
 def take(book: Book, kind: Kind, found: Object) -> None:
     """An object is new or has changed."""
-    meta = found.metadata
-    book.complaints.note_readable(_OBJECTS[kind], Ref(meta.namespace, meta.name))
+    ref = Ref(found.metadata.namespace, found.metadata.name)
+    book.complaints.note_readable(_OBJECTS[kind], ref)
     if isinstance(found, Pod):
         _take_pod(book, found)
     elif isinstance(found, Node):
         _take_node(book, found)
     elif isinstance(found, PodGroup):
-        _take_group(book, Ref(meta.namespace, meta.name), found)
+        _take_group(book, ref, found)
     elif isinstance(found, ConfigMap):
-        _configure(book, meta.name, found)
-    elif kind in claims.KINDS:
-        _take_storage(book, kind, found)
+        _configure(book, ref.name, found)
     else:
-        if kind is Kind.NAMESPACES:
-            _label_namespace(book, meta.name, meta.labels)
-        if book.policies.take(kind, found):
-            _policies_changed(book, kind, meta.namespace, meta.name)
+        _put(book, kind, ref, found)
 
 
 def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
@@ -96,14 +91,8 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
         _touch_members(book, ref)
     elif kind is Kind.CONFIG_MAPS:
         _configure(book, ref.name, None)
-    elif kind in claims.KINDS:
-        claims.lose(book, kind, ref)
-        book.complaints.note(_OBJECTS[kind], ref, ())
     else:
-        if kind is Kind.NAMESPACES:
-            _label_namespace(book, ref.name, None)
-        if book.policies.forget(kind, ref):
-            _policies_changed(book, kind, ref.namespace, ref.name)
+        _put(book, kind, ref, None)
 
 
 def skip(book: Book, found: Unreadable) -> None:
@@ -112,28 +101,36 @@ def skip(book: Book, found: Unreadable) -> None:
     book.complaints.note_unreadable(Event(_OBJECTS[found.kind], found.ref, found.uid, "Unreadable", "Reading", note))
 
 
-def _take_storage(book: Book, kind: Kind, found: Object) -> None:
-    meta = found.metadata
-    ref, wrong = Ref(meta.namespace, meta.name), list[Event]()
-    try:
-        claims.take(book, found)
-    except QuantityError as error:
-        wrong.append(Event(_OBJECTS[kind], ref, meta.uid, "WrongQuantity", "Reading", str(error)))
-    book.complaints.note(_OBJECTS[kind], ref, wrong)
+def _put(book: Book, kind: Kind, ref: Ref, found: Object | None) -> None:
+    """An object about volumes, or one that says what pods may do, is new, has changed or is gone (None)."""
+    meta = ObjectMeta() if found is None else found.metadata
+    if kind in claims.KINDS:
+        wrong = list[Event]()
+        try:
+            claims.put(book, kind, ref, found)
+        except QuantityError as error:
+            wrong.append(Event(_OBJECTS[kind], ref, meta.uid, "WrongQuantity", "Reading", str(error)))
+        book.complaints.note(_OBJECTS[kind], ref, wrong)
+        return
+    if kind is Kind.NAMESPACES:
+        _label_namespace(book, ref.name, None if found is None else meta.labels)
+    if book.policies.put(kind, ref, found):
+        _policies_changed(book, kind, ref)
 
 
 # ---- policies and the configuration
 
 
-def _policies_changed(book: Book, kind: Kind, namespace: str, name: str) -> None:
+def _policies_changed(book: Book, kind: Kind, ref: Ref) -> None:
     """Compare the pods again that may be concerned, and tell the quotas of queues."""
     if kind is Kind.NAMESPACES:
-        ref, wrong = Ref("", name), book.policies.quotas(name).complaints
+        wrong = book.policies.quotas(ref.name).complaints
         events = [Event("Namespace", ref, "", "WrongAnnotation", "Reading", complaint) for complaint in wrong]
         book.complaints.note("Namespace", ref, events)
-        applications.tell_quotas(book, name)
+        applications.tell_quotas(book, ref.name)
         return
-    book.touch(key for key, record in book.pods.items() if kind is Kind.PRIORITY_CLASSES or record.ref.namespace == namespace)
+    is_of_all = kind is Kind.PRIORITY_CLASSES
+    book.touch(key for key, record in book.pods.items() if is_of_all or record.ref.namespace == ref.namespace)
 
 
 def _label_namespace(book: Book, name: str, labels: Mapping[str, str] | None) -> None:

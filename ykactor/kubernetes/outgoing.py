@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
@@ -53,36 +53,32 @@ class Outgoing:
         return requests
 
     def _requests(self) -> Iterator[Tell]:
-        for nodes in _parts(self.nodes):
-            yield Tell(si.NodeRequest(nodes=nodes))
-        for scopes in _parts(self.forgotten):
-            yield Tell(si.PredicatesResponse(forget=scopes))
         new = {entry.node_id for entry in self.capacities}
-        yield from _answers([answer for answer in self.answers if answer.node_id not in new])
+        yield from _tells(self.nodes, lambda part: si.NodeRequest(nodes=part))
+        yield from _tells(self.forgotten, lambda part: si.PredicatesResponse(forget=part))
+        yield from _tells([each for each in self.answers if each.node_id not in new], _answers)
         yield from map(Tell, self.quotas)
-        for removals in _parts(self.removals):
-            yield Tell(si.ApplicationRequest(remove=removals))
-        for applications in _parts(self.applications):
-            yield Tell(si.ApplicationRequest(new=applications))
-        for releases in _parts(self.releases):
-            yield Tell(si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=releases)))
-        for allocations in _parts(self.allocations):
-            yield Tell(si.AllocationRequest(allocations=allocations))
-        for capacities in _parts(self.capacities):
-            yield Tell(si.NodeRequest(nodes=capacities))
-        yield from _answers([answer for answer in self.answers if answer.node_id in new])
-        for openings in _parts(self.openings):
-            yield Tell(si.NodeRequest(nodes=openings))
+        yield from _tells(self.removals, lambda part: si.ApplicationRequest(remove=part))
+        yield from _tells(self.applications, lambda part: si.ApplicationRequest(new=part))
+        yield from _tells(self.releases, _releases)
+        yield from _tells(self.allocations, lambda part: si.AllocationRequest(allocations=part))
+        yield from _tells(self.capacities, lambda part: si.NodeRequest(nodes=part))
+        yield from _tells([each for each in self.answers if each.node_id in new], _answers)
+        yield from _tells(self.openings, lambda part: si.NodeRequest(nodes=part))
 
 
-def _answers(answers: Sequence[si.PredicateAnswer]) -> Iterator[Tell]:
-    for part in _parts(answers):
-        yield Tell(si.PredicatesResponse(answers=part))
+def _answers(part: Sequence[si.PredicateAnswer]) -> si.WorkRequest:
+    return si.PredicatesResponse(answers=part)
 
 
-def _parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+def _releases(part: Sequence[si.AllocationRelease]) -> si.WorkRequest:
+    return si.AllocationRequest(releases=si.AllocationReleasesRequest(allocations_to_release=part))
+
+
+def _tells(entries: Sequence[T], request: Callable[[Sequence[T]], si.WorkRequest]) -> Iterator[Tell]:
+    """Requests with some of the entries each."""
     for start in range(0, len(entries), ENTRIES_MAX):
-        yield entries[start : start + ENTRIES_MAX]
+        yield Tell(request(entries[start : start + ENTRIES_MAX]))
 
 
 # ---- pods and applications

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ykactor.kubernetes import quantities
 from ykactor.kubernetes.constraints import selects
 from ykactor.kubernetes.messages import Kind, Ref
-from ykactor.kubernetes.model import LabelSelector, Namespace, Object, Pod, PodDisruptionBudget, PriorityClass
+from ykactor.kubernetes.model import LabelSelector, Namespace, Object, Pod, PodDisruptionBudget
 from ykactor.kubernetes.pods import ALLOW_PREEMPTION
 
 # ---- quotas in annotations of namespaces
@@ -101,32 +101,22 @@ class Policies:
         #: By namespace and name, budgets that allow no disruption.
         self._exhausted: dict[str, dict[str, LabelSelector]] = {}
 
-    def take(self, kind: Kind, found: Object) -> bool:
-        """An object is new or has changed; returns True if that may change what pods may do."""
-        meta = found.metadata
-        match found:
-            case Namespace():
-                before, self._quotas[meta.name] = self._quotas.get(meta.name), quotas_of(found)
-                return before != self._quotas[meta.name]
-            case PriorityClass():
-                before_protected = meta.name in self._protected
-                is_protected = _allows(meta.annotations.get(ALLOW_PREEMPTION)) is False
-                (self._protected.add if is_protected else self._protected.discard)(meta.name)
-                return is_protected is not before_protected
-            case PodDisruptionBudget(spec=spec, status=status):
-                selector = None if status.disruptions_allowed > 0 else spec.selector
-                return self._set_budget(Ref(meta.namespace, meta.name), selector)
-        raise AssertionError(f"{kind} says nothing about pods")
-
-    def forget(self, kind: Kind, ref: Ref) -> bool:
-        """An object was deleted; returns as ``take``."""
-        if kind is Kind.NAMESPACES:
-            return self._quotas.pop(ref.name, None) is not None
-        if kind is Kind.BUDGETS:
-            return self._set_budget(ref, None)
+    def put(self, kind: Kind, ref: Ref, found: Object | None) -> bool:
+        """An object is new, has changed or is gone (None); returns True if that may change what pods may do."""
+        match kind:
+            case Kind.NAMESPACES:
+                before, after = self._quotas.pop(ref.name, None), quotas_of(found) if isinstance(found, Namespace) else None
+                if after is not None:
+                    self._quotas[ref.name] = after
+                return before != after
+            case Kind.BUDGETS:
+                if isinstance(found, PodDisruptionBudget) and found.status.disruptions_allowed <= 0:
+                    return self._set_budget(ref, found.spec.selector)
+                return self._set_budget(ref, None)
         was_protected = ref.name in self._protected
-        self._protected.discard(ref.name)
-        return was_protected
+        is_protected = found is not None and _allows(found.metadata.annotations.get(ALLOW_PREEMPTION)) is False
+        (self._protected.add if is_protected else self._protected.discard)(ref.name)
+        return is_protected is not was_protected
 
     def _set_budget(self, ref: Ref, selector: LabelSelector | None) -> bool:
         budgets = self._exhausted.setdefault(ref.namespace, {})

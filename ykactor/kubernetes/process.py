@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import trio
 from msgspec import Struct
@@ -27,6 +27,11 @@ class Process(Struct, frozen=True):
     say: Callable[[str], None]
     warn: Callable[[str], None]
     rng: random.Random
+
+
+def micro(time: datetime) -> str:
+    """A time as the server wants it, always with a fraction."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 #: A server that starts refuses whom it knows, and before it was away: an error is told when it has lasted so long.

@@ -14,7 +14,7 @@ from ykactor.kubernetes.messages import Ref
 from ykactor.kubernetes.model import Node, Pod
 from ykactor.kubernetes.nodes import Offer
 from ykactor.kubernetes.quantities import QuantityError
-from ykactor.kubernetes.topology import NO_WISHES
+from ykactor.kubernetes.topology import NO_WISHES, Wishes
 from ykactor.kubernetes.volumes import NO_VOLUMES, PodVolumes, claims_of
 from ykactor.wire.si import messages as si
 
@@ -26,12 +26,13 @@ class Why(NamedTuple):
     message: str
 
 
-class PodRecord:
+class PodRecord(Struct, eq=False):
     """A pod.
 
     Attributes:
         pod: as the API server has it now.
-        size: what it counts for, in base units, its volumes too; empty if that cannot be read.
+        requests: what its containers count for, in base units; empty if that cannot be read.
+        size: the same with its volumes.
         complaint: why it cannot be asked for: its size cannot be read, or it needs what is not supported.
         class_name: its predicate class; "" for a pod of another scheduler.
         wishes: what it requires of the pods near it.
@@ -53,48 +54,35 @@ class PodRecord:
         is_gated: a bind has found scheduling gates that no event has shown yet.
     """
 
-    __slots__ = (
-        "_requests",
-        "application",
-        "claims",
-        "class_name",
-        "complaint",
-        "is_binding",
-        "is_bound",
-        "is_gated",
-        "is_refused",
-        "key",
-        "node",
-        "pod",
-        "ports",
-        "remarks",
-        "size",
-        "termination",
-        "told",
-        "unconfirmed",
-        "version",
-        "volumes",
-        "why",
-        "wishes",
-        "written_node",
-        "written_why",
-    )
+    pod: Pod
+    key: str = ""
+    told: si.Allocation | None = None
+    node: str = ""
+    is_binding: bool = False
+    is_bound: bool = False
+    is_refused: bool = False
+    is_gated: bool = False
+    termination: str = ""
+    unconfirmed: str = ""
+    class_name: str = ""
+    application: str = ""
+    wishes: Wishes = NO_WISHES
+    remarks: list[tuple[str, str]] = []
+    why: Why | None = None
+    written_why: Why | None = None
+    written_node: str | None = None
+    version: str = ""
+    volumes: PodVolumes = NO_VOLUMES
+    claims: tuple[Ref, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    complaint: str = ""
+    requests: dict[str, int] = {}
+    size: dict[str, int] = {}
 
-    def __init__(self, pod: Pod) -> None:
-        self.key = pods.key_of(pod)
-        self.told: si.Allocation | None = None
-        self.node = ""
-        self.is_binding = self.is_bound = self.is_refused = self.is_gated = False
-        self.termination = self.unconfirmed = ""
-        self.class_name = self.application = ""
-        self.wishes = NO_WISHES
-        self.remarks: list[tuple[str, str]] = []
-        self.why: Why | None = None
-        self.version = ""
-        self.volumes = NO_VOLUMES
-        self.claims = tuple(claims_of(pod))
-        self.forget_written()
-        self.update(pod)
+    def __post_init__(self) -> None:
+        self.key = pods.key_of(self.pod)
+        self.claims = tuple(claims_of(self.pod))
+        self.update(self.pod)
 
     def update(self, pod: Pod) -> None:
         """The pod has changed."""
@@ -103,25 +91,23 @@ class PodRecord:
             self.version = pod.metadata.resource_version
             self.forget_written()
         self.is_gated = False
-        self.ports: tuple[HostPort, ...] = ports_of(pod)
+        self.ports = ports_of(pod)
         needs = ", ".join(pods.unmet_needs(pod)) if not pod.spec.node_name else ""
         self.complaint = f"not supported: {needs}" if needs else ""
-        self._requests: dict[str, int] = {}
         try:
-            self._requests = pods.requests_of(pod)
+            self.requests = pods.requests_of(pod)
         except QuantityError as error:
-            self.complaint = str(error)
+            self.requests, self.complaint = {}, str(error)
         self.set_volumes(self.volumes)
 
     def set_volumes(self, volumes: PodVolumes) -> None:
         """Set what its claims mean for it."""
         self.volumes = volumes
-        self.size = {**self._requests, **volumes.amounts} if self._requests and volumes.amounts else self._requests
+        self.size = {**self.requests, **volumes.amounts} if self.requests and volumes.amounts else self.requests
 
     def forget_written(self) -> None:
         """Take the pod for what it says now."""
-        self.written_why: Why | None = None
-        self.written_node: str | None = None
+        self.written_why = self.written_node = None
 
     @property
     def nominated(self) -> str:
@@ -168,7 +154,7 @@ class GroupRecord(Struct):
         return self.seen if self.written is None else self.written
 
 
-class NodeRecord:
+class NodeRecord(Struct, eq=False):
     """A node.
 
     Attributes:
@@ -176,15 +162,12 @@ class NodeRecord:
         told: what the daemon knows of it; None for nothing.
     """
 
-    __slots__ = ("node", "offer", "told")
-
-    def __init__(self, node: Node, offer: Offer) -> None:
-        self.node = node
-        self.offer = offer
-        self.told: Offer | None = None
+    node: Node
+    offer: Offer
+    told: Offer | None = None
 
 
-class ApplicationRecord:
+class ApplicationRecord(Struct, eq=False):
     """An application: pods with one application name.
 
     Attributes:
@@ -200,34 +183,20 @@ class ApplicationRecord:
         is_started: its gang has all its room, or is over: real pods are asked for.
     """
 
-    __slots__ = (
-        "first",
-        "gang",
-        "group",
-        "hindrance",
-        "is_started",
-        "is_told",
-        "keys",
-        "lacks_room",
-        "name",
-        "namespace",
-        "placeholders_made",
-        "queue",
-        "quotas",
-        "rooms",
-    )
-
-    def __init__(self, name: str, first: PodRecord) -> None:
-        self.name = name
-        self.first = first.key
-        self.namespace = first.pod.metadata.namespace
-        self.keys: dict[str, None] = {}
-        self.is_told = self.is_started = self.placeholders_made = self.lacks_room = False
-        self.queue = self.hindrance = ""
-        self.quotas: Mapping[str, str] = {}
-        self.gang: Gang | None = None
-        self.group: Ref | None = None
-        self.rooms: dict[str, str] = {}
+    name: str
+    first: str
+    namespace: str
+    group: Ref | None
+    keys: dict[str, None] = {}
+    is_told: bool = False
+    is_started: bool = False
+    placeholders_made: bool = False
+    lacks_room: bool = False
+    queue: str = ""
+    hindrance: str = ""
+    quotas: Mapping[str, str] = {}
+    gang: Gang | None = None
+    rooms: dict[str, str] = {}
 
 
 class Applications(dict[str, ApplicationRecord]):

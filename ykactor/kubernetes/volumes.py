@@ -450,15 +450,10 @@ class Storage:
                 self._pods.pop(ref, None)
 
     def settle(self, key: str, claims: Iterable[Ref], place: str) -> list[str]:
-        """A pod has a place; returns the other pods for which its claims mean something else now."""
-        return self._change_places(key, claims, place)
+        """A pod has a place, or none any more (""); returns the other pods for which its claims mean something else now.
 
-    def unsettle(self, key: str, claims: Iterable[Ref]) -> list[str]:
-        """A pod has none any more; returns as ``settle``."""
-        return self._change_places(key, claims, "")
-
-    def _change_places(self, key: str, claims: Iterable[Ref], place: str) -> list[str]:
-        """Compare other pods again when the first pod of a claim gets a place, and when the last one loses it."""
+        They do when the first pod of a claim gets a place, and when the last one loses it.
+        """
         changed = list[str]()
         for ref in claims:
             places = self._places.setdefault(ref, {})
