@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -59,14 +60,11 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     silences: int = 0
 
 
-class _Silence:
-    """The silence about a node: the number of questions without an answer in time, and when to ask again."""
+class _Silence(NamedTuple):
+    """The silence about a node: when to ask again, and the number of questions without an answer in time."""
 
-    __slots__ = ("again_ns", "times")
-
-    def __init__(self, again_ns: int, times: int) -> None:
-        self.again_ns = again_ns
-        self.times = times
+    again_ns: int = 0
+    times: int = 0
 
 
 class _Answers:
@@ -88,6 +86,10 @@ class _Answers:
 
     def __len__(self) -> int:
         return len(self.asked) + len(self.passed) + len(self.refused)
+
+
+#: In place of the answers to a question that was never asked; never changed.
+_NO_ANSWERS = _Answers()
 
 
 class Predicates:
@@ -133,13 +135,11 @@ class Predicates:
 
     def passed(self, question: Question) -> Iterable[NodeID]:
         """The nodes that are known to pass, in the order of the answers; read only."""
-        answers = self._answers.get(question)
-        return () if answers is None else answers.passed
+        return self._answers.get(question, _NO_ANSWERS).passed
 
     def refusals(self, question: Question) -> dict[NodeID, str]:
         """The refused nodes with the reasons; read only."""
-        answers = self._answers.get(question)
-        return {} if answers is None else answers.refused
+        return self._answers.get(question, _NO_ANSWERS).refused
 
     def counts(self) -> list[tuple[Question, int, int, int]]:
         """Each question with the number of nodes for which it is open, passed and refused, in order."""
@@ -156,11 +156,10 @@ class Predicates:
 
     def answer_about(self, question: Question, node_id: NodeID) -> Answer | None:
         """The known answer to a question about a node; None if there is none."""
-        answers = self._answers.get(question)
-        if answers is None or not any(node_id in some for some in (answers.asked, answers.passed, answers.refused)):
+        answers = self._answers.get(question, _NO_ANSWERS)
+        if not any(node_id in some for some in (answers.asked, answers.passed, answers.refused)):
             return None
-        silence = answers.silent.get(node_id)
-        again_ns, silences = (0, 0) if silence is None else (silence.again_ns, silence.times)
+        again_ns, silences = answers.silent.get(node_id, _Silence())
         has_passed, refusal = node_id in answers.passed, answers.refused.get(node_id)
         uses = answers.uses.get(node_id)
         return Answer(answers.asked.get(node_id), has_passed, uses, refusal, again_ns, silences)
@@ -169,25 +168,23 @@ class Predicates:
 
     def room(self, question: Question) -> int:
         """The number of nodes that may be asked about now."""
-        answers = self._answers.get(question)
-        open_count = 0 if answers is None else len(answers.asked)
+        open_count = len(self._answers.get(question, _NO_ANSWERS).asked)
         return min(NODES_MAX - open_count, OPEN_MAX - self._open_count) if self.is_answered else 0
 
     def is_open(self, question: Question, node_id: NodeID) -> bool:
         """True if the question waits for an answer about the node."""
-        answers = self._answers.get(question)
-        return answers is not None and node_id in answers.asked
+        return node_id in self._answers.get(question, _NO_ANSWERS).asked
 
     def awaited(self, question: Question) -> list[NodeID]:
         """The nodes about which the first answer is awaited, at most ``NODES_MAX``."""
-        answers = self._answers.get(question)
-        return [] if answers is None else [node_id for node_id in answers.asked if node_id not in answers.refused]
+        answers = self._answers.get(question, _NO_ANSWERS)
+        return [node_id for node_id in answers.asked if node_id not in answers.refused]
 
     def to_ask_again(self, now_ns: int, question: Question) -> list[NodeID]:
         """Nodes that were not answered in time and may be asked about again."""
-        answers = self._answers.get(question)
-        if answers is None or not self.is_answered:
+        if not self.is_answered:
             return []
+        answers = self._answers.get(question, _NO_ANSWERS)
         again = (node_id for node_id, silence in answers.silent.items() if silence.again_ns <= now_ns)
         return [node_id for node_id in again if node_id not in answers.asked]
 
@@ -229,9 +226,9 @@ class Predicates:
     def place(self, predicate: str, node_id: NodeID) -> None:
         """Use up one placement of each answer about the class and node that holds for a number of them (SC-160)."""
         for question in ((predicate, True), (predicate, False)):
-            answers = self._answers.get(question)
-            left = None if answers is None else answers.uses.get(node_id)
-            if answers is None or left is None:
+            answers = self._answers.get(question, _NO_ANSWERS)
+            left = answers.uses.get(node_id)
+            if left is None:
                 continue
             if left > 1:
                 self._note(question, node_id)
@@ -301,15 +298,12 @@ class Predicates:
         return is_news
 
     def _is_due(self, at_ns: int, question: Question, node_id: NodeID) -> bool:
-        answers = self._answers.get(question)
-        if answers is None:
-            return False
+        answers = self._answers.get(question, _NO_ANSWERS)
         silence = answers.silent.get(node_id)
         return answers.asked.get(node_id) == at_ns or (silence is not None and silence.again_ns == at_ns)
 
     def _give_up(self, now_ns: int, question: Question, answers: _Answers, node_id: NodeID) -> None:
-        silence = answers.silent.get(node_id)
-        times = 0 if silence is None else silence.times
+        times = answers.silent.get(node_id, _Silence()).times
         self._drop(question, answers, node_id)
         again_ns = now_ns + (PATIENCE_NS << min(times, DOUBLINGS_MAX))
         answers.silent[node_id] = _Silence(again_ns, times + 1)

@@ -250,7 +250,7 @@ class PreemptionAttempts:
 
     def next_attempt_ns(self, ask: Ask) -> int:
         """The time when the ask may try again; 0 if it never tried, or an ask was placed whose node it could not use (PE-15)."""
-        last = self.last_attempts.get(ask_id(ask))
+        last = self.last_attempt(ask)
         if last is None or (last.runs is not None and last.runs < self.runs_count()):
             return 0
         return last.at_ns + RETRY_NS

@@ -336,12 +336,10 @@ class Search:
         """True if fence, queue policy and priorities let tasks of ``leaf`` be victims (PE-20, PE-28, PE-30)."""
         allowed = self._allowed.get((leaf, priority))
         if allowed is None:
-            allowed = self._allowed[leaf, priority] = self._is_open(leaf) and self._is_lower(leaf, priority)
+            is_open = leaf.config.properties.preemption_policy != "disabled"
+            is_inside = self._fence in leaf.path_up and leaf is not self._leaf
+            allowed = self._allowed[leaf, priority] = is_open and is_inside and self._is_lower(leaf, priority)
         return allowed
-
-    def _is_open(self, leaf: QueueUsage) -> bool:
-        is_inside = self._fence in leaf.path_up and leaf is not self._leaf
-        return is_inside and leaf.config.properties.preemption_policy != "disabled"
 
     def _is_lower(self, leaf: QueueUsage, priority: int) -> bool:
         common = next(queue for queue in leaf.path_up if queue in self._ancestors)
