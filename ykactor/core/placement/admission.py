@@ -18,7 +18,7 @@ from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Registry
+from ykactor.core.objects.registry import Registry
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.rules import Applicant, Placed, place
 from ykactor.core.placement.users import Users
@@ -92,19 +92,15 @@ class Admission:
 
     def _gang_objection(self, spec: AddApplication, placed: Placed) -> Rejection | None:
         """The reason why the queue, with its settings after this admission, cannot take the gang, or None."""
-        config, above = self._settings_at(placed, spec.tags)
-        return gang_objection(spec.application_id, spec.placeholder_ask or {}, [config, *(queue.config for queue in above)])
-
-    def _settings_at(self, placed: Placed, tags: dict[str, str]) -> tuple[QueueConfig, list[QueueCore]]:
-        """The settings that the leaf will have, and the existing queues above it without root."""
         if placed.creates:
-            config = with_quotas(missing(self._registry.queues, placed.path)[-1], tags)
+            created = missing(self._registry.queues, placed.path)
+            config, first = created[-1], created[0].path
         else:
             leaf = self._registry.leaf(placed.path)
-            config = with_quotas(self._quotas.get(leaf, leaf.config), tags)
-        names = placed.path.split(".")
-        paths = [QueuePath(".".join(names[:count])) for count in range(2, len(names))]
-        return config, [self._registry.queues[path] for path in paths if path in self._registry.queues]
+            config, first = self._quotas.get(leaf, leaf.config), leaf.path
+        above = self._registry.lineage(QueuePath(first.rpartition(".")[0]))
+        path_up = [with_quotas(config, spec.tags), *(queue.config for queue in above)]
+        return gang_objection(spec.application_id, spec.placeholder_ask or {}, path_up)
 
     def _create(self, now_ns: int, path: QueuePath, tags: dict[str, str], facts: list[Fact]) -> LeafCore:
         """Create the leaf at ``path`` and every queue that is missing above it (QU-10)."""
