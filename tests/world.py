@@ -55,7 +55,7 @@ from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition
-from ykactor.sim.script import Instant
+from ykactor.sim.simulator import Instant
 from ykactor.wire import queuefile
 
 S_NS = 10**9

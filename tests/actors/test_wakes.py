@@ -13,8 +13,7 @@ from test_same_bytes import ORDERS, assert_same_bytes
 
 from ykactor.core.messages.facts import Allocated, Released, ReleaseStarted, Reserved
 from ykactor.core.messages.planned import Budget
-from ykactor.sim.script import to_ns
-from ykactor.sim.simulator import simulate, simulate_directly
+from ykactor.sim.simulator import simulate, simulate_directly, to_ns
 from ykactor.wire import scenario
 from ykactor.wire.si import messages as si
 

@@ -56,17 +56,6 @@ def replaced(old_text: str, new_text: str) -> Edit:
     return edit
 
 
-def new_file(text: str) -> Edit:
-    """A file that does not exist yet."""
-
-    def edit(old: str) -> str:
-        if old:
-            raise LookupError("found this file, expected none")
-        return text.lstrip("\n")
-
-    return edit
-
-
 def _index(lines: list[str], start: str) -> int:
     found = [index for index, line in enumerate(lines) if line.lstrip().startswith(start)]
     if len(found) != 1:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from additions.applying import Edits, before, new_file, replaced
+from additions.applying import Edits, before, replaced
 
 EDITS: Edits = {
-    "local/niceness.py": [
-        new_file(
+    "local/isolation.py": [
+        before(
+            "# ---- the best way that this machine has",
             '''
-"""A lower priority of the CPU for tasks, where nothing else limits them."""
-
-from __future__ import annotations
-
-import shutil
-
-from ykactor.local.isolation import Isolation
-from ykactor.local.model import Job, Task
-
-
 class Niceness(Isolation, frozen=True):
     """Process groups that give way to others.
 
@@ -36,14 +27,13 @@ class Niceness(Isolation, frozen=True):
 
 
 def niceness(name: str) -> Niceness | None:
-    """This way, if there is such a program."""
+    """A lower priority of the CPU for tasks, if there is such a program."""
     program = shutil.which("nice")
     return None if program is None else Niceness(program)
-'''
-        )
-    ],
-    "local/best_isolation.py": [
-        before("from ykactor.local.systemd", "from ykactor.local.niceness import niceness\n"),
+
+
+''',
+        ),
         replaced("(systemd, own_cgroups)", "(systemd, own_cgroups, niceness)"),
     ],
 }
@@ -58,7 +48,7 @@ def works() -> None:
     import trio
     from localjobs import job_of
 
-    from ykactor.local.best_isolation import WAYS
+    from ykactor.local.isolation import WAYS
     from ykactor.local.model import Task
     from ykactor.local.processes import Processes
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from additions import applying, sort_policy
-from additions.applying import after, before, new_file, replaced
+from additions.applying import after, before, replaced
 
 TEXT = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
@@ -14,10 +14,9 @@ def test_places_are_named_by_lines() -> None:
     assert before("def two(", "X = 0\n\n\n")(TEXT) == TEXT.replace("def two", "X = 0\n\n\ndef two")
     assert after("return 1", "    # done\n")(TEXT) == TEXT.replace("return 1\n", "return 1\n    # done\n")
     assert replaced("return 2", "return 3")(TEXT) == TEXT.replace("2", "3")
-    assert new_file("\nX = 0\n")("") == "X = 0\n"
 
 
-@pytest.mark.parametrize("edit", [before("def", ""), after("class", ""), replaced("return", ""), new_file("X = 0\n")])
+@pytest.mark.parametrize("edit", [before("def", ""), after("class", ""), replaced("return", "")])
 def test_a_place_is_found_once(edit: applying.Edit) -> None:
     """A line or a text that is there several times, or not at all, is no place."""
     with pytest.raises(LookupError, match="found"):

@@ -35,7 +35,7 @@ from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.turn.phases import Cycle
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
-from ykactor.sim.script import Work, instants
+from ykactor.sim.simulator import Work, instants
 from ykactor.wire import queuefile
 
 

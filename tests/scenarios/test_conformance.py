@@ -22,8 +22,7 @@ from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, DirectPartitions
-from ykactor.sim.script import Work, addressed, instants
-from ykactor.sim.simulator import play
+from ykactor.sim.simulator import Work, addressed, instants, play
 from ykactor.wire import queuefile, scenario
 from ykactor.wire.decision_log import decision_lines
 

@@ -4,10 +4,9 @@ import os
 
 from localjobs import job_of
 
-from ykactor.local.isolation import Isolation
+from ykactor.local.isolation import Isolation, Systemd
 from ykactor.local.model import Task
 from ykactor.local.processes import environment
-from ykactor.local.systemd import Systemd
 
 TASK = Task("job-7", 3, attempt=1)
 SYSTEMD = Systemd("/usr/bin/systemd-run", "/usr/bin/systemctl", ["--user"], {"XDG_RUNTIME_DIR": "/run/user/5"}, "ykactor-12ab")

@@ -9,7 +9,7 @@ from world import spoken, tree
 
 from ykactor.core.messages.submissions import RefuseConfig
 from ykactor.core.values.ids import PartitionName
-from ykactor.sim.script import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
+from ykactor.sim.simulator import ANY_PARTITION, Instant, Work, addressed, instants, to_ns
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.si import messages as si

@@ -20,9 +20,8 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.login import LoginOptions
 from ykactor.journal.errors import JournalError
-from ykactor.local.best_isolation import best_isolation
 from ykactor.local.exclusive import InUse
-from ykactor.local.isolation import Isolation
+from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate

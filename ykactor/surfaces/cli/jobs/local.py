@@ -12,8 +12,8 @@ import trio
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.local.best_isolation import best_isolation
 from ykactor.local.exclusive import InUse
+from ykactor.local.isolation import best_isolation
 from ykactor.local.machine import GPU, this_machine, this_user
 from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
