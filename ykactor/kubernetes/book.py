@@ -342,8 +342,11 @@ class Complaints:
         #: Those that are not told yet, in order.
         self._untold: dict[Event, None] = {}
 
-    def note(self, kind: str, ref: Ref, found: Sequence[Event]) -> None:
-        """All that is wrong with an object; what was known before is not told again."""
+    def note(
+        self, kind: str, ref: Ref, wrong: Iterable[tuple[str, str]] = (), *, uid: str = "", action: str = "Reading"
+    ) -> None:
+        """All that is wrong with an object, a reason and a sentence each; what was known before is not told again."""
+        found = [Event(kind, ref, uid, reason, action, note) for reason, note in wrong]
         before = self._of.pop((kind, ref), ())
         for event in before:
             if event not in found:

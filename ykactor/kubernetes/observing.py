@@ -68,7 +68,7 @@ def take(book: Book, kind: Kind, found: Object) -> None:
     elif isinstance(found, PodGroup):
         _take_group(book, ref, found)
     elif isinstance(found, ConfigMap):
-        _configure(book, ref.name, found)
+        _configure(book, ref, found)
     else:
         _put(book, kind, ref, found)
 
@@ -81,16 +81,16 @@ def lose(book: Book, kind: Kind, ref: Ref, uid: str) -> None:
         if key is not None and uid in ("", book.pods[key].pod.metadata.uid):
             _lose_pod(book, book.pods[key])
     elif kind is Kind.NODES:
-        book.complaints.note("Node", ref, ())
+        book.complaints.note("Node", ref)
         if ref.name in book.nodes:
             _lose_node(book, book.nodes[ref.name])
     elif kind is Kind.POD_GROUPS:
-        book.complaints.note("PodGroup", ref, ())
+        book.complaints.note("PodGroup", ref)
         book.pod_groups.pop(ref, None)
         book.effects.append(Dismiss(ref))
         _touch_members(book, ref)
     elif kind is Kind.CONFIG_MAPS:
-        _configure(book, ref.name, None)
+        _configure(book, ref, None)
     else:
         _put(book, kind, ref, None)
 
@@ -105,12 +105,12 @@ def _put(book: Book, kind: Kind, ref: Ref, found: Object | None) -> None:
     """An object about volumes, or one that says what pods may do, is new, has changed or is gone (None)."""
     meta = ObjectMeta() if found is None else found.metadata
     if kind in claims.KINDS:
-        wrong = list[Event]()
         try:
             claims.put(book, kind, ref, found)
         except QuantityError as error:
-            wrong.append(Event(_OBJECTS[kind], ref, meta.uid, "WrongQuantity", "Reading", str(error)))
-        book.complaints.note(_OBJECTS[kind], ref, wrong)
+            book.complaints.note(_OBJECTS[kind], ref, [("WrongQuantity", str(error))], uid=meta.uid)
+        else:
+            book.complaints.note(_OBJECTS[kind], ref)
         return
     if kind is Kind.NAMESPACES:
         _label_namespace(book, ref.name, None if found is None else meta.labels)
@@ -125,8 +125,7 @@ def _policies_changed(book: Book, kind: Kind, ref: Ref) -> None:
     """Compare the pods again that may be concerned, and tell the quotas of queues."""
     if kind is Kind.NAMESPACES:
         wrong = book.policies.quotas(ref.name).complaints
-        events = [Event("Namespace", ref, "", "WrongAnnotation", "Reading", complaint) for complaint in wrong]
-        book.complaints.note("Namespace", ref, events)
+        book.complaints.note("Namespace", ref, [("WrongAnnotation", complaint) for complaint in wrong])
         applications.tell_quotas(book, ref.name)
         return
     is_of_all = kind is Kind.PRIORITY_CLASSES
@@ -140,11 +139,9 @@ def _label_namespace(book: Book, name: str, labels: Mapping[str, str] | None) ->
     book.reclassify(lambda record: record.ref.namespace == name)
 
 
-def _configure(book: Book, name: str, found: ConfigMap | None) -> None:
-    wrong = book.configuration.take(name, found)
-    ref = book.configuration.ref(name)
-    events = [Event("ConfigMap", ref, "", "WrongSetting", "Reading", complaint) for complaint in wrong]
-    book.complaints.note("ConfigMap", Ref("", name), events)
+def _configure(book: Book, ref: Ref, found: ConfigMap | None) -> None:
+    wrong = book.configuration.take(ref.name, found)
+    book.complaints.note("ConfigMap", ref, [("WrongSetting", complaint) for complaint in wrong])
 
 
 def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
@@ -155,9 +152,8 @@ def _take_group(book: Book, ref: Ref, found: PodGroup) -> None:
     group = GroupRecord(1 if gang is None else gang.min_count, seen, before.why if before is not None else None)
     book.pod_groups[ref] = group
     podgroups.show_why(book, ref, group)
-    notes = [f"its pods run without: {wish}" for wish in pods.unmet_wishes_of_group(found)]
-    uid = found.metadata.uid
-    book.complaints.note("PodGroup", ref, [Event("PodGroup", ref, uid, "NotSupported", "Scheduling", note) for note in notes])
+    wrong = [("NotSupported", f"its pods run without: {wish}") for wish in pods.unmet_wishes_of_group(found)]
+    book.complaints.note("PodGroup", ref, wrong, uid=found.metadata.uid, action="Scheduling")
     _touch_members(book, ref)
 
 
@@ -201,14 +197,14 @@ def _take_pod(book: Book, pod: Pod) -> None:
 
 def _note_complaints(book: Book, record: PodRecord) -> None:
     """Complaints about a pod of ours help while it waits; one about what a pod takes that runs concerns everybody."""
-    remarks, uid = list[tuple[str, str]](), record.pod.metadata.uid
+    remarks = list[tuple[str, str]]()
     if record.pod.spec.node_name:
         remarks = [("WrongQuantity", f"it runs and is not counted: {record.complaint}")] if record.complaint else []
     elif record.application:
         remarks = [*record.remarks, *([("FailedScheduling", record.complaint)] if record.complaint else [])]
     if pods.has_ended(record.pod):
         remarks = []
-    book.complaints.note("Pod", record.ref, [Event("Pod", record.ref, uid, why, "Scheduling", note) for why, note in remarks])
+    book.complaints.note("Pod", record.ref, remarks, uid=record.pod.metadata.uid, action="Scheduling")
 
 
 def _lose_pod(book: Book, record: PodRecord) -> None:
@@ -217,7 +213,7 @@ def _lose_pod(book: Book, record: PodRecord) -> None:
     book.storage.disuse(record.key, record.claims)
     book.provisioning.pop(record.key, None)
     book.release(record)
-    book.complaints.note("Pod", record.ref, ())
+    book.complaints.note("Pod", record.ref)
     del book.pods[record.key]
     if book.keys.get(record.ref) == record.key:
         del book.keys[record.ref]
@@ -234,14 +230,14 @@ def _take_node(book: Book, node: Node) -> None:
     known, ref = book.nodes.get(name), Ref("", name)
     if known is not None and nodes.is_heartbeat(known.node, node):
         known.node = node
-        book.complaints.note("Node", ref, ())  # what it said in between may have been wrong
+        book.complaints.note("Node", ref)  # what it said in between may have been wrong
         return
     try:
         offer = nodes.offer_of(node, book.storage.offered(name))
     except QuantityError as error:
-        book.complaints.note("Node", ref, [Event("Node", ref, node.metadata.uid, "WrongQuantity", "Reading", str(error))])
+        book.complaints.note("Node", ref, [("WrongQuantity", str(error))], uid=node.metadata.uid)
         return
-    book.complaints.note("Node", ref, ())
+    book.complaints.note("Node", ref)
     if known is not None and known.node.metadata.uid != node.metadata.uid:
         _lose_node(book, known)
         known = None
