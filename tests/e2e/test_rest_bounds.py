@@ -17,6 +17,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.parts import PART_MAX, Steps, paced
 from ykactor.surfaces.admission import slots
+from ykactor.surfaces.files.helper_process import HelperProcessError
 from ykactor.surfaces.http import app, configuration, connections, load, published, replies
 from ykactor.surfaces.http.monitoring import count
 from ykactor.surfaces.http.published import Allowance, Published
@@ -27,6 +28,7 @@ from ykactor.surfaces.net import requests
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest.codec import PART_BYTES, Pieces
 from ykactor.wire.si import messages as si
+from ykactor.wire.si.lengths import shortened
 
 GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -360,16 +362,28 @@ async def test_a_defect_of_a_reading_is_no_missing_partition(monkeypatch: pytest
         assert (await rest.ask("/ws/v1/partition/other/usage/users")).status == 404
 
 
-async def test_a_configuration_that_cannot_be_read_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process reads it, and takes too long: nothing is wrong with this one."""
+CANNOT_READ = {
+    "late": (trio.TooSlowError(), "the process that reads the configuration took longer than 180 s, expected less"),
+    "failed": (HelperProcessError("exit status 3"), "the process that reads the configuration failed: exit status 3"),
+    "wrong": (ValueError("found half of a frame"), "the process that reads the configuration failed: found half of a frame"),
+    "long": (HelperProcessError("x" * 10**6), f"the process that reads the configuration failed: {shortened('x' * 10**6)}"),
+}
 
-    async def late(*_: object, **__: object) -> bytes:
-        raise trio.TooSlowError
+
+@pytest.mark.parametrize("how", CANNOT_READ)
+async def test_a_configuration_that_cannot_be_read_now(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Another process reads it, and fails or takes too long: nothing is wrong with this one, and the answer says what is."""
+    error, expected = CANNOT_READ[how]
+
+    async def fails(*_: object, **__: object) -> bytes:
+        raise error
 
     monkeypatch.setattr(configuration, "is_small", lambda _: False)
-    monkeypatch.setattr(configuration, "in_helper_process", late)
+    monkeypatch.setattr(configuration, "in_helper_process", fails)
+    monkeypatch.setattr(configuration, "load_config", fails)
     async with rest_daemon() as rest:
-        assert (await rest.ask("/ws/v1/config")).status == 503
+        for answer in await rest.ask("/ws/v1/config"), await rest.ask("/ws/v1/validate-conf", "POST", b""):
+            assert (answer.status, answer.content["message"]) == (503, expected)
 
 
 async def test_large_answers_are_taken_fast_enough(

@@ -23,7 +23,7 @@ from ykactor.wire.queuefile import ConfigError
 from ykactor.wire.rest import types
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.configuration import json_of, yaml_of
-from ykactor.wire.si.lengths import CONFIG_MAX
+from ykactor.wire.si.lengths import CONFIG_MAX, shortened
 
 YAML = "application/x-yaml; charset=UTF-8"
 #: A body must arrive within this time.
@@ -31,6 +31,7 @@ BODY_S = 10
 #: Configurations that are validated or wait for it; one is at a time, because each takes a processor and much memory.
 VALIDATIONS_MAX = 4
 _SOURCE = "body"
+_READER = "the process that reads the configuration"
 _FORMS = {"json": json_of, "yaml": yaml_of}
 
 
@@ -104,8 +105,10 @@ def _other_process() -> Iterator[None]:
         yield
     except (ConfigError, UnicodeDecodeError):
         raise
-    except (trio.TooSlowError, HelperProcessError, ValueError) as error:
-        raise RefusedError(503, f"the configuration could not be read: {type(error).__name__}") from error
+    except trio.TooSlowError:
+        raise RefusedError(503, f"{_READER} took longer than {LOAD_S:g} s, expected less") from None
+    except (HelperProcessError, ValueError) as error:  # its output is wrong if another version was installed meanwhile
+        raise RefusedError(503, f"{_READER} failed: {shortened(str(error))}") from error
 
 
 async def _body(request: Request) -> bytes:
