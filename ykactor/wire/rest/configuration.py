@@ -1,6 +1,7 @@
 """A queue configuration in the form of ``/ws/v1/config``: as it is written in the queue file, completed, as YAML or as JSON.
 
-Fields with their default are left out, but for names, and in JSON for nested objects. YAML has the names of JSON in lower case.
+Fields with their default are left out, but for names, types, and in JSON for nested objects: those have a factory of their
+default, which msgspec never leaves out. YAML has the names of JSON in lower case.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import yaml
 from msgspec import Struct, field, structs
 
 from ykactor.wire.queuefile.load import written
+from ykactor.wire.queuefile.places import Text
 from ykactor.wire.queuefile.schema import (
     FilterText,
     LimitText,
+    NodeSortText,
     PartitionText,
+    PreemptionText,
     Quantities,
     QueueText,
+    ResolverText,
     ResourcesText,
     RuleText,
     TemplateText,
@@ -41,7 +46,7 @@ class Template(_Part, frozen=True, kw_only=True):
 
     max_applications: int = 0
     properties: dict[str, str] = {}
-    resources: Resources
+    resources: Resources = field(default_factory=Resources)
 
 
 class Limit(_Part, frozen=True, kw_only=True):
@@ -57,14 +62,14 @@ class Limit(_Part, frozen=True, kw_only=True):
 class Queue(_Part, frozen=True, kw_only=True):
     """A queue and those below it."""
 
-    name: str
-    parent: bool = False
-    resources: Resources
+    name: str = field(default_factory=lambda: "root")
+    is_parent: bool = field(name="Parent", default=False)
+    resources: Resources = field(default_factory=Resources)
     max_applications: int = 0
     properties: dict[str, str] = {}
     admin_acl: str = field(name="AdminACL", default="")
     submit_acl: str = field(name="SubmitACL", default="")
-    child_template: Template
+    child_template: Template = field(default_factory=Template)
     queues: list[Queue] = []
     limits: list[Limit] = []
 
@@ -72,7 +77,7 @@ class Queue(_Part, frozen=True, kw_only=True):
 class Filter(_Part, frozen=True, kw_only=True):
     """The users and groups of a placement rule."""
 
-    type: str = field(name="Type")
+    type: str = field(name="Type", default_factory=str)
     users: list[str] = []
     groups: list[str] = []
 
@@ -82,7 +87,7 @@ class Rule(_Part, frozen=True, kw_only=True):
 
     name: str
     create: bool = False
-    filter: Filter
+    filter: Filter = field(default_factory=Filter)
     parent: Rule | None = None
     value: str = ""
 
@@ -90,7 +95,7 @@ class Rule(_Part, frozen=True, kw_only=True):
 class NodeSorting(_Part, frozen=True, kw_only=True):
     """The order of nodes."""
 
-    type: str = field(name="Type")
+    type: str = field(name="Type", default_factory=str)
     resource_weights: dict[str, float] = {}
 
 
@@ -113,9 +118,9 @@ class Partition(_Part, frozen=True, kw_only=True):
     name: str
     queues: list[Queue] = []
     placement_rules: list[Rule] = []
-    preemption: Preemption
-    node_sort_policy: NodeSorting
-    user_group_resolver: Resolver
+    preemption: Preemption = field(default_factory=Preemption)
+    node_sort_policy: NodeSorting = field(default_factory=NodeSorting)
+    user_group_resolver: Resolver = field(default_factory=Resolver)
 
 
 class Configuration(_Part, frozen=True, kw_only=True):
@@ -128,7 +133,7 @@ class Configuration(_Part, frozen=True, kw_only=True):
 
 
 #: Nested objects that YAML leaves out.
-_EMPTY = (Resources(), Template(resources=Resources()), Filter(type=""), NodeSorting(type=""), Preemption(), Resolver())
+_EMPTY = (Resources(), Template(), Filter(), NodeSorting(), Preemption(), Resolver())
 
 
 def json_of(text: str, checksum: str) -> bytes:
@@ -160,73 +165,33 @@ def _plain(value: Any) -> Any:
 
 def _configuration(text: str, checksum: str) -> Configuration:
     return Configuration(
-        partitions=[*map(_partition, written(text))],
+        partitions=_shown(written(text)),
         checksum=checksum,
         deadlock_detection_enabled=False,
         deadlock_timeout_seconds=60,
     )
 
 
-def _partition(text: PartitionText) -> Partition:
-    sorting, preemption, resolver = text.node_sort_policy, text.preemption, text.user_group_resolver
-    return Partition(
-        name=text.name,
-        queues=[*map(_queue, text.queues or [])],
-        placement_rules=[*map(_rule, text.placement_rules)],
-        preemption=Preemption()
-        if preemption is None
-        else Preemption(enabled=preemption.enabled, quota_preemption_enabled=preemption.quota_preemption_enabled),
-        node_sort_policy=NodeSorting(type="")
-        if sorting is None
-        else NodeSorting(type=sorting.type, resource_weights=sorting.resource_weights),
-        user_group_resolver=Resolver() if resolver is None else Resolver(type=resolver.type),
-    )
+_SHOWN = {
+    FilterText: Filter,
+    LimitText: Limit,
+    NodeSortText: NodeSorting,
+    PartitionText: Partition,
+    PreemptionText: Preemption,
+    QueueText: Queue,
+    ResolverText: Resolver,
+    ResourcesText: Resources,
+    RuleText: Rule,
+    TemplateText: Template,
+}
 
 
-def _queue(text: QueueText) -> Queue:
-    return Queue(
-        name=text.name or "root",
-        parent=text.is_parent,
-        resources=_resources(text.resources),
-        max_applications=text.max_applications,
-        properties=text.properties,
-        admin_acl=text.admin_acl,
-        submit_acl=text.submit_acl,
-        child_template=_template(text.child_template),
-        queues=[*map(_queue, text.queues)],
-        limits=[*map(_limit, text.limits)],
-    )
-
-
-def _resources(text: ResourcesText | None) -> Resources:
-    return Resources() if text is None else Resources(guaranteed=text.guaranteed or {}, max=text.max or {})
-
-
-def _template(text: TemplateText | None) -> Template:
-    if text is None:
-        return Template(resources=Resources())
-    return Template(max_applications=text.max_applications, properties=text.properties, resources=_resources(text.resources))
-
-
-def _limit(text: LimitText) -> Limit:
-    return Limit(
-        limit=text.limit,
-        users=text.users,
-        groups=text.groups,
-        max_resources=text.max_resources,
-        max_applications=text.max_applications,
-    )
-
-
-def _rule(text: RuleText) -> Rule:
-    return Rule(
-        name=text.name,
-        create=text.create,
-        filter=_filter(text.filter),
-        parent=None if text.parent is None else _rule(text.parent),
-        value=text.value,
-    )
-
-
-def _filter(text: FilterText | None) -> Filter:
-    return Filter(type="") if text is None else Filter(type=text.type, users=text.users, groups=text.groups)
+def _shown(value: Any) -> Any:
+    """Convert what is written in the file: mappings become what shows them, with defaults where nothing is written."""
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    if not isinstance(value, Text):
+        return value
+    kind = _SHOWN[type(value)]
+    fields = {name: getattr(value, name) for name in kind.__struct_fields__}
+    return kind(**{name: _shown(content) for name, content in fields.items() if content not in (None, "")})
