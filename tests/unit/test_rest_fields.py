@@ -11,7 +11,7 @@ from msgspec import structs
 
 import ykactor
 from ykactor.rules import load
-from ykactor.wire.rest import applications, configuration, events, nodes, partitions, queues, tasks, types, usage
+from ykactor.wire.rest import applications, configuration, events, nodes, partitions, queues, types, usage
 
 HTTP = Path(ykactor.__file__).parent / "surfaces" / "http"
 REST = Path(ykactor.__file__).parent / "wire" / "rest"
@@ -32,16 +32,16 @@ YUNIKORN = {
         runningApps currentPriority allocatingAcceptedApps sortingPolicy prioritySorting preemptionEnabled
         isPreemptionFence preemptionDelay quotaPreemptionDelay isQuotaPreemptionRunning quotaPreemptionStartTime
         isPriorityFence priorityOffset unschedAskBackoff askBackoffDelay""",
-    tasks.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
+    applications.Request: """allocationKey allocationTags requestTime resource priority requiredNodeId applicationId placeholder
         taskGroupName allocationLog triggeredPreemption originator schedulingAttempted triggeredScaleUp""",
-    tasks.Allocation: _ALLOCATION,
+    applications.Allocation: _ALLOCATION,
     applications.StateChange: "time applicationState",
     applications.TaskGroup: "taskGroupName count minResource replaced timedout",
     applications.ResourceHistory: "resourceUsage preemptedResource placeholderResource",
     applications.Application: """applicationID usedResource maxUsedResource pendingResource partition queueName submissionTime
         finishedTime requests allocations applicationState user groups rejectedMessage stateLog placeholderData hasReserved
         reservations maxRequestPriority startTime resourceHistory backoffDeadline""",
-    tasks.ForeignAllocation: "allocationKey allocationTags allocationTime resource priority nodeId preemptable",
+    applications.ForeignAllocation: "allocationKey allocationTags allocationTime resource priority nodeId preemptable",
     nodes.Node: """nodeID hostName rackName attributes capacity allocated occupied available utilized allocations
         foreignAllocations schedulable isReserved reservations""",
     nodes.UtilizationBand: "bucketName numOfNodes nodeNames",
@@ -63,7 +63,7 @@ YUNIKORN = {
     configuration.Configuration: "Partitions Checksum Extra DeadlockDetectionEnabled DeadlockTimeoutSeconds",
 }
 #: Answers of routes that Apache YuniKorn does not have, and the parts of an amount of an event.
-OWN = types.Session, tasks.PendingAsk, tasks.TaskRecord, usage.ResourceSeconds, events.Quantity, events.Amounts
+OWN = types.Session, applications.PendingAsk, applications.TaskRecord, usage.ResourceSeconds, events.Quantity, events.Amounts
 #: Fields that are put in beside the struct (``codec.encode_with``).
 ENCODED = {"requests", "allocations"}
 

@@ -26,8 +26,8 @@ from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.route import Endpoint, Route
 from ykactor.surfaces.http.session import Login, Websockets
 from ykactor.surfaces.metrics.sources import Sources
-from ykactor.wire.rest import events, queues, tasks, types, usage
-from ykactor.wire.rest.applications import Application
+from ykactor.wire.rest import events, queues, types, usage
+from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
 from ykactor.wire.rest.codec import encode
 from ykactor.wire.rest.nodes import Node, NodeUtilizations
 from ykactor.wire.rest.partitions import Partition, PlacementRule
@@ -70,10 +70,8 @@ def _of_partitions(api: Api) -> list[Route]:
         of("queue/{queue}/application/{app}", api.queue_application, "An application", Application, queue),
         of("applications/{state}", api.applications, states, applications, in_any),
         of("application/{app}", api.application, "A live application", Application),
-        of(
-            "application/{app}/pending", api.pending_asks, "Why each ask of a live application is pending", list[tasks.PendingAsk]
-        ),
-        of("application/{app}/records", api.records, "How tasks of an application have ended", list[tasks.TaskRecord]),
+        of("application/{app}/pending", api.pending_asks, "Why each ask of a live application is pending", list[PendingAsk]),
+        of("application/{app}/records", api.records, "How tasks of an application have ended", list[TaskRecord]),
         of("nodes", api.nodes, "All nodes", list[Node]),
         of("node/{node}", api.node, "A node", Node),
         of("placementrules", api.placement_rules, "Placement rules in their order", list[PlacementRule]),

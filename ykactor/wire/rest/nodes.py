@@ -9,7 +9,7 @@ from msgspec import Raw, field
 from ykactor.core.inspection.node_status import NodeStatus
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.values.resources import Resource, saturated_and_pruned
-from ykactor.wire.rest.tasks import Allocation, ForeignAllocation
+from ykactor.wire.rest.applications import Allocation, ForeignAllocation
 from ykactor.wire.rest.types import Payload, Percent, percent
 
 _HOST, _RACK = "si/hostname", "si/rackname"

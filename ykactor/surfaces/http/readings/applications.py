@@ -26,7 +26,6 @@ from ykactor.core.values.parts import Steps, sorted_in_parts
 from ykactor.core.values.resources import add_to, saturated_and_pruned
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import applications as rest
-from ykactor.wire.rest import tasks
 from ykactor.wire.rest.codec import Item, encode_each, encode_part, encode_with
 
 #: The values of ``status``: the states of applications that live.
@@ -111,7 +110,7 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int]) ->
         if queue not in tried:
             tried[queue] = was_tried(look.state, pending, queue)
         status = ask_status(look.state, ask, is_tried=tried[queue] or key in pending.reserving)
-        found.append(encode_part(tasks.request(look.times(status, ASK_TIMES))))
+        found.append(encode_part(rest.request(look.times(status, ASK_TIMES))))
         yield _ENTRY_ITEMS
     return found
 
@@ -123,7 +122,7 @@ def _allocations(look: Look, application: Application) -> Steps[list[bytes]]:
     if len(running) > 1:
         keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))
     statuses = (look.times(allocation_status(look.state, application, key), ALLOCATION_TIMES) for key in keys)
-    return (yield from encode_each(map(tasks.allocation, statuses), _ENTRY_ITEMS))
+    return (yield from encode_each(map(rest.allocation, statuses), _ENTRY_ITEMS))
 
 
 def _ended_application(look: Look, entry: EndedApplication) -> rest.Application:
@@ -134,13 +133,13 @@ def _ended_application(look: Look, entry: EndedApplication) -> rest.Application:
 # ---- the ends of the tasks of an application (AP-152)
 
 
-def records(look: Look, application_id: ApplicationID) -> Steps[list[tasks.TaskRecord] | None]:
+def records(look: Look, application_id: ApplicationID) -> Steps[list[rest.TaskRecord] | None]:
     """The records of an application that lives, else of the last one with this id that has ended; None if there is neither."""
     found = yield from _past_of(look, application_id)
     if found is None:
         return None
     user, past = found
-    return [tasks.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
+    return [rest.record(user, look.times(record, RECORD_TIMES)) for record in record_statuses(past)]
 
 
 def _past_of(look: Look, application_id: ApplicationID) -> Steps[tuple[str, Past] | None]:
@@ -163,7 +162,7 @@ def pending_asks(look: Look, application_id: ApplicationID) -> Steps[list[bytes]
         return None
     causes = yield from pending_causes(look.state, look.state.applications[application_id])
     shown = (
-        tasks.PendingAsk(allocation_key=ask.allocation_key, code=cause.code.value, reason=look.reason(cause, ask.resource))
+        rest.PendingAsk(allocation_key=ask.allocation_key, code=cause.code.value, reason=look.reason(cause, ask.resource))
         for ask, cause in causes
     )
     return (yield from encode_each(shown, _ENTRY_ITEMS))

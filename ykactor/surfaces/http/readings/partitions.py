@@ -15,8 +15,8 @@ from ykactor.core.values.ids import NodeID, PartitionName
 from ykactor.core.values.parts import Steps
 from ykactor.surfaces.http.readings.look import Look
 from ykactor.wire.rest import nodes, partitions
+from ykactor.wire.rest.applications import Allocation, allocation, foreign
 from ykactor.wire.rest.codec import encode_each, encode_part
-from ykactor.wire.rest.tasks import Allocation, allocation, foreign
 
 
 def summary(look: Look, cluster_id: str, standing: Callable[[PartitionName], Standing]) -> Steps[partitions.Partition]:
