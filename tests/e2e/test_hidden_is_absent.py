@@ -19,7 +19,7 @@ from restdaemon import Rest, application, asks, node, rest_daemon
 from ykactor.access.credentials import Credentials
 from ykactor.access.model import ANYBODY, Names, Role
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.app import Route
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates

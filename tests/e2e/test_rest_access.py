@@ -18,7 +18,7 @@ from ykactor.access.credentials import Credentials
 from ykactor.access.model import Role
 from ykactor.core.messages.facts import Audited
 from ykactor.surfaces.admission.caller import Caller
-from ykactor.surfaces.http.route import Route
+from ykactor.surfaces.http.app import Route
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.net import transports

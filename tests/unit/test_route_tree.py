@@ -6,7 +6,7 @@ from seeds import seeds
 from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
-from ykactor.surfaces.http.route import Route, RouteTree
+from ykactor.surfaces.http.app import Route, RouteTree
 from ykactor.surfaces.http.routes import routes
 
 

@@ -171,8 +171,6 @@ class AdmittedCaller(Caller, eq=False, kw_only=True):
 
 # ---- the access file: what it says holds from when it, or a file that it names, was changed (SE-67)
 
-log = get_logger(__name__)
-
 #: The number of mistakes of one file that are logged one by one.
 MISTAKES_LOGGED_MAX = 200
 

@@ -265,15 +265,15 @@ class Paces:
     """The paces at which requests are answered, one for each kind of slots: a request takes 0.3 ms of the loop."""
 
     def __init__(self, slots: ConnectionSlots) -> None:
-        self._unproven = Turns(BURST / REQUESTS_PER_S)
-        self._of: dict[Slots, Turns] = {kind: Turns(BURST / REQUESTS_PER_S) for kind in (slots.readers, slots.metrics)}
+        kinds = slots.unproven, slots.readers, slots.metrics
+        self._of: dict[Slots, Turns] = {kind: Turns(BURST / REQUESTS_PER_S) for kind in kinds}
 
     async def run(self) -> None:
         """Give turns until cancelled."""
         async with trio.open_nursery() as nursery:
-            for turns in (self._unproven, *self._of.values()):
+            for turns in self._of.values():
                 nursery.start_soon(turns.run)
 
     async def wait(self, slot: Slot) -> None:
         """Wait until the next request of a connection may be answered; holders take turns."""
-        await self._of.get(slot.slots, self._unproven).wait(slot.holder, 1 / REQUESTS_PER_S)
+        await self._of[slot.slots].wait(slot.holder, 1 / REQUESTS_PER_S)

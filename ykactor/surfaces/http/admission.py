@@ -14,8 +14,8 @@ from ykactor.surfaces.admission.admission import SHOW_PROOF, Admission, bearer_o
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import Arrival
 from ykactor.surfaces.admission.slots import Slot
+from ykactor.surfaces.http.app import Route
 from ykactor.surfaces.http.replies import value_of
-from ykactor.surfaces.http.route import Route
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
 from ykactor.surfaces.net.doors import DoorKind
 from ykactor.surfaces.net.requests import RefusedError

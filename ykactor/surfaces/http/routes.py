@@ -17,13 +17,13 @@ from ykactor.access.model import Role
 from ykactor.actors.gateway import Gateway
 from ykactor.surfaces.http import parameters
 from ykactor.surfaces.http.api import Api
+from ykactor.surfaces.http.app import Endpoint, Route
 from ykactor.surfaces.http.configuration import Configuration
 from ykactor.surfaces.http.debug import Debug, moved
 from ykactor.surfaces.http.events import Events
 from ykactor.surfaces.http.monitoring import Health, History, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
-from ykactor.surfaces.http.route import Endpoint, Route
 from ykactor.surfaces.http.session import Login, Websockets
 from ykactor.surfaces.metrics.sources import Sources
 from ykactor.wire.rest import events, queues, types, usage

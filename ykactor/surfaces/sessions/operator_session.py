@@ -31,7 +31,7 @@ from ykactor.surfaces.admission.audit import CONFIGURATION, REGISTERED, Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates, applying_update
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
-from ykactor.surfaces.sessions.peer import Peer, error_response, journal_status, read_request
+from ykactor.surfaces.sessions.peer import Peer, error_response, read_request
 from ykactor.surfaces.sessions.pending import Pending, interrupted, unavailable_when_closed
 from ykactor.surfaces.sessions.rm_requests import check_reach, end_registration, put
 from ykactor.wire.si import acts, requests
@@ -72,16 +72,10 @@ class OperatorSession:
                     message = await self.peer.receive()
                 if self._listening.cancelled_caught:
                     break
-                await self._tell_of_journal()
+                await self.peer.tell_of_journal(self._notices)
                 await self._gateway.outboxes.room()
                 for answer in await self._answers(message):
                     await self.peer.send(answer)
-
-    async def _tell_of_journal(self) -> None:
-        """A request is not answered before it is durable: the peer must know why that takes long."""
-        notice = self._notices.next()
-        if notice is not None:
-            await self.peer.send(journal_status(notice))
 
     async def _answers(self, message: str | bytes) -> list[Struct]:
         """Carry out a request; none of one that is carried out and wants no answer."""

@@ -12,7 +12,7 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from ykactor.actors.journal import Resumed, Stalled
+from ykactor.actors.journal import Notices, Resumed, Stalled
 from ykactor.actors.pauses import drive, pause
 from ykactor.core.values.parts import Steps, finished
 from ykactor.surfaces.admission.session_limits import SessionLimits
@@ -167,6 +167,11 @@ class Peer:
     async def send(self, message: Struct) -> None:
         """Send one message, as ``send_encoded`` does."""
         await self.send_encoded([self.encoding.encode(message)], self.encoding)
+
+    async def tell_of_journal(self, notices: Notices) -> None:
+        """Tell what has changed of the journal, if anything: a request is not answered before it is durable."""
+        if (notice := notices.next()) is not None:
+            await self.send(journal_status(notice))
 
     async def send_encoded(self, messages: Sequence[bytes], encoding: Encoding) -> None:
         """Send messages that were encoded in ``encoding``; another one than that of the peer is only possible for responses.

@@ -133,7 +133,7 @@ class ResourceManagerSession:
                 if not isinstance(request, si.RegisterResourceManagerRequest):
                     found = type(request).__name__
                     raise ProtocolError("NOT_REGISTERED", f"found {found}, expected RegisterResourceManagerRequest", "type")
-                await self._tell_of_journal()
+                await self.peer.tell_of_journal(self._notices)  # also if there is no room for it yet
                 return await self._on_register(request)
             except ProtocolError as error:
                 if request is not None:
@@ -146,12 +146,6 @@ class ResourceManagerSession:
 
     async def _read(self, message: str | bytes) -> si.Request:
         return await read_request(Encoding.decoding_request, self.peer.encoding, message)
-
-    async def _tell_of_journal(self) -> None:
-        """A registration is not answered before it is durable: the peer must know why, also if there is no room for it yet."""
-        notice = self._notices.next()
-        if notice is not None:
-            await self.peer.send(journal_status(notice))
 
     async def _on_register(self, request: si.RegisterResourceManagerRequest) -> OutboxReader[Encoding]:
         """Register the peer. Others go on while a configuration is read, so the registration is checked before and after it."""
