@@ -12,8 +12,8 @@ import msgspec
 import yaml
 from msgspec import Struct, field, structs
 
+from ykactor.wire.queuefile.fields import Text
 from ykactor.wire.queuefile.load import written
-from ykactor.wire.queuefile.places import Text
 from ykactor.wire.queuefile.schema import (
     FilterText,
     LimitText,
