@@ -69,9 +69,9 @@ def counted() -> Iterator[Counter[str]]:
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _: Any) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and COUNTED.search(name):
-            calls[f"{name.rpartition('/')[2]}:{frame.f_code.co_qualname}"] += 1
+        name, what = frame.f_code.co_filename, frame.f_code.co_qualname
+        if event == "call" and COUNTED.search(name) and not what.startswith("Pages."):  # those kept are more with each question
+            calls[f"{name.rpartition('/')[2]}:{what}"] += 1
 
     before = sys.getprofile()
     sys.setprofile(count)

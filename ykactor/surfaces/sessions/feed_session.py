@@ -213,7 +213,8 @@ class FeedSession:
             return None
         self._caller.check(request)  # a snapshot may take long
         # Sent first: it confirms the subscription and has the number from which to resume.
-        await self._send_begin(structs.replace(begin, missing_queues=missing))
+        begin = structs.replace(begin, missing_queues=missing)
+        await (self.peer.send(begin) if isinstance(begin, si.Bookmark) else self._send_in_parts(begin))
         return Subscription(self._feed, self._format, wanted, begin.sequence, self._view)
 
     def _known_queues(self) -> dict[str, None]:
@@ -221,12 +222,6 @@ class FeedSession:
         view = self._view
         seen = [name for name in self._gateway.partitions if view is None or view.shows_partition(name)]
         return dict.fromkeys(path for name in seen for path in self._gateway.queue_paths(name))
-
-    async def _send_begin(self, begin: si.Snapshot | si.Bookmark) -> None:
-        if isinstance(begin, si.Bookmark):
-            await self.peer.send(begin)
-        else:
-            await self._send_in_parts(begin)
 
     async def _send_in_parts(self, message: Struct) -> None:
         """Send a message that can be large."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from msgspec import UNSET, UnsetType, structs
 
-from ykactor.core.config.model import NameFilter, PartitionConfig, PlacementFilter
+from ykactor.core.config.model import PartitionConfig, PlacementFilter
 from ykactor.core.config.model import PlacementRule as Rule
 from ykactor.core.inspection.partition_status import NodeTotals, PartitionTotals
 from ykactor.core.placement.rules import RECOVERY_QUEUE, RULES
@@ -138,13 +137,8 @@ def _filter(found: PlacementFilter) -> RuleFilter | None:
         return None
     return RuleFilter(
         type="allow" if found.allow else "deny",
-        user_list=_names(found.users),
-        group_list=_names(found.groups),
+        user_list=sorted(found.users.names),
+        group_list=sorted(found.groups.names),
         user_exp=found.users.expression,
         group_exp=found.groups.expression,
     )
-
-
-def _names(found: NameFilter) -> list[str]:
-    names: Iterable[str] = found.names
-    return sorted(names)
