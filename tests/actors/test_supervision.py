@@ -152,7 +152,7 @@ def cannot_apply(monkeypatch, name, is_now=lambda: True):
 def waiting(made, name):
     """The keys of the asks that wait."""
     (application,) = made[name].core.registry.leaf("root.a").applications.values()
-    return sorted(application.asks)
+    return sorted(application.tasks.asks)
 
 
 # ---- quarantine

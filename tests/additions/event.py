@@ -22,11 +22,11 @@ class TaskRecorded(BaseFact, frozen=True, gc=False):
         ),
         before("| RequestRefused", "    | TaskRecorded\n"),
     ],
-    "core/objects/leaf.py": [
+    "core/objects/queues.py": [
         replaced("facts = self._record(submission)", "facts = self._record(now_ns, submission)"),
         replaced("def _record(self, submission", "def _record(self, now_ns: int, submission"),
         after(
-            "application.record(submission.record)",
+            "application.account.record(submission.record)",
             """
             told = submission.record
             name = submission.application_id

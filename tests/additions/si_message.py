@@ -83,7 +83,7 @@ class SetTags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         ),
         replaced("ApplicationNews = RemoveApplication", "ApplicationNews = SetTags | RemoveApplication"),
     ],
-    "core/objects/leaf.py": [
+    "core/objects/queues.py": [
         before(
             "elif type(submission) is RecordTask:",
             """
@@ -98,7 +98,7 @@ class SetTags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         application = self.applications.get(submission.application_id)
         if application is not None:
             application.tags = application.tags | submission.tags
-            application.touch()
+            application.changed.application(application.application_id)
         return []
 
 """,

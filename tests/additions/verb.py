@@ -69,7 +69,7 @@ def _extend_objection(application: Application, act: ExtendGang) -> str:
 
 
 def _extend(application: Application, now_ns: int, act: ExtendGang) -> list[Fact]:
-    application.set_timer(Timer.PLACEHOLDERS, application.lifecycle.timers[Timer.PLACEHOLDERS] + act.seconds * 10**9)
+    application.lifecycle.set_timer(Timer.PLACEHOLDERS, application.lifecycle.timers[Timer.PLACEHOLDERS] + act.seconds * 10**9)
     return []
 
 

@@ -15,8 +15,8 @@ from ykactor.core.messages.facts import Allocated, Fact, Reserved, Unreserved
 from ykactor.core.messages.planned import Budget, Cancellation, Planned, Replacement
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
-from ykactor.core.objects.exchange import Exchange, send
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import Exchange, send
 from ykactor.core.state import wakeups
 from ykactor.core.turn.phases import Cycle, Decide, Observe, SchedulerPhase
 from ykactor.core.values.ids import AllocationKey
@@ -160,7 +160,7 @@ class NaiveScheduler:
         registry = self.world.core.registry
         leaf = registry.leaf_of(application_id)
         application = leaf.applications[application_id]
-        ask = application.asks[key] if key in application.asks else application.allocations[key][0]
+        ask = application.tasks.asks[key] if key in application.tasks.asks else application.tasks.allocations[key][0]
         match word.split():
             case ["allocated"]:
                 fact = Allocated(now_ns, ask, leaf.path, node_id)
@@ -169,7 +169,7 @@ class NaiveScheduler:
                 assert isinstance(reply, Placed), reply
                 return [*(yield from self.settle(now_ns, leaf, fact)), fact]
             case ["replaces", holder]:
-                place = application.allocations[AllocationKey(holder)][1]
+                place = application.tasks.allocations[AllocationKey(holder)][1]
                 return (yield from self.settle(now_ns, leaf, Replacement(ask, AllocationKey(holder), place)))
             case ["ended"]:
                 return (yield from self.settle(now_ns, leaf, Cancellation(ask, key)))

@@ -136,7 +136,7 @@ class NaiveAccounts:
     def look_at_replacements(self, at_ns: int, registry: Registry) -> None:
         """A real ask that waits for the end of its placeholder may be resized, and no fact says it."""
         for name, path in registry.applications.items():
-            for real, _ in registry.leaf(path).applications[name].gang.replacing.values():
+            for real, _ in registry.leaf(path).applications[name].tasks.replacing.values():
                 if self.waiting[task_of(real)][0] != real.resource:
                     self.resize_ask(at_ns, task_of(real), real.resource)
 

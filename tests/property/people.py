@@ -74,7 +74,7 @@ class People:
         for application in queue.applications:
             number = application.arrival
             if number not in self.groups:
-                if application.asks or application.allocations:
+                if application.tasks.asks or application.tasks.allocations:
                     self.groups[number] = self.group_of(number, queue)
                 continue
             choice = self.groups[number]

@@ -26,7 +26,7 @@ from ykactor.core.messages.facts import (
     Reserved,
     Unreserved,
 )
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.values.resources import Resource
 
@@ -156,8 +156,8 @@ class State:
         for leaf in registry.queues.values():
             if isinstance(leaf, LeafCore):
                 for application in leaf.applications.values():
-                    self.running += [Task(ask, leaf.path, node_id) for ask, node_id in application.allocations.values()]
-                    self.waiting |= {ask_id(ask): Task(ask, leaf.path, "") for ask in application.asks.values()}
+                    self.running += [Task(ask, leaf.path, node_id) for ask, node_id in application.tasks.allocations.values()]
+                    self.waiting |= {ask_id(ask): Task(ask, leaf.path, "") for ask in application.tasks.asks.values()}
         self.capacity = {node_id: dict(node.capacity) for node_id, node in registry.nodes.items()}
         self.schedulable = {node_id for node_id, node in registry.nodes.items() if node.schedulable}
         self.occupied = {node_id: [task.resource for task in node.foreign.values()] for node_id, node in registry.nodes.items()}

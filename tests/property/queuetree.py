@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.values.ids import ApplicationID, QueuePath
 
@@ -115,17 +114,17 @@ def holds_slot(application: Application, slots: set[ApplicationID]) -> bool:
 
 
 def usage(application: Application) -> Amounts:
-    return total(ask.resource for ask, _ in application.allocations.values())
+    return total(ask.resource for ask, _ in application.tasks.allocations.values())
 
 
 def real_usage(application: Application) -> Amounts:
-    return total(ask.resource for ask, _ in application.allocations.values() if not ask.placeholder)
+    return total(ask.resource for ask, _ in application.tasks.allocations.values() if not ask.placeholder)
 
 
 def wanted(application: Application) -> Amounts:
-    return total(ask.resource for ask in application.asks.values())
+    return total(ask.resource for ask in application.tasks.asks.values())
 
 
 def priority_of(application: Application) -> int | None:
     """PR-3."""
-    return max((ask.priority for ask in application.asks.values()), default=None)
+    return max((ask.priority for ask in application.tasks.asks.values()), default=None)

@@ -19,8 +19,8 @@ from ykactor.core.config.model import NodeSortPolicy
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.values import selector
 from ykactor.core.values.ids import NodeID, QueuePath
@@ -74,7 +74,7 @@ class Reference:
         """All that wait."""
         leaves = [queue for queue in self.partition.registry.queues.values() if isinstance(queue, LeafCore)]
         applications = [application for leaf in leaves for application in leaf.applications.values()]
-        return {name_of(ask): ask for application in applications for ask in application.asks.values()}
+        return {name_of(ask): ask for application in applications for ask in application.tasks.asks.values()}
 
 
 # ---- children (PR-71)
@@ -270,12 +270,12 @@ class Step:
 
     def replace(self, application: Application, ask: Ask) -> list[Event]:
         """Rows 1 and 2."""
-        holders = [pair for pair in application.allocations.values() if pair[0].placeholder]
+        holders = [pair for pair in application.tasks.allocations.values() if pair[0].placeholder]
         for holder, node_id in sorted(holders, key=lambda item: (item[0].created_ns, item[0].allocation_key)):
             if is_left_out(node_id, ask):
                 continue
             key, event = holder.allocation_key, ("ended", *name_of(holder), node_id)
-            is_free = key not in application.gang.released and event not in self.cancelled
+            is_free = key not in application.tasks.released and event not in self.cancelled
             if holder.task_group_name == ask.task_group_name and is_free:
                 if fits(holder.resource, ask.resource):
                     self.ways["replaced"] += 1
@@ -413,7 +413,7 @@ def can_run(leaf: Queue, application: Application) -> bool:
 
 def asks_in_order(application: Application) -> list[Ask]:
     """PR-50 to PR-52."""
-    return sorted(application.asks.values(), key=lambda ask: (-ask.priority, ask.created_ns, ask.arrival))
+    return sorted(application.tasks.asks.values(), key=lambda ask: (-ask.priority, ask.created_ns, ask.arrival))
 
 
 def can_commit(leaf: Queue, ask: Ask) -> bool:

@@ -13,8 +13,7 @@ from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.messages.facts import ApplicationLeft, ConfigurationChanged, Released
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import ApplyConfig, RemoveApplication
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.partition.reload import walk
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import finished
@@ -53,7 +52,7 @@ def running(world: World) -> dict[tuple[ApplicationID, AllocationKey], NodeID]:
         (application.application_id, key): node_id
         for leaf in leaves
         for application in leaf.applications.values()
-        for key, (_, node_id) in application.allocations.items()
+        for key, (_, node_id) in application.tasks.allocations.items()
     }
 
 

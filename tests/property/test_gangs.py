@@ -33,8 +33,8 @@ from ykactor.core.messages.submissions import (
     UpdateNode,
 )
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.lifecycle import Timer
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.resources import Resource, fits
@@ -141,14 +141,14 @@ class Session:
         """All that is real ends, the rest is confirmed, and time goes by."""
         for _ in range(5):
             for application in self.applications():
-                keys = [*application.asks, *application.allocations]
+                keys = [*application.tasks.asks, *application.tasks.allocations]
                 self.say([release(key, application.application_id) for key in keys if not _holds_space(application, key)])
             self.say(self.manager.answers())
             self.wait(1000)
 
 
 def _holds_space(application: Application, key: str) -> bool:
-    return key in application.allocations and application.allocations[key][0].placeholder
+    return key in application.tasks.allocations and application.tasks.allocations[key][0].placeholder
 
 
 def live(core: PartitionCore) -> list[Application]:
@@ -161,12 +161,12 @@ def check_application(application: Application) -> None:
     for name, group in application.gang.groups.items():
         assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
     if Timer.PLACEHOLDERS not in application.lifecycle.timers:
-        running = {key: ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released}
+        running = {key: ask for key, (ask, _) in application.tasks.allocations.items() if key not in application.tasks.released}
         endless = [key for key, ask in running.items() if ask.placeholder and ask.failures]
         assert not endless, f"{application.application_id}: {endless} were handed back, run again, and no timer ends them (GA-41)"
     if application.state in ON_THE_WAY_OUT and not application.lifecycle.timers:
-        assert application.allocations, f"{application.application_id} is {application.state} for nothing"
-        unasked = [ask for key, (ask, _) in application.allocations.items() if key not in application.gang.released]
+        assert application.tasks.allocations, f"{application.application_id} is {application.state} for nothing"
+        unasked = [ask for key, (ask, _) in application.tasks.allocations.items() if key not in application.tasks.released]
         left = [ask.allocation_key for ask in unasked if ask.placeholder or _must_end(application, ask)]
         assert not left, f"{application.application_id} is {application.state}, and nobody ends {left}"
 
@@ -192,15 +192,15 @@ def _may_wait(application: Application) -> bool:
     It waits for its first ask, as a gang that timed out also does (GA-50); or it has gone on before its last placeholders were
     placed, which no timer ends then (GA-40).
     """
-    if application.asks or application.lifecycle.timers:
+    if application.tasks.asks or application.lifecycle.timers:
         return False
     match application.state:
         case ApplicationState.NEW:
             return True
         case ApplicationState.ACCEPTED:
-            return application.gang.is_over and not application.allocations
+            return application.gang.is_over and not application.tasks.allocations
         case ApplicationState.STARTING | ApplicationState.RUNNING:
-            return application.placeholder_count > 0 and not application.real_count
+            return application.tasks.placeholder_count > 0 and not application.tasks.real_count
     return False
 
 

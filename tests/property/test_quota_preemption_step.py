@@ -131,6 +131,6 @@ def test_nothing_is_left_that_fits() -> None:
         world.given(configure(tree(queue("a", **properties), preemption=on)))
         world.wait(1)
         application = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[index,arg-type]
-        running = [task.resource["vcore"] for task, _ in application.allocations.values()]
+        running = [task.resource["vcore"] for task, _ in application.tasks.allocations.values()]
         assert sum(running) >= limit
         assert not running or sum(running) == limit or sum(running) - min(running) < limit

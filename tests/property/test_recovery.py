@@ -138,10 +138,10 @@ def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submissio
         timeout_ms = rng.choice((0, 5000, 20_000))
         name, total = application.application_id, dict(gang.total) or None
         said.append(AddApplication(name, application.queue, who.user, who.groups, tags, timeout_ms, total, style))
-        for key, (ask, node_id) in application.allocations.items():
-            if key not in gang.released or rng.random() < 0.5:  # it may have ended before the session was lost
+        for key, (ask, node_id) in application.tasks.allocations.items():
+            if key not in application.tasks.released or rng.random() < 0.5:  # it may have ended before the session was lost
                 said.append(structs.replace(ask, node_id=node_id))
-        pending = [*application.asks.values(), *(real for real, _ in gang.replacing.values())]
+        pending = [*application.tasks.asks.values(), *(real for real, _ in application.tasks.replacing.values())]
         said += [structs.replace(ask, node_id=None) for ask in pending]  # GA-71
     return said
 
@@ -243,9 +243,10 @@ def check_books(recovery: Recovery) -> None:
     assert {
         (application.application_id, key): (node_id, ask.resource)
         for application in applications
-        for key, (ask, node_id) in application.allocations.items()
+        for key, (ask, node_id) in application.tasks.allocations.items()
     } == {task: books.runs[task] for task in books.told}
-    assert {(application.application_id, key) for application in applications for key in application.asks} == set(books.waits)
+    pending = {(application.application_id, key) for application in applications for key in application.tasks.asks}
+    assert pending == set(books.waits)
     nodes: dict[str, Counter[str]] = {node_id: Counter() for node_id in core.registry.nodes}
     queues: dict[str, Counter[str]] = {path: Counter() for path in core.registry.queues}
     strangers = {key: node_id for (name, key), (node_id, _) in books.runs.items() if not name}

@@ -277,7 +277,7 @@ def indexed(world: World) -> IndexedNode:
 
 
 def run_what_waits(world: World) -> None:
-    leaf_truth(world).asks.update({entry.allocation_key: entry for entry in core(world).allocations.values()})
+    leaf_truth(world).tasks.asks.update({entry.allocation_key: entry for entry in core(world).allocations.values()})
 
 
 #: What the sentence must name, and how to break it.
@@ -298,10 +298,10 @@ DAMAGES: list[tuple[str, Callable[[World], object]]] = [
     ("pending application app: the submission", lambda world: setattr(waiting(world), "submission_ns", -1)),
     ("pending application app: allocated", lambda world: waiting(world).allocated.clear()),
     ("pending application app: the place", lambda world: setattr(waiting(world), "sort_key", None)),
-    ("pending application app: the set of asks", lambda world: leaf_truth(world).asks.clear()),
+    ("pending application app: the set of asks", lambda world: leaf_truth(world).tasks.asks.clear()),
     ("not on its node n", lambda world: core(world).allocations.clear()),
     ("waits and runs", run_what_waits),
-    ("which does not know it", lambda world: leaf_truth(world).allocations.clear()),
+    ("which does not know it", lambda world: leaf_truth(world).tasks.allocations.clear()),
     ("partition: the leaf of each", lambda world: world.core.registry.applications.clear()),
     ("node n: allocated", lambda world: core(world).allocated.clear()),
     ("node n: occupied", lambda world: core(world).occupied.update(vcore=1)),

@@ -86,7 +86,7 @@ def pending(world: World) -> Iterator[tuple[Queue, Application, Ask]]:
         queue = ahead.pop()
         ahead += queue.children
         for application in queue.applications:
-            for ask in application.asks.values():
+            for ask in application.tasks.asks.values():
                 yield queue, application, ask
 
 

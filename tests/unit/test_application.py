@@ -79,7 +79,7 @@ def test_refused_entries_change_nothing(resource: dict[str, int], reason: str, o
     pending_application = application()
     ask = Ask("t1", "app-1", resource, 0, on)  # type: ignore[arg-type]
     assert said(pending_application.submit(5, ask, 5, 1)) == [f"t1 rejected: {reason}"]
-    assert (pending_application.state, pending_application.asks, pending_application.allocations) == (
+    assert (pending_application.state, pending_application.tasks.asks, pending_application.tasks.allocations) == (
         ApplicationState.NEW,
         {},
         {},

@@ -19,7 +19,7 @@ async def test_one_ask_is_followed_from_the_bytes_to_the_feed() -> None:
     trace = await of_one_ask(SMALL)
     named = {file.rpartition("ykactor/")[2] for file in trace.files()}
     line = {"surfaces/sessions/rm_session.py", "wire/si/requests.py", "core/partition/rounds.py", "core/planner/planner.py"}
-    assert line | {"core/objects/node.py", "core/objects/leaf.py", "actors/feed.py", "actors/journal.py"} <= named
+    assert line | {"core/objects/node.py", "core/objects/queues.py", "actors/feed.py", "actors/journal.py"} <= named
     assert len(named) <= len(trace.functions()) <= trace.moves() + len(trace.functions()) <= 2 * len(trace.calls)
 
 

@@ -25,14 +25,14 @@ from world import (
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import RemovePartition, UpdateNode
 from ykactor.core.objects.commands import Adopt, Command, Decommission, NodeCommand, QueueCommand, TakeOver
-from ykactor.core.objects.exchange import Owner
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
+from ykactor.core.objects.registry import Owner
 from ykactor.core.values.ids import NodeID, QueuePath
 from ykactor.sim import direct
 
@@ -102,8 +102,8 @@ PATH = QueuePath("root.a")
     ("owner", "command"),
     [
         (LeafCore(QueueConfig(PATH, is_parent=False), Books()), Adopt((PATH,))),
-        (ParentCore(QueueConfig(PATH, is_parent=True)), TakeOver(None)),  # type: ignore[arg-type]
-        (NodeCore(NodeID("n1"), {}, True, {}), Unknown()),
+        (ParentCore(QueueConfig(PATH, is_parent=True), Changed()), TakeOver(None)),  # type: ignore[arg-type]
+        (NodeCore(NodeID("n1"), {}, True, {}, Changed()), Unknown()),
         (LeafCore(QueueConfig(PATH, is_parent=False), Books()), Decommission()),
     ],
 )

@@ -459,4 +459,4 @@ def test_the_number_of_task_groups() -> None:
     placed = [ask(key, "app-1", vcore=1, placeholder=True, group=group) for key, group in (("p", "one-more"), ("q", "g7"))]
     world.send(*placed)
     assert [line for line in world.heard() if "rejected" in line] == ["p rejected: found 1000 task groups, no room for one more"]
-    assert "q" in world.direct.core.registry.leaf_of("app-1").applications["app-1"].asks
+    assert "q" in world.direct.core.registry.leaf_of("app-1").applications["app-1"].tasks.asks

@@ -20,7 +20,7 @@ TWO = [node("n1", vcore=4), node("n2", vcore=2)]
 
 def ask_of(world: World, key: str = "t1") -> Ask:
     """A pending ask of app-1."""
-    return world.direct.core.registry.leaf("root.a").applications["app-1"].asks[key]  # type: ignore[index, arg-type]
+    return world.direct.core.registry.leaf("root.a").applications["app-1"].tasks.asks[key]  # type: ignore[index, arg-type]
 
 
 def made(*nodes: object) -> World:
@@ -42,7 +42,7 @@ def test_it_runs_elsewhere() -> None:
 def test_it_waits_with_its_age() -> None:
     """Created and arrived as before, so it comes before what was submitted meanwhile."""
     world = made(node("n1", vcore=1))
-    before = next(iter(world.direct.core.registry.leaf("root.a").applications.values())).allocations["t1"][0]  # type: ignore[arg-type, index]
+    before = next(iter(world.direct.core.registry.leaf("root.a").applications.values())).tasks.allocations["t1"][0]  # type: ignore[arg-type, index]
     world.given(ask("t2", "app-1", vcore=1), at=7)
     world.given(hand_back("t1"), at=8)
     after = ask_of(world)
@@ -247,8 +247,8 @@ def test_only_the_last_nodes_are_remembered() -> None:
     world.given(app("app-1"), ask("t1", "app-1", vcore=1))
     for _ in range(20):
         world.given(hand_back("t1"))
-    assert len(world.direct.core.registry.leaf("root.a").applications["app-1"].allocations) == 1  # type: ignore[index, arg-type]
-    ((task, _),) = world.direct.core.registry.leaf("root.a").applications["app-1"].allocations.values()  # type: ignore[index, arg-type]
+    assert len(world.direct.core.registry.leaf("root.a").applications["app-1"].tasks.allocations) == 1  # type: ignore[index, arg-type]
+    ((task, _),) = world.direct.core.registry.leaf("root.a").applications["app-1"].tasks.allocations.values()  # type: ignore[index, arg-type]
     assert len(task.failures) == 16
 
 
@@ -261,10 +261,10 @@ def test_asks_are_looked_at_when_their_time_is_over() -> None:
     for number in range(count):
         world.given(hand_back(f"t{number}"), at=10 + number / 1000)
     application = world.direct.core.registry.leaf("root.a").applications["app-1"]  # type: ignore[index, arg-type]
-    application.asks = CountingAsks(application.asks)
+    application.tasks.asks = CountingAsks(application.tasks.asks)
     world.run(50)
-    assert application.backoffs.due_ns(application.asks) is None
-    assert application.asks.looks <= 4 * count
+    assert application.backoffs.due_ns(application.tasks.asks) is None
+    assert application.tasks.asks.looks <= 4 * count
 
 
 class CountingAsks(dict[AllocationKey, Ask]):

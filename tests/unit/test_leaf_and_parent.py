@@ -6,6 +6,7 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, ApplicationChanged, Fact
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import QueueState
@@ -21,8 +22,7 @@ from ykactor.core.objects.commands import (
     SettleBatch,
     SubmitBatch,
 )
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.placement.rules import NO_MATCH
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 
@@ -65,11 +65,11 @@ def test_settle_answers_state_changes_only() -> None:
     leaf_core = leaf("app-1")
     ask = Ask(AllocationKey("t1"), ApplicationID("app-1"), {"vcore": 1})
     leaf_core.handle(SubmitBatch(1, [(0, ask, 1, 1)]))
-    asked = leaf_core.applications[ApplicationID("app-1")].asks[AllocationKey("t1")]
+    asked = leaf_core.applications[ApplicationID("app-1")].tasks.asks[AllocationKey("t1")]
     placement = Allocated(2, asked, PATH, NodeID("n1"))
     answer = leaf_core.handle(SettleBatch(2, [(7, placement)]))
     assert [(position, states(facts)) for position, facts in answer] == [(7, ["app-1 Starting"])]
-    assert leaf_core.applications[ApplicationID("app-1")].allocations == {"t1": (asked, "n1")}
+    assert leaf_core.applications[ApplicationID("app-1")].tasks.allocations == {"t1": (asked, "n1")}
     assert leaf_core.deadline_ns == 2 + 300 * S_NS
 
 
@@ -113,7 +113,7 @@ def test_configure_and_close() -> None:
     assert (leaf_core.config.max_applications, leaf_core.state) == (7, QueueState.DRAINING)
     leaf_core.handle(Close())
     assert leaf_core.applications == {}
-    parent = ParentCore(QueueConfig(QueuePath("root"), True))
+    parent = ParentCore(QueueConfig(QueuePath("root"), True), Changed())
     parent.handle(Adopt((PATH,)))
     assert list(parent.children) == [PATH]
     parent.handle(Disown((PATH,)))

@@ -4,6 +4,7 @@ import pytest
 from world import app, ask, foreign, make_world, node, queue, release, tree
 
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Fact, ForeignChanged, NodeAdded, NodeCapacityChanged, NodeSchedulable
 from ykactor.core.objects.commands import (
     ChangeAllocations,
@@ -22,7 +23,7 @@ from ykactor.core.values.ids import AllocationKey, NodeID
 
 
 def core(**capacity: int) -> NodeCore:
-    return NodeCore(NodeID("n1"), capacity or {"vcore": 10, "memory": 10}, True, {"zone": "z"})
+    return NodeCore(NodeID("n1"), capacity or {"vcore": 10, "memory": 10}, True, {"zone": "z"}, Changed())
 
 
 def wants(key: str, application_id: str = "app-1", **resource: int) -> Ask:

@@ -1,6 +1,7 @@
 """What was last reported of pending asks."""
 
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.equivalence import OVER_QUOTA, NotifiedAsks
 
 
@@ -11,7 +12,7 @@ def asked(key: str) -> Ask:
 def test_an_ask_is_in_one_place() -> None:
     """Nothing is reported of a new ask; an ask that is dropped is forgotten."""
     first, second = asked("t1"), asked("t2")
-    told = NotifiedAsks([first])
+    told = NotifiedAsks([first], Changed())
     told.add(second)
     assert [list(asks) for asks in told.asks] == [["t1", "t2"], [], [], []]
     told.asks[OVER_QUOTA]["t1"] = told.asks[0].pop("t1")  # type: ignore[index, arg-type]

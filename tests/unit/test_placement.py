@@ -13,8 +13,7 @@ from ykactor.core.config.model import AccessList, NameFilter, PartitionConfig, P
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.placement import rules
 from ykactor.core.placement.rules import NO_MATCH, TRIED_MAX, Applicant, Mistake, NoMatch, Outcome, Placed, is_forced, tag_value
@@ -48,7 +47,7 @@ def registry(*queues: str, rules: tuple[PlacementRule, ...] = (), **acls: str) -
         path = QueuePath(line.rstrip("/"))
         submit = acl(acls.get(path.rpartition(".")[2], ""))
         settings = QueueConfig(path, is_parent=line.endswith("/"), submit_acl=submit)
-        known.queues[path] = ParentCore(settings) if settings.is_parent else LeafCore(settings, known.books)
+        known.queues[path] = ParentCore(settings, known.changed) if settings.is_parent else LeafCore(settings, known.books)
         known.queues[path].state = QueueState.DRAINING if path in draining else QueueState.ACTIVE
     return known
 

@@ -84,7 +84,7 @@ def test_the_own_ask_of_a_reservation_is_one_object() -> None:
     (reservation,) = state.reservations.by_ask.values()
     owner = world.direct.core.registry.leaf_of("app-1").applications["app-1"]  # type: ignore[arg-type]
     assert ask_id(reservation.ask) == ("app-1", "k2")
-    assert reservation.ask is owner.asks["k2"]  # type: ignore[index]
+    assert reservation.ask is owner.tasks.asks["k2"]  # type: ignore[index]
 
 
 def test_a_row_that_is_missing_is_named() -> None:

@@ -119,5 +119,5 @@ def test_a_pending_ask_keeps_its_turn_when_its_policy_changes() -> None:
     world.send(release("t0"), at=1)
     assert world.placed()[-1] == "t1"
     registry = world.direct.core.registry
-    ((task, _),) = registry.leaf("root.a").applications["app-1"].allocations.values()
+    ((task, _),) = registry.leaf("root.a").applications["app-1"].tasks.allocations.values()
     assert not task.allow_preempt_self

@@ -16,10 +16,9 @@ from trio.lowlevel import Abort, RaiseCancelT, Task, current_task, reschedule, w
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import collect_young, pause
 from ykactor.core.objects.commands import Close, Decommission, SubmitBatch
-from ykactor.core.objects.exchange import Exchange, Owner, Sends
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.registry import Core, Registry
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import Core, Exchange, Owner, Registry, Sends
 
 R = TypeVar("R")
 

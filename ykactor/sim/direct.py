@@ -15,7 +15,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Submission
 from ykactor.core.objects.commands import Command
-from ykactor.core.objects.exchange import Exchange, Owner
+from ykactor.core.objects.registry import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups

@@ -52,7 +52,7 @@ def sums(
     lasting = Accounts(Changed())
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
-            yield from application.count_so_far(lasting, now_ns)
+            yield from application.account.count_so_far(lasting, now_ns)
             yield 1
     found: Sums = {}
     for accounts in (registry.books.accounts, lasting):

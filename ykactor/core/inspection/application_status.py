@@ -218,7 +218,7 @@ def live_status(
         pending=pending,
         effective_priority=effective_priority(status.priority, path, queues),
         held_with=held_with(path, queues),
-        allocations={} if application is None else {key: node_id for key, (_, node_id) in application.allocations.items()},
+        allocations={} if application is None else {key: node_id for key, (_, node_id) in application.tasks.allocations.items()},
         replacing=UNSET if application is None else _replacing(application),
         records=UNSET if application is None else record_statuses(application.past) or UNSET,
     )
@@ -227,7 +227,7 @@ def live_status(
 def _replacing(application: Application) -> list[ReplacementStatus] | UnsetType:
     return [
         ReplacementStatus(allocation_key=ask.allocation_key, placeholder=placeholder, node_id=node_id)
-        for placeholder, (ask, node_id) in application.gang.replacing.items()
+        for placeholder, (ask, node_id) in application.tasks.replacing.items()
     ] or UNSET
 
 

@@ -20,8 +20,8 @@ from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.nodes.index import NodeIndex
 from ykactor.core.nodes.reservations import Reservation
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.node import NodeCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.preemption.quota import gives_back
@@ -132,8 +132,8 @@ def fair_share(allocated: Resource, denominators: dict[str, float]) -> float:
 
 def _leaf_usage(where: str, queue: QueueNode, leaf: LeafCore) -> Iterator[str]:
     applications = leaf.applications.values()
-    allocated = total_of(ask.resource for application in applications for ask, _ in application.allocations.values())
-    pending = total_of(ask.resource for application in applications for ask in application.asks.values())
+    allocated = total_of(ask.resource for application in applications for ask, _ in application.tasks.allocations.values())
+    pending = total_of(ask.resource for application in applications for ask in application.tasks.asks.values())
     running = [application.application_id for application in applications if application.state in COUNTED_AS_RUNNING]
     shown = [_shown_priority(application) for application in applications]
     raw = max((priority for priority in shown if priority is not None), default=None)
@@ -178,13 +178,13 @@ def _trackers(registry: Registry, state: SchedulerState) -> Iterator[str]:
         names = set(_tracker_names(queue, waiting)) if waiting.enrolled else set()
         found = {(tracker.path, tracker.whose) for tracker in waiting.trackers}
         yield from differs(where, "what it counts against", found, names)
-        if waiting.counted_as_running and not application.asks and not application.allocations:
+        if waiting.counted_as_running and not application.tasks.asks and not application.tasks.allocations:
             yield f"{where}: counts although nothing of it waits or runs"
-        if application.allocations and not waiting.counted_as_running:
+        if application.tasks.allocations and not waiting.counted_as_running:
             yield f"{where}: does not count although something of it runs"
         for tracker in waiting.trackers:
             counts[tracker] += 1
-            used[tracker] += [ask.resource for ask, _ in application.allocations.values()]
+            used[tracker] += [ask.resource for ask, _ in application.tasks.allocations.values()]
             if waiting.counted_as_running:
                 counted[tracker].add(waiting.application_id)
     for tracker, resources in used.items():
@@ -246,9 +246,9 @@ def _application(application: Application, waiting: PendingApplication, preempti
     yield from differs(where, "the state", waiting.state, application.state)
     yield from differs(where, "the submission time", waiting.submission_ns, application.submission_ns)
     yield from differs(where, "the registration number", waiting.arrival, application.arrival)
-    allocated = total_of(ask.resource for ask, _ in application.allocations.values())
+    allocated = total_of(ask.resource for ask, _ in application.tasks.allocations.values())
     yield from differs(where, "allocated", pruned(waiting.allocated), allocated)
-    yield from differs(where, "the set of asks", sorted(waiting.asks), sorted(application.asks))
+    yield from differs(where, "the set of asks", sorted(waiting.asks), sorted(application.tasks.asks))
     queued = 0
     for (shape, kind), queue in waiting.queues.items():
         asks = queue.items()
@@ -270,14 +270,14 @@ def _application(application: Application, waiting: PendingApplication, preempti
             yield f"{where}: the asks of shape {shape} are not in order"
         for ask in asks:
             key = ask.allocation_key
-            if application.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
+            if application.tasks.asks.get(key) is not ask or waiting.asks.get(key) != (ask, queue):
                 yield f"{where}: ask {key} in ask_class is not the ask that waits"
     held = waiting.gang.held.items() if waiting.gang is not None else []
     aside = [key for key in waiting.reserving if waiting.asks[key][1] is None]
     settled = [key for key, ask in waiting.reserving.items() if not _allows_preemption(ask) or key in preempting]
     yield from differs(where, "the asks with a node that stand in no ask_class", sorted(aside), sorted(settled))
     somewhere = queued + len(held) + len(aside)
-    yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.asks))
+    yield from differs(where, "the number of asks that wait somewhere", somewhere, len(application.tasks.asks))
     yield from _gang(where, application, waiting)
     yield from differs(where, "the priority", waiting.priorities.highest, _priority(application))
     yield from differs(where, "the hold", waiting.hold, application.hold)
@@ -286,12 +286,12 @@ def _application(application: Application, waiting: PendingApplication, preempti
 
 def _gang(where: str, application: Application, waiting: PendingApplication) -> Iterator[str]:
     """Check that real asks of open task groups wait for placeholders, in order, and running placeholders are replaceable."""
-    running = application.allocations
+    running = application.tasks.allocations
     placeholders = {key: ask for key, (ask, _) in running.items() if ask.placeholder}
     reserved = total_of(ask.resource for ask in placeholders.values())
     yield from differs(where, "what placeholders hold", pruned(waiting.reserved), reserved)
-    yield from differs(where, "the number of placeholders", application.placeholder_count, len(placeholders))
-    yield from differs(where, "the number of real allocations", application.real_count, len(running) - len(placeholders))
+    yield from differs(where, "the number of placeholders", application.tasks.placeholder_count, len(placeholders))
+    yield from differs(where, "the number of real allocations", application.tasks.real_count, len(running) - len(placeholders))
     gang = waiting.gang
     if gang is None:
         if placeholders:
@@ -299,11 +299,11 @@ def _gang(where: str, application: Application, waiting: PendingApplication) -> 
         return
     open_groups = {group for group in application.gang.groups if application.gang.is_open(group)}
     yield from differs(where, "the open groups", gang.open_groups, open_groups)
-    asks = application.asks.values()
+    asks = application.tasks.asks.values()
     held = [ask for ask in asks if ask.task_group_name in gang.open_groups and not ask.placeholder]
     yield from differs(where, "who waits for placeholders", gang.held.items(), sorted(held, key=order_of))
     replaceable = {placeholder.allocation_key for some in gang.replaceable.values() for placeholder, _ in some.items()}
-    yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.gang.released)
+    yield from differs(where, "the placeholders to replace", replaceable, placeholders.keys() - application.tasks.released)
     yield from differs(
         where, "the placeholders ever allocated", pruned(gang.allocated_ever), pruned(application.gang.allocated_ever)
     )
@@ -316,7 +316,7 @@ def _shown_priority(application: Application) -> Priority:
 
 def _priority(application: Application) -> Priority:
     """The highest priority of the application's asks; None without asks (PR-3)."""
-    return max((ask.priority for ask in application.asks.values()), default=None)
+    return max((ask.priority for ask in application.tasks.asks.values()), default=None)
 
 
 def _node_index(registry: Registry, index: NodeIndex) -> Iterator[str]:
@@ -465,10 +465,10 @@ def _preemptions(registry: Registry, state: SchedulerState) -> Iterator[str]:
         where = f"victim {key} of {application_id}"
         leaf = applications[application_id].leaf
         truth = registry.leaf(leaf.path).applications[application_id]
-        if key not in truth.allocations or key not in truth.gang.released:
+        if key not in truth.tasks.allocations or key not in truth.tasks.released:
             yield f"{where}: does not run, or is not being released"
         else:
-            yield from differs(where, "the size", size, truth.allocations[key][0].resource)
+            yield from differs(where, "the size", size, truth.tasks.allocations[key][0].resource)
         for queue in leaf.path_up:
             add_to(preempting[queue], size)
     for identity, attempt in attempts.by_ask.items():

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from ykactor.core.accounting.books import ResourceTypes
 from ykactor.core.messages.asks import AskID, ask_id
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.reload import walk
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
@@ -68,7 +67,7 @@ def limits(registry: Registry) -> Iterator[str]:
 def counts(registry: Registry) -> Iterator[str]:
     """Check that the counts for limits are those of the objects (SE-48)."""
     live = [application for leaf in leaves_of(registry) for application in leaf.applications.values()]
-    tasks = sum(len(each.asks) + len(each.allocations) + len(each.gang.replacing) for each in live)
+    tasks = sum(len(each.tasks.asks) + len(each.tasks.allocations) + len(each.tasks.replacing) for each in live)
     yield from differs("partition", "the number of asks and allocations", registry.changed.tasks, tasks)
     yield from differs("partition", "the resource types", registry.books.types.counts, _types(registry, live))
     dynamic = sum(not queue.config.managed for queue in registry.queues.values())
@@ -79,8 +78,8 @@ def _types(registry: Registry, live: list[Application]) -> dict[str, int]:
     types = ResourceTypes()
     for each in live:
         types.add(each.gang.total)
-        real = (ask for ask, _ in each.gang.replacing.values())
-        for ask in (*each.asks.values(), *(ask for ask, _ in each.allocations.values()), *real):
+        real = (ask for ask, _ in each.tasks.replacing.values())
+        for ask in (*each.tasks.asks.values(), *(ask for ask, _ in each.tasks.allocations.values()), *real):
             types.add(ask.resource)
     for node in registry.nodes.values():
         for resource in (node.capacity, *(task.resource for task in node.foreign.values())):
@@ -108,14 +107,14 @@ def allocations(registry: Registry) -> Iterator[str]:
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             yield ""
-            for key in application.asks.keys() & application.allocations.keys():
+            for key in application.tasks.asks.keys() & application.tasks.allocations.keys():
                 yield f"ask {key} of {application.application_id}: waits and runs, expected one of them"
-            for ask, node_id in application.allocations.values():
+            for ask, node_id in application.tasks.allocations.values():
                 on_node = registry.nodes[node_id].allocations.get(ask_id(ask)) if node_id in registry.nodes else None
                 if places.pop(ask_id(ask), None) != node_id or on_node is not ask:
                     yield f"allocation {ask.allocation_key} of {application.application_id}: not on its node {node_id}"
-            for placeholder, (real, node_id) in application.gang.replacing.items():  # SC-131: the real ask is on another node
-                if node_id != application.allocations[placeholder][1] and places.pop(ask_id(real), None) != node_id:
+            for placeholder, (real, node_id) in application.tasks.replacing.items():  # SC-131: the real ask is on another node
+                if node_id != application.tasks.allocations[placeholder][1] and places.pop(ask_id(real), None) != node_id:
                     yield f"ask {real.allocation_key} of {application.application_id}: has no place on node {node_id}"
     for (application_id, key), node_id in places.items():
         yield f"node {node_id}: runs {key} of {application_id}, which does not know it"
@@ -126,13 +125,13 @@ def counted(registry: Registry) -> Iterator[str]:
     for leaf in leaves_of(registry):
         for application in leaf.applications.values():
             yield ""
-            where, running = f"application {application.application_id}", application.allocations
+            where, running = f"application {application.application_id}", application.tasks.allocations
             account, total = application.account, total_of(ask.resource for ask, _ in running.values())
             yield from differs(where, "what it uses", pruned(account.used), total)
-            waiting = application.asks.keys() | {real.allocation_key for real, _ in application.gang.replacing.values()}
-            yield from differs(where, "resized and gone", account.sized_ns.keys() - running.keys() - waiting, set())
-            yield from differs(where, "preempted and gone", account.preempted - running.keys(), set())
-            yield from differs(where, "replaced and gone", application.replaced_ns.keys() - running.keys(), set())
+            waiting = application.tasks.asks.keys() | {real.allocation_key for real, _ in application.tasks.replacing.values()}
+            yield from differs(where, "resized and gone", application.tasks.sized_ns.keys() - running.keys() - waiting, set())
+            yield from differs(where, "preempted and gone", application.tasks.preempted - running.keys(), set())
+            yield from differs(where, "replaced and gone", application.tasks.replaced_ns.keys() - running.keys(), set())
             yield from differs(where, "the queue of its account", account.key.queue, leaf.path)
 
 

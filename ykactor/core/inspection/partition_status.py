@@ -228,7 +228,7 @@ def partition_totals(
     for path in filter(shows_queue, dict.fromkeys(registry.applications.values())):
         for application in registry.leaf(path).applications.values():
             states[application.state.value] += 1
-            allocations += len(application.allocations)
+            allocations += len(application.tasks.allocations)
             yield 1
     states.update(ended.state.value for ended in partition.timers.ended.values() if shows_queue(ended.queue))
     if not shows_queue(""):

@@ -102,7 +102,7 @@ def ask_status(state: SchedulerState, ask: Ask, *, is_tried: bool) -> AskStatus:
 
 def allocation_status(state: SchedulerState, application: Application, key: AllocationKey) -> AllocationStatus:
     """The status of an allocation of an application."""
-    ask, node_id = application.allocations[key]
+    ask, node_id = application.tasks.allocations[key]
     return AllocationStatus(
         allocation_key=ask.allocation_key,
         application_id=ask.application_id,
@@ -113,9 +113,9 @@ def allocation_status(state: SchedulerState, application: Application, key: Allo
         task_group_name=ask.task_group_name,
         originator=ask.originator,
         node_id=node_id,
-        request_time=application.replaced_ns.get(key, ask.created_ns),
-        start_time=application.began_ns[key],
-        has_replaced=key in application.replaced_ns,
+        request_time=application.tasks.replaced_ns.get(key, ask.created_ns),
+        start_time=application.tasks.began_ns[key],
+        has_replaced=key in application.tasks.replaced_ns,
         is_victim=ask_id(ask) in state.preemptions.victims,
     )
 

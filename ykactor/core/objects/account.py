@@ -5,25 +5,25 @@ What lasts is counted when it is over: also the wait for an allocation, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from msgspec import structs
 
 from ykactor.core.accounting.accounts import DAY_S, Account, AccountKey, Accounts, Lasting, add_times, oldest_day
 from ykactor.core.accounting.books import Books
 from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
+from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, subtract_from
 from ykactor.core.values.times import S_NS
 
-#: Names in accounts are cut after so many characters.
-NAME_MAX = 256
 _DAY_NS = DAY_S * S_NS
 
 
 def account_key(application_id: ApplicationID, who: UserGroups, queue: QueuePath) -> AccountKey:
-    """The key of the accounts of an application in a queue."""
+    """The key of the accounts of an application in a queue; long names are cut."""
     group = who.groups[0] if who.groups else ""
     return AccountKey(queue, who.user[:NAME_MAX], group[:NAME_MAX], application_id[:NAME_MAX])
 
@@ -38,36 +38,22 @@ class ApplicationAccount:
         used: the sum of its allocations.
         has_grown: True if ``used`` may be more than ever.
         counted_ns: the time when it came into its queue; everything before is counted.
-        sized_ns: of tasks that were resized, or that the resource manager has placed itself, since when they count: what was
-            before is counted, or nothing.
-        preempted: allocations that are preempted and have not ended.
         day, of_day: what was counted on that day; it is not in the accounts of the partition yet.
     """
 
-    __slots__ = (
-        "_application_id",
-        "books",
-        "counted_ns",
-        "day",
-        "has_grown",
-        "key",
-        "of_day",
-        "past",
-        "preempted",
-        "sized_ns",
-        "used",
-    )
+    __slots__ = ("_application_id", "_tasks", "books", "counted_ns", "day", "has_grown", "key", "of_day", "past", "used")
 
-    def __init__(self, application_id: ApplicationID, key: AccountKey, counted_ns: int, books: Books, past: Past) -> None:
+    def __init__(
+        self, application_id: ApplicationID, key: AccountKey, counted_ns: int, books: Books, past: Past, tasks: ApplicationTasks
+    ) -> None:
         self._application_id = application_id
+        self._tasks = tasks
         self.books = books
         self.past = past
         self.key = key
         self.used: Resource = {}
         self.has_grown = False
         self.counted_ns = counted_ns
-        self.sized_ns: dict[AllocationKey, int] = {}
-        self.preempted: set[AllocationKey] = set()
         self.day = 0
         self.of_day = Account()
 
@@ -78,10 +64,17 @@ class ApplicationAccount:
     def restart(self, now_ns: int) -> None:
         """Count from now on; everything before is in the accounts of the partition."""
         self.of_day, self.counted_ns = Account(), now_ns
-        self.touch()
+        self.books.changed.application(self._application_id)
+        self._note()
 
-    def touch(self) -> None:
-        """Note a change, for its row."""
+    def record(self, record: TaskRecord) -> None:
+        """Keep the record of an ended task; its node is known here until it is released (AP-152)."""
+        key, allocations = record.allocation_key, self._tasks.allocations
+        node_id = NodeID(allocations[key][1][:NAME_MAX] if key in allocations else "")
+        self.past.record(structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=node_id))
+        self._note()
+
+    def _note(self) -> None:
         self.books.changed.use(self._application_id)
 
     def is_kept(self) -> bool:
@@ -94,12 +87,6 @@ class ApplicationAccount:
         """The items that an ending task counts as: one, and one for each day that it has waited or run."""
         return 1 + max(0, now_ns - max(since_ns, self.counted_ns)) // _DAY_NS
 
-    def count_wait(self, now_ns: int, ask: Ask) -> None:
-        """Count the wait of a task that ends without having run, or has another size from now on."""
-        self._count_wait(ask, now_ns)
-        if self.sized_ns:
-            self.sized_ns.pop(ask.allocation_key, None)
-
     def count_begin(self, resource: Resource) -> None:
         """Count an allocation of this size that has begun."""
         used = self.used
@@ -107,37 +94,29 @@ class ApplicationAccount:
             used[name] = used.get(name, 0) + quantity
         self.has_grown = True
 
-    def count_placed(self, now_ns: int, ask: Ask) -> None:
-        """Note a task that the resource manager has placed itself, so that it has not waited."""
-        if ask.since_ns < now_ns:
-            self.sized_ns[ask.allocation_key] = now_ns
-
-    def count_end(self, now_ns: int, ask: Ask, node_id: NodeID, began_ns: int) -> None:
-        """Count an allocation that has ended, or has another size from now on, and its wait before."""
+    def count_end(self, now_ns: int, ask: Ask, node_id: NodeID) -> None:
+        """Count an allocation that ends, or has another size from now on, and its wait before."""
         if self.has_grown:
             self.reach()
-        self._count_wait(ask, began_ns)
         key, resource = ask.allocation_key, ask.resource
+        began_ns, is_preempted = self._tasks.began_ns[key], key in self._tasks.preempted
+        self.count_wait(began_ns, ask)
         subtract_from(self.used, resource)
-        is_preempted = key in self.preempted
         seconds = now_ns // S_NS - self._sized_ns(ask, began_ns) // S_NS
         if seconds > 0:
             self._count_use(ask, self._since_s(ask, began_ns), now_ns // S_NS, is_lost=is_preempted)
             history = self.past.history(is_preempted=is_preempted, is_placeholder=ask.placeholder)
             add_times(self.past.amounts(history, self.books.instance_type(node_id)), resource, seconds)
-            self.touch()
-        if self.sized_ns:
-            self.sized_ns.pop(key, None)
-        if is_preempted:
-            self.preempted.remove(key)
+            self._note()
 
     def reach(self) -> None:
         """Note the present usage if it is a new peak."""
         self.has_grown = False
         if self.past.reach(self.used):
-            self.touch()
+            self._note()
 
-    def _count_wait(self, ask: Ask, until_ns: int) -> None:
+    def count_wait(self, until_ns: int, ask: Ask) -> None:
+        """Count the wait of a task that has begun, ends without having run, or has another size from now on."""
         since_s, until_s, resource = self._since_s(ask, ask.since_ns), until_ns // S_NS, ask.resource
         if since_s < until_s:
             today_s = until_s - until_s % DAY_S
@@ -158,16 +137,6 @@ class ApplicationAccount:
             if is_lost:
                 add_times(account.lost, ask.resource, until_s - since_s)
 
-    def count_resize(self, now_ns: int, before: Ask, after: Ask, node_id: NodeID, began_ns: int) -> None:
-        """Count an allocation up to now that has another size from now on."""
-        key = after.allocation_key
-        is_preempted = key in self.preempted
-        self.count_end(now_ns, before, node_id, began_ns)
-        self.count_begin(after.resource)
-        self.sized_ns[key] = now_ns
-        if is_preempted:
-            self.preempted.add(key)
-
     # ---- the account of the day
 
     def _today(self, now_s: int) -> Account:
@@ -175,32 +144,27 @@ class ApplicationAccount:
         if now_s // DAY_S != self.day:
             self.close()
             self.day = now_s // DAY_S
-        self.touch()
+        self._note()
         return self.of_day
 
     def close(self) -> None:
         """Add the account of the day to the accounts of the partition."""
         self.books.accounts.add(self.day, self.key, self.of_day)
         self.of_day = Account()
-        self.touch()
+        self._note()
 
     # ---- what lasts
 
-    def count_so_far(
-        self, accounts: Accounts, now_ns: int, waiting: Iterable[Ask], running: Iterable[tuple[Ask, int]]
-    ) -> Steps[None]:
-        """Add to ``accounts`` what lasts, and is not counted yet. Cost: 2 us for each task and for each day since the first.
-
-        Args:
-            running: the allocations, with the times when they began.
-        """
+    def count_so_far(self, accounts: Accounts, now_ns: int) -> Steps[None]:
+        """Add to ``accounts`` what lasts, and is not counted yet. Cost: 2 us for each task and for each day since the first."""
+        tasks = self._tasks
         accounts.add(self.day, self.key, self.of_day)
         lasting = Lasting()
-        for ask in waiting:
+        for ask in (*tasks.asks.values(), *(real for real, _ in tasks.replacing.values())):
             self._add_wait(lasting, now_ns, ask)
             yield 1
-        for ask, began_ns in running:
-            self._add_use(lasting, now_ns, ask, began_ns)
+        for ask, _ in tasks.allocations.values():
+            self._add_use(lasting, now_ns, ask)
             yield 1
         oldest = oldest_day(now_ns // S_NS)
         for day, account in lasting.by_day():
@@ -212,19 +176,21 @@ class ApplicationAccount:
         """Add what a task waited for up to then, in this queue and with this size."""
         lasting.waited.add(ask.resource, self._since_s(ask, ask.since_ns), until_ns // S_NS)
 
-    def _add_use(self, lasting: Lasting, now_ns: int, ask: Ask, began_ns: int) -> None:
+    def _add_use(self, lasting: Lasting, now_ns: int, ask: Ask) -> None:
         """Add what an allocation has used up to now, and waited for before, in this queue and with this size."""
+        began_ns = self._tasks.began_ns[ask.allocation_key]
         self._add_wait(lasting, began_ns, ask)
         resource, since_s, until_s = ask.resource, self._since_s(ask, began_ns), now_ns // S_NS
         lasting.allocated.add(resource, since_s, until_s)
-        if ask.allocation_key in self.preempted:
+        if ask.allocation_key in self._tasks.preempted:
             lasting.lost.add(resource, since_s, until_s)
 
     def _sized_ns(self, ask: Ask, since_ns: int) -> int:
         """The time when a task began to wait or to run with its present size, in whatever queue."""
-        if not self.sized_ns:
+        known = self._tasks.sized_ns
+        if not known:
             return since_ns
-        sized_ns = self.sized_ns.get(ask.allocation_key, since_ns)
+        sized_ns = known.get(ask.allocation_key, since_ns)
         return sized_ns if sized_ns > since_ns else since_ns
 
     def _since_s(self, ask: Ask, since_ns: int) -> int:

@@ -72,8 +72,7 @@ def _is_failing(application: Application, act: TerminateApplication) -> bool:
 def _hold(application: Application, now_ns: int, act: HoldApplication) -> list[Fact]:
     if (application.hold is not None) is act.is_held:
         return []
-    application.hold = Hold(act.operator.name, now_ns) if act.is_held else None
-    application.touch()
+    application.set_hold(Hold(act.operator.name, now_ns) if act.is_held else None)
     return [ApplicationHeld(now_ns, act.application_id, application.queue, act.operator.name, act.is_held)]
 
 
@@ -87,35 +86,35 @@ def hold_text(hold: Hold | None) -> str:
 
 def _cancel_objection(application: Application, act: CancelTask) -> str:
     key = act.allocation_key
-    if key in application.allocations:
+    if key in application.tasks.allocations:
         return f"{brief(key)} of {act.application_id} is being released already" if _is_released(application, act) else ""
-    is_known = key in application.asks or application.gang.placeholder_of(key) is not None
+    is_known = key in application.tasks.asks or application.tasks.placeholder_of(key) is not None
     return "" if is_known else _unknown_task(act.application_id, key)
 
 
 def _cancel(application: Application, now_ns: int, act: CancelTask) -> list[Fact]:
     """Remove an ask at once; ask the resource manager to end an allocation, which must not be released already."""
     key = act.allocation_key
-    if key in application.allocations:
+    if key in application.tasks.allocations:
         return application.start_release(now_ns, [key], _CANCELLED)
-    placeholder = application.gang.placeholder_of(key)
-    ask = application.asks[key] if placeholder is None else application.gang.replacing[placeholder][0]
+    placeholder = application.tasks.placeholder_of(key)
+    ask = application.tasks.asks[key] if placeholder is None else application.tasks.replacing[placeholder][0]
     told = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, _CANCELLED)
     return states_first([told, *application.release(now_ns, key, TerminationType.TIMEOUT)])
 
 
 def _task(application: Application, act: CancelTask) -> str:
     key = act.allocation_key
-    if key in application.allocations:
-        return "being released" if _is_released(application, act) else f"runs on {application.allocations[key][1]}"
-    if key in application.asks:
+    if key in application.tasks.allocations:
+        return "being released" if _is_released(application, act) else f"runs on {application.tasks.allocations[key][1]}"
+    if key in application.tasks.asks:
         return "pending"
-    return "" if application.gang.placeholder_of(key) is None else "replaces a placeholder"
+    return "" if application.tasks.placeholder_of(key) is None else "replaces a placeholder"
 
 
 def _is_released(application: Application, act: CancelTask) -> bool:
     """True if the release of the allocation was started (AP-128)."""
-    return act.allocation_key in application.gang.released
+    return act.allocation_key in application.tasks.released
 
 
 # ---- change priorities
@@ -124,21 +123,21 @@ def _is_released(application: Application, act: CancelTask) -> bool:
 def _priority_objection(application: Application, act: SetPriority) -> str:
     key = act.allocation_key
     if key is None:
-        return "" if application.asks else f"application {act.application_id} has no pending ask"
-    if key in application.asks:
+        return "" if application.tasks.asks else f"application {act.application_id} has no pending ask"
+    if key in application.tasks.asks:
         return ""
-    if key in application.allocations or application.gang.placeholder_of(key) is not None:
+    if key in application.tasks.allocations or application.tasks.placeholder_of(key) is not None:
         return f"{brief(key)} of {act.application_id} is placed already, expected a pending ask"
     return _unknown_task(act.application_id, key)
 
 
 def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Steps[list[Fact]]:
     facts = list[Fact]()
-    for key in list(application.asks) if act.allocation_key is None else [act.allocation_key]:
-        before = application.asks[key]
+    for key in list(application.tasks.asks) if act.allocation_key is None else [act.allocation_key]:
+        before = application.tasks.asks[key]
         if before.priority != act.priority:
-            after = application.asks[key] = prioritised(before, act.priority)
-            application.changed.task(after)
+            after = prioritised(before, act.priority)
+            application.tasks.update(after)
             facts.append(AskPriorityChanged(now_ns, before, after, application.queue))
         yield 1
     return facts
@@ -146,8 +145,8 @@ def _prioritise(application: Application, now_ns: int, act: SetPriority) -> Step
 
 def _priority(application: Application, act: SetPriority) -> str:
     """The priority of the ask, or the highest of all."""
-    keys = application.asks.keys() if act.allocation_key is None else application.asks.keys() & {act.allocation_key}
-    return f"priority {max(application.asks[key].priority for key in keys)}" if keys else ""
+    keys = application.tasks.asks.keys() if act.allocation_key is None else application.tasks.asks.keys() & {act.allocation_key}
+    return f"priority {max(application.tasks.asks[key].priority for key in keys)}" if keys else ""
 
 
 #: The effects of the acts.

@@ -1,4 +1,4 @@
-"""One application: its state, its asks and its allocations.
+"""One application: its state, and what happens to its asks and allocations (``tasks``).
 
 ``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts that it caused,
 in order; state changes come before the allocation or release that follows from the same step (AP-96). Methods that concern all
@@ -7,9 +7,10 @@ tasks of the application pause (``values.parts``). What happens to its placehold
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import structs
 
-from ykactor.core.accounting.accounts import Accounts
 from ykactor.core.accounting.books import COMMON_TYPES, Books
 from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
@@ -38,12 +39,11 @@ from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
 from ykactor.core.objects import gang
 from ykactor.core.objects.account import ApplicationAccount, account_key
-from ykactor.core.objects.backoffs import Backoffs
 from ykactor.core.objects.gang import GROUPS_MAX, ON_COMPLETE, ON_TIMEOUT, Gang, timeout_ns
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer, is_stateaware, states_first
+from ykactor.core.objects.tasks import ApplicationTasks, Backoffs
 from ykactor.core.values.ids import AllocationKey, NodeID, QueuePath
 from ykactor.core.values.parts import Steps, finished, in_parts
 
@@ -61,28 +61,22 @@ class Application:
         changed: notes changed rows.
         books: the accounts of the partition, and the resource types in use.
         who: the user and its groups, the first of which is that of its account.
-        lifecycle, account: its state with its timers, and the account of its tasks.
+        tasks, lifecycle, account: its asks and allocations, its state with its timers, and the account of its tasks.
         past: its past.
         submission_ns: arrival, moved back to the earliest creation time of any ask or allocation (PR-40).
         arrival: registration number, the last criterion of every order (PR-31).
-        asks, allocations: pending asks, and running allocations with their node; placeholders are in both.
-        began_ns: the begin of each allocation.
-        replaced_ns: by allocation that has replaced a placeholder, the creation time of the placeholder.
-        real_count, placeholder_count: the numbers of real tasks and of placeholders among the allocations.
-        gang: its task groups, and the replacements of placeholders by real asks.
+        gang: its task groups.
         backoffs: its pending asks for which nodes are left out.
         ending: the release message for allocations that start to run when the application is failing already (GA-47).
         hold: its own hold; None while it has none (OP-1).
     """
 
     __slots__ = (
+        "_note",
         "account",
-        "allocations",
         "application_id",
         "arrival",
-        "asks",
         "backoffs",
-        "began_ns",
         "books",
         "changed",
         "ending",
@@ -90,64 +84,48 @@ class Application:
         "hold",
         "lifecycle",
         "past",
-        "placeholder_count",
         "queue",
-        "real_count",
-        "replaced_ns",
         "submission_ns",
         "tags",
+        "tasks",
         "who",
     )
 
     def __init__(self, spec: AddApplication, who: UserGroups, queue: QueuePath, arrival: tuple[int, int], books: Books) -> None:
         arrival_ns, number = arrival
-        self.application_id = spec.application_id
+        name = spec.application_id
+        self.application_id = name
         self.queue = queue
         self.tags = spec.tags
         self.who = who
         self.books = books
         self.changed = books.changed
-        self.gang = Gang(spec)
+        #: Notes a change of anything but its tasks.
+        self._note = partial(books.changed.application, name)
+        self.tasks = ApplicationTasks(books.changed)
+        self.gang = Gang(spec, self._note)
+        self.past = Past()
         # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
-        self.lifecycle = Lifecycle(stateaware=is_stateaware(spec.tags), execution_timeout_ns=execution_timeout_ns)
-        self.past = Past()
-        key = account_key(spec.application_id, who, queue)
-        self.account = ApplicationAccount(spec.application_id, key, arrival_ns, books, self.past)
-        self.touch()
+        is_aware = is_stateaware(spec.tags)
+        self.lifecycle = Lifecycle(self._note, self.past, stateaware=is_aware, execution_timeout_ns=execution_timeout_ns)
+        self.account = ApplicationAccount(name, account_key(name, who, queue), arrival_ns, books, self.past, self.tasks)
         self.books.types.add(self.gang.total)
         self.submission_ns = arrival_ns
         self.arrival = number
         self.ending = ON_TIMEOUT
         self.hold: Hold | None = None
-        self.asks: dict[AllocationKey, Ask] = {}
-        self.allocations: dict[AllocationKey, tuple[Ask, NodeID]] = {}
-        self.began_ns: dict[AllocationKey, int] = {}
-        self.replaced_ns: dict[AllocationKey, int] = {}
         self.backoffs = Backoffs()
-        self.real_count = self.placeholder_count = 0
+        self._note()
 
     @property
     def state(self) -> ApplicationState:
         return self.lifecycle.state
 
-    def touch(self) -> None:
-        """Note a change of anything but its tasks, for its row."""
-        self.changed.application(self.application_id)
-
-    def has_real_work(self) -> bool:
-        """True if an ask is pending or a real task runs; a real ask that waits for its placeholder is neither (AP-41, GA-60)."""
-        return bool(self.asks or self.real_count)
-
-    def has_task(self, key: AllocationKey) -> bool:
-        """True if there is an ask or allocation with this key."""
-        return key in self.allocations or key in self.asks or self.gang.placeholder_of(key) is not None
-
-    def count_so_far(self, accounts: Accounts, now_ns: int) -> Steps[None]:
-        """Add to ``accounts`` what lasts, and is not counted yet."""
-        waiting = (*self.asks.values(), *(real for real, _ in self.gang.replacing.values()))
-        running = ((ask, self.began_ns[key]) for key, (ask, _) in self.allocations.items())
-        yield from self.account.count_so_far(accounts, now_ns, waiting, running)
+    def set_hold(self, hold: Hold | None) -> None:
+        """Hold the application, or end its hold (None)."""
+        self.hold = hold
+        self._note()
 
     # ---- its state and its timers
 
@@ -167,28 +145,21 @@ class Application:
         return [] if self.state is _COMPLETING else self.move(now_ns, ApplicationEvent.COMPLETE)
 
     def _enter(self, now_ns: int, state: ApplicationState, event: ApplicationEvent, why: str = "") -> ApplicationChanged:
-        self.past.enter(now_ns, self.lifecycle.state, state, why)
-        self.lifecycle.enter(now_ns, state)
-        self.touch()
+        self.lifecycle.enter(now_ns, state, why)
         return ApplicationChanged(now_ns, self.application_id, self.queue, state, event, why)
-
-    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
-        """Set a timer to ``deadline_ns``, or stop it (None)."""
-        if self.lifecycle.set_timer(timer, deadline_ns):
-            self.touch()
 
     def move_to(self, queue: QueuePath) -> None:
         """Move to another leaf, which has to note all of its timers."""
         self.queue = queue
         self.account.move_to(queue)
         self.lifecycle.arm_all()
-        self.touch()
+        self._note()
 
     def fire_timer(self, now_ns: int, timer: Timer) -> Steps[list[Fact]]:
         """Carry out what an expired timer is for (AP-43, AP-44, AP-46)."""
-        self.set_timer(timer, None)
+        self.lifecycle.set_timer(timer, None)
         match timer:
-            case Timer.STATE if self.state is _COMPLETING and self.placeholder_count:
+            case Timer.STATE if self.state is _COMPLETING and self.tasks.placeholder_count:
                 return (yield from gang.release_all(self, now_ns, ON_COMPLETE))  # AP-50
             case Timer.STATE:
                 return [*self.move(now_ns, self.lifecycle.after_timer()), *self.leave_if_ended(now_ns)]
@@ -206,12 +177,12 @@ class Application:
         wrong = mistake_in(submitted)
         if wrong is not None:
             return [AllocationRejected(now_ns, submitted.allocation_key, submitted.application_id, wrong.reason, wrong.code)]
-        key = submitted.allocation_key
-        if key in self.allocations:
+        key, tasks = submitted.allocation_key, self.tasks
+        if key in tasks.allocations:
             return self._update_allocation(now_ns, submitted)
-        if key in self.asks:
+        if key in tasks.asks:
             return self._update_ask(now_ns, submitted)
-        placeholder = self.gang.placeholder_of(key) if self.gang.replacing else None
+        placeholder = tasks.placeholder_of(key)
         if placeholder is not None:
             return self._update_replacement(now_ns, placeholder, submitted)
         if submitted.placeholder and self.gang.is_full(submitted.task_group_name):
@@ -223,30 +194,28 @@ class Application:
             self.books.types.add(submitted.resource)
         since = created if created < now_ns else now_ns
         ask = structs.replace(submitted, created_ns=created, arrival=arrival, since_ns=since)
-        self.changed.task(ask)
         if created < self.submission_ns:
             self.submission_ns = created
-            self.touch()
+            self._note()
         facts = gang.add(self, now_ns, ask) if submitted.placeholder else []
         if submitted.node_id is not None:  # it already runs there (AP-109)
             facts += self.allocate(now_ns, ask, submitted.node_id, recovered=True)
             if submitted.releasing:  # AP-145
-                self.gang.released.add(key)
+                tasks.release(key)
             return facts
         if self.lifecycle.state in (_NEW, _COMPLETING):  # AP-34
             facts += self.move(now_ns, ApplicationEvent.RUN)
-        self.asks[key] = ask
+        tasks.queue(ask)
         facts.append(AskAdded(now_ns, ask, self.queue))
         return facts
 
     def _update_ask(self, now_ns: int, update: Ask) -> list[Fact]:
         """Update a pending ask: its size (AP-110) or policy (AP-116), or place it where the resource manager did (AP-112)."""
         facts = self._resize_ask(now_ns, update)
-        before = self.asks[update.allocation_key]
+        before = self.tasks.asks[update.allocation_key]
         after = with_policy_of(before, update)
         if after is not before:
-            self.asks[update.allocation_key] = after
-            self.changed.task(after)
+            self.tasks.update(after)
             facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, None))
         if update.node_id is not None:
             facts += self.allocate(now_ns, after, update.node_id, recovered=True)
@@ -257,7 +226,7 @@ class Application:
         """Update a real ask that waits for its placeholder to end."""
         if update.node_id is None:
             return gang.update_replacement(self, now_ns, placeholder, update)
-        before, _ = self.gang.replacing[placeholder]
+        before, _ = self.tasks.replacing[placeholder]
         self.account.count_wait(now_ns, before)
         self.books.types.replace(before.resource, update.resource)
         real = with_policy_of(resized(before, update.resource), update)
@@ -266,49 +235,46 @@ class Application:
         return facts + self._note_end(now_ns, update)
 
     def _resize_ask(self, now_ns: int, update: Ask) -> list[Fact]:
-        before = self.asks[update.allocation_key]
+        before = self.tasks.asks[update.allocation_key]
         if update.resource == before.resource:
             return []  # AP-114
         after = resized(before, update.resource)
         self.account.count_wait(now_ns, before)
-        self.account.sized_ns[update.allocation_key] = now_ns
-        self.asks[update.allocation_key] = after
+        self.tasks.update(after)
+        self.tasks.restart(now_ns, after)
         self.books.types.replace(before.resource, update.resource)
-        self.changed.task(after)
         return [AskResized(now_ns, before, after, self.queue)]
 
     def _update_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
         """Update a running allocation: its size (AP-111) or policy (AP-116), or note that it is ending already (AP-145)."""
         facts = self._resize_allocation(now_ns, update)
-        before, node_id = self.allocations[update.allocation_key]
+        before, node_id = self.tasks.allocations[update.allocation_key]
         after = with_policy_of(before, update)
         if after is not before:
-            self.allocations[update.allocation_key] = after, node_id
-            self.changed.task(after)
+            self.tasks.update(after)
             facts.append(PreemptionPolicyChanged(now_ns, before, after, self.queue, node_id))
         return facts + self._note_end(now_ns, update)
 
     def _note_end(self, now_ns: int, update: Ask) -> list[Fact]:
         """Note that a known allocation is ending already, if its entry says so (AP-145)."""
-        if not update.releasing or update.allocation_key in self.gang.released:
+        if not update.releasing or update.allocation_key in self.tasks.released:
             return []
-        ask, node_id = self.allocations[update.allocation_key]
-        self.gang.released.add(update.allocation_key)
-        self.changed.task(ask)
+        ask, node_id = self.tasks.allocations[update.allocation_key]
+        self.tasks.release(update.allocation_key)
         return [EndReported(now_ns, ask, self.queue, node_id)]
 
     def _resize_allocation(self, now_ns: int, update: Ask) -> list[Fact]:
-        before, node_id = self.allocations[update.allocation_key]
+        before, node_id = self.tasks.allocations[update.allocation_key]
         if update.resource == before.resource:
             return []  # AP-113, AP-114
         after = resized(before, update.resource)
-        self.account.count_resize(now_ns, before, after, node_id, self.began_ns[update.allocation_key])
-        self.allocations[update.allocation_key] = after, node_id
+        self.account.count_end(now_ns, before, node_id)
+        self.account.count_begin(after.resource)
+        self.tasks.update(after)
+        self.tasks.restart(now_ns, after)
         self.books.types.replace(before.resource, update.resource)
-        self.changed.task(after)
         if before.placeholder:
-            self.gang.resize(before.resource, update.resource)
-            self.touch()
+            self.gang.change_allocated(before.resource, update.resource)
         return [AllocationResized(now_ns, before, after, self.queue, node_id)]
 
     def allocate(self, now_ns: int, ask: Ask, node_id: NodeID, *, recovered: bool) -> list[Fact]:
@@ -320,28 +286,21 @@ class Application:
 
     def settle(self, now_ns: int, ask: Ask, node_id: NodeID) -> list[Fact]:
         """Record a placement. Returns only what it causes: state changes, and the release of a placement that comes too late."""
-        key = ask.allocation_key
-        if self.asks.pop(key, None) is None:
-            self.account.count_placed(now_ns, ask)
+        self.tasks.begin(now_ns, ask, node_id)
         self.account.count_begin(ask.resource)
-        self.allocations[key] = ask, node_id
-        self.began_ns[key] = now_ns
-        self.changed.task(ask)
         if ask.placeholder:
-            self.placeholder_count += 1
             facts = gang.allocated(self, now_ns, ask)
+        elif self.lifecycle.state is _RUNNING:  # as nearly always: nothing follows
+            return []
         else:
-            self.real_count += 1
-            if self.lifecycle.state is _RUNNING:  # as nearly always: nothing follows
-                return []
             facts = self.run(now_ns)
         return facts + self.release_if_late(now_ns, ask)
 
     def release(self, now_ns: int, key: AllocationKey, termination_type: TerminationType) -> list[Fact]:
         """End one allocation or cancel one ask; an unknown key is ignored (AP-131)."""
-        if key in self.asks:
-            return finished(self._cancel([self.asks.pop(key)], now_ns))
-        if key not in self.allocations:
+        if key in self.tasks.asks:
+            return finished(self._cancel([self.tasks.asks[key]], now_ns))
+        if key not in self.tasks.allocations:
             return gang.cancel_replacement(self, now_ns, key)
         if termination_type in _ECHOED_TERMINATIONS:
             return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, "allocation remove as per RM request")
@@ -350,36 +309,38 @@ class Application:
     def release_all(self, now_ns: int, termination_type: TerminationType) -> Steps[list[Fact]]:
         """End all allocations, then cancel all asks, also those that wait for their placeholder."""
         facts = gang.cancel_replacements(self, now_ns)
-        for key in list(self.allocations):
-            items = self.account.items(now_ns, self.began_ns[key])
+        for key in list(self.tasks.allocations):
+            items = self.account.items(now_ns, self.tasks.began_ns[key])
             facts += self.release(now_ns, key, termination_type)
             yield items
-        facts += yield from self._cancel(self.take_asks(), now_ns)
+        facts += yield from self._cancel(list(self.tasks.asks.values()), now_ns)
         return facts
 
     def end_allocation(
         self, now_ns: int, key: AllocationKey, termination_type: TerminationType, message: str, *, with_node: bool = False
     ) -> list[Fact]:
         """End an allocation; the end of the last one completes the application (AP-41, AP-42)."""
-        ask, node_id = self.allocations.pop(key)
-        self.account.count_end(now_ns, ask, node_id, self.began_ns.pop(key))
-        self.replaced_ns.pop(key, None)
-        self.changed.task(ask)
-        self.gang.released.discard(key)
+        ask, node_id = self._end_allocation(now_ns, key)
         released = Released(now_ns, ask, self.queue, node_id, termination_type, message, with_node)
         facts = self._with_ask(released)
         if ask.placeholder:
             return states_first(facts + gang.ended(self, now_ns, ask, node_id, termination_type))
-        self.real_count -= 1
-        if not self.has_real_work():
+        if not self.tasks.has_real_work():
             facts += self.complete(now_ns)
         return states_first(facts + self.after_failing(now_ns))
 
+    def _end_allocation(self, now_ns: int, key: AllocationKey) -> tuple[Ask, NodeID]:
+        """Count the end of an allocation. Returns it."""
+        ask, node_id = self.tasks.allocations[key]
+        self.account.count_end(now_ns, ask, node_id)
+        self.tasks.end(key)
+        return ask, node_id
+
     def lose(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """End an allocation whose node has left (SC-112), or the place there of a real ask that waits for its placeholder."""
-        if key not in self.allocations:
+        if key not in self.tasks.allocations:
             return gang.lose_replacement(self, now_ns, key)
-        if gang.is_replaced_elsewhere(self, key):  # SC-114
+        if self.tasks.is_replaced_elsewhere(key):  # SC-114
             return self.end_allocation(now_ns, key, TerminationType.PLACEHOLDER_REPLACED, "")
         return self.end_allocation(now_ns, key, TerminationType.STOPPED_BY_RM, message, with_node=True)
 
@@ -388,7 +349,7 @@ class Application:
         for ask in asks:
             if ask.placeholder:
                 facts += gang.drop_pending(self, now_ns, ask)
-        if asks and not self.asks and not self.allocations:
+        if asks and len(asks) == len(self.tasks.asks) and not self.tasks.allocations:
             facts += self.complete(now_ns)  # AP-39
         facts += yield from self._removed(asks, now_ns)
         return facts
@@ -406,14 +367,8 @@ class Application:
         self.books.types.remove(ask.resource)
         if pending:
             self.account.count_wait(now_ns, ask)
-            self.changed.task(ask)
+        self.tasks.remove(ask)
         return AskRemoved(now_ns, ask, self.queue, pending, timed_out)
-
-    def take_asks(self) -> list[Ask]:
-        """Drop all pending asks; the caller has to report their end."""
-        asks = list(self.asks.values())
-        self.asks.clear()
-        return asks
 
     # ---- releases that the scheduler starts
 
@@ -423,10 +378,9 @@ class Application:
         """Ask the resource manager to end these few allocations; usage goes down when it confirms (AP-133)."""
         facts: list[Fact] = []
         for key in keys:
-            if key not in self.gang.released:
-                self.gang.released.add(key)
-                ask, node_id = self.allocations[key]
-                self.changed.task(ask)
+            if key not in self.tasks.released:
+                self.tasks.release(key)
+                ask, node_id = self.tasks.allocations[key]
                 facts.append(ReleaseStarted(now_ns, ask, self.queue, node_id, why, message))
         return facts
 
@@ -440,8 +394,8 @@ class Application:
 
     def preempt(self, now_ns: int, key: AllocationKey, message: str) -> list[Fact]:
         """Release a victim of preemption (PE-93)."""
-        if key not in self.gang.released:
-            self.account.preempted.add(key)
+        if key not in self.tasks.released:
+            self.tasks.preempt(key)
         return self.start_release(now_ns, [key], message, TerminationType.PREEMPTED_BY_SCHEDULER)
 
     def release_if_late(self, now_ns: int, ask: Ask) -> list[Fact]:
@@ -456,24 +410,17 @@ class Application:
 
     def hand_back(self, now_ns: int, key: AllocationKey, node_id: NodeID | None) -> list[Fact]:
         """Queue the ask of an allocation again that could not start on the node, with its age. Ignored if it runs elsewhere."""
-        if key not in self.allocations or node_id not in (None, self.allocations[key][1]):
+        if key not in self.tasks.allocations or node_id not in (None, self.tasks.allocations[key][1]):
             return []
-        if key in self.gang.released:  # it is to end, and this confirms it (AP-121)
+        if key in self.tasks.released:  # it is to end, and this confirms it (AP-121)
             return self.release(now_ns, key, TerminationType.STOPPED_BY_RM)
-        ask, left_out = self.allocations.pop(key)
-        self.account.count_end(now_ns, ask, left_out, self.began_ns.pop(key))
-        self.account.sized_ns[key] = now_ns  # what it has waited before is counted
-        self.replaced_ns.pop(key, None)
+        ask, left_out = self._end_allocation(now_ns, key)
         if ask.placeholder:
-            self.placeholder_count -= 1
-            self.gang.placeholder_handed_back(ask.resource)
-            self.touch()
-        else:
-            self.real_count -= 1
+            self.gang.change_allocated(ask.resource, {})
         changes = self.move(now_ns, ApplicationEvent.RUN) if self.state is _COMPLETING else []
         after = handed_back(ask, now_ns, left_out)
-        self.asks[key] = after
-        self.changed.task(after)
+        self.tasks.queue(after)
+        self.tasks.restart(now_ns, after)
         self.leave_out(after)
         released = Released(now_ns, ask, self.queue, left_out, TerminationType.SCHEDULING_FAILED_ON_RM, "")
         condition = AskCondition(now_ns, after, self.queue, conditions.handed_back(key, after.failures[-1]))
@@ -483,29 +430,21 @@ class Application:
         """Note when the first of the nodes that are left out for a pending ask no longer is, and set the timer."""
         due_ns = self.backoffs.note(ask)
         if due_ns is not None:
-            self.set_timer(Timer.BACKOFF, min(due_ns, self.lifecycle.timers.get(Timer.BACKOFF, due_ns)))
+            self.lifecycle.set_timer(Timer.BACKOFF, min(due_ns, self.lifecycle.timers.get(Timer.BACKOFF, due_ns)))
 
     def _readmit(self, now_ns: int) -> Steps[list[Fact]]:
         """Readmit nodes whose time is over: the timer has expired."""
         facts = list[Fact]()
-        for before in self.backoffs.take_due(self.asks, now_ns):
+        for before in self.backoffs.take_due(self.tasks.asks, now_ns):
             after = readmitted(before, now_ns)
-            self.asks[after.allocation_key] = after
-            self.changed.task(after)
+            self.tasks.update(after)
             facts.append(AskReadmitted(now_ns, before, after, self.queue))
             self.backoffs.note(after)
             yield 1
-        due_ns = self.backoffs.due_ns(self.asks)
+        due_ns = self.backoffs.due_ns(self.tasks.asks)
         if due_ns is not None:
-            self.set_timer(Timer.BACKOFF, due_ns)
+            self.lifecycle.set_timer(Timer.BACKOFF, due_ns)
         return facts
-
-    def record(self, record: TaskRecord) -> None:
-        """Keep the record of an ended task; its node is known here until it is released (AP-152)."""
-        key = record.allocation_key
-        node_id = NodeID(self.allocations[key][1][:NAME_MAX] if key in self.allocations else "")
-        self.past.record(structs.replace(record, allocation_key=AllocationKey(key[:NAME_MAX]), node_id=node_id))
-        self.account.touch()
 
     # ---- the end
 
@@ -535,13 +474,12 @@ class Application:
 
     def _end(self, now_ns: int, message: str, *, is_removed: bool) -> Steps[list[Fact]]:
         facts = gang.cancel_replacements(self, now_ns)
-        for ask, node_id in self.allocations.values():
-            began_ns = self.began_ns[ask.allocation_key]
-            self.account.count_end(now_ns, ask, node_id, began_ns)
-            self.changed.task(ask)
+        for key in list(self.tasks.allocations):
+            items = self.account.items(now_ns, self.tasks.began_ns[key])
+            ask, node_id = self._end_allocation(now_ns, key)
             facts += self._with_ask(Released(now_ns, ask, self.queue, node_id, TerminationType.STOPPED_BY_RM, message))
-            yield self.account.items(now_ns, began_ns)
-        facts += yield from self._removed(self.take_asks(), now_ns)
+            yield items
+        facts += yield from self._removed(list(self.tasks.asks.values()), now_ns)
         return facts + self.leave(now_ns, is_removed=is_removed)
 
     def terminate(self, now_ns: int) -> Steps[list[Fact]]:
@@ -556,16 +494,16 @@ class Application:
 
     def _wind_up(self, now_ns: int, why: str, message: str) -> Steps[list[Fact]]:
         """Begin to fail because of ``why``: drop asks, release allocations; Failed when the last one is gone (AP-47)."""
-        self.set_timer(Timer.PLACEHOLDERS, None)
+        self.lifecycle.set_timer(Timer.PLACEHOLDERS, None)
         self.ending = message
-        self.touch()
+        self._note()
         facts = self.move(now_ns, ApplicationEvent.FAIL, why)
-        for ask in self.take_asks():
+        for ask in list(self.tasks.asks.values()):
             if ask.placeholder:
                 facts += gang.drop_pending(self, now_ns, ask)
             facts.append(self.ask_removed(now_ns, ask, pending=True, timed_out=True))
             yield self.account.items(now_ns, ask.since_ns)
-        facts += yield from self.start_releases(now_ns, list(self.allocations), message)
+        facts += yield from self.start_releases(now_ns, list(self.tasks.allocations), message)
         return facts + self.after_failing(now_ns)
 
     def _with_ask(self, released: Released) -> list[Fact]:
@@ -575,7 +513,7 @@ class Application:
 
     def after_failing(self, now_ns: int) -> list[Fact]:
         """Move a failing application to Failed when its last allocation is gone (AP-47)."""
-        if self.state is not _FAILING or self.allocations:
+        if self.state is not _FAILING or self.tasks.allocations:
             return []
         return [*self.move(now_ns, ApplicationEvent.FAIL), *self.leave_if_ended(now_ns)]
 
@@ -585,9 +523,9 @@ class Application:
 
     def leave(self, now_ns: int, *, is_removed: bool = False) -> list[Fact]:
         """Drop the remaining asks and leave the queue (AP-70)."""
-        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in self.take_asks()]
+        facts: list[Fact] = [self.ask_removed(now_ns, ask, pending=True) for ask in list(self.tasks.asks.values())]
         self.account.close()
-        self.touch()
+        self._note()
         self.books.types.remove(self.gang.total)
         facts.append(ApplicationLeft(now_ns, self.application_id, self.queue, is_removed))
         return facts

@@ -1,18 +1,18 @@
 """The gang of an application: task groups of placeholders that hold resources, and real asks that replace them (GA-73 to GA-78).
 
-``Gang`` is data and counts. The functions allocate, replace, release and end the placeholders of an application. Each returns the
-facts that it caused, in order.
+``Gang`` is data and counts; which real ask waits for which placeholder is in ``tasks``. The functions allocate, replace, release
+and end the placeholders of an application. Each returns the facts that it caused, in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.messages.asks import Ask, readmitted, resized, with_policy_of
-from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     Allocated,
     AskRemoved,
@@ -28,6 +28,7 @@ from ykactor.core.messages.states import PLACEHOLDER_TIMEOUT_NS, ApplicationEven
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.account import ApplicationAccount
 from ykactor.core.objects.lifecycle import HAVE_STARTED, Lifecycle, Timer
+from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.quantities import parse_uint64
@@ -46,7 +47,7 @@ ON_COMPLETE = "releasing placeholders on app complete"
 GROUPS_MAX = 1000
 
 
-class TaskGroup(Struct, forbid_unknown_fields=True):
+class TaskGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """The placeholders that any real ask of the same group may replace (GA-73).
 
     Attributes:
@@ -67,46 +68,25 @@ class TaskGroup(Struct, forbid_unknown_fields=True):
 
 
 class Gang:
-    """The placeholders of one application.
+    """The task groups of one application, and counts of its placeholders. Only its methods write it, and note the row.
 
     Attributes:
         total: ``placeholderAsk``; empty for an application that is not a gang.
         groups: by name.
         allocated_ever: placeholders ever allocated, also those replaced since (GA-61).
-        released: allocations whose release was started and is not confirmed yet (AP-129).
-        replacing: by placeholder, the real ask that replaces it and the node where the ask will run. If that is not the
-            placeholder's node, the ask has its place there already. Written by ``replace`` and ``end_replacement``.
         is_over: the gang has timed out; the application is an ordinary one from then on (GA-50).
     """
 
-    __slots__ = (
-        "_placeholders",
-        "allocated_ever",
-        "groups",
-        "is_hard",
-        "is_over",
-        "released",
-        "replacing",
-        "timeout_ns",
-        "total",
-    )
+    __slots__ = ("_note", "allocated_ever", "groups", "is_hard", "is_over", "timeout_ns", "total")
 
-    def __init__(self, spec: AddApplication) -> None:
+    def __init__(self, spec: AddApplication, note: Callable[[], object]) -> None:
+        self._note = note
         self.total = pruned(spec.placeholder_ask or {})
         self.is_hard = spec.gang_scheduling_style == "Hard"
         self.timeout_ns = timeout_ns(spec.execution_timeout_ms) or PLACEHOLDER_TIMEOUT_NS
         self.groups: dict[str, TaskGroup] = {}
         self.allocated_ever: Resource = {}
-        self.released: set[AllocationKey] = set()
-        self.replacing: dict[AllocationKey, tuple[Ask, NodeID]] = {}
-        #: By real ask, the placeholder that it waits for.
-        self._placeholders: dict[AllocationKey, AllocationKey] = {}
         self.is_over = False
-
-    def add(self, ask: Ask) -> None:
-        """Count a new placeholder, pending or running."""
-        group = self.groups.setdefault(ask.task_group_name, TaskGroup(min_resource=ask.resource))
-        group.count += 1
 
     def is_full(self, name: str) -> bool:
         """True if this group would be one too many."""
@@ -117,37 +97,34 @@ class Gang:
         group = self.groups.get(name)
         return group is not None and group.is_open()
 
-    def placeholder_allocated(self, resource: Resource) -> None:
-        """Count an allocated placeholder."""
-        add_to(self.allocated_ever, resource)
-
-    def placeholder_handed_back(self, resource: Resource) -> None:
-        """Uncount a placeholder that could not start, and is pending again (AP-144)."""
-        subtract_from(self.allocated_ever, resource)
-
-    def resize(self, before: Resource, after: Resource) -> None:
-        """Count the new size of a placeholder."""
-        subtract_from(self.allocated_ever, before)
-        add_to(self.allocated_ever, after)
-
     def is_complete(self) -> bool:
         """True if all of ``total`` has been allocated (AP-38)."""
         return bool(self.total) and all(self.allocated_ever.get(name, 0) >= quantity for name, quantity in self.total.items())
 
-    def replace(self, placeholder: AllocationKey, real: Ask, node_id: NodeID) -> None:
-        """Note that a real ask waits for this placeholder, and will run on the node."""
-        self.replacing[placeholder] = real, node_id
-        self._placeholders[real.allocation_key] = placeholder
+    def count(self, ask: Ask) -> None:
+        """Count a new placeholder, pending or running."""
+        group = self.groups.get(ask.task_group_name) or TaskGroup(min_resource=ask.resource)
+        self.groups[ask.task_group_name] = structs.replace(group, count=group.count + 1)
+        self._note()
 
-    def end_replacement(self, placeholder: AllocationKey) -> None:
-        """Note that no real ask waits for this placeholder any more."""
-        ended = self.replacing.pop(placeholder, None)
-        if ended is not None:
-            del self._placeholders[ended[0].allocation_key]
+    def count_end(self, name: str, *, is_replaced: bool) -> None:
+        """Count a placeholder of a group that has ended: a real ask has replaced it, or it ended in another way (GA-78)."""
+        group = self.groups[name]
+        self.groups[name] = structs.replace(
+            group, replaced=group.replaced + is_replaced, timed_out=group.timed_out + (not is_replaced)
+        )
+        self._note()
 
-    def placeholder_of(self, key: AllocationKey) -> AllocationKey | None:
-        """The placeholder that the real ask ``key`` waits for, if any."""
-        return self._placeholders.get(key)
+    def change_allocated(self, before: Resource, after: Resource) -> None:
+        """Count an allocated placeholder (before: nothing), another size of one, or one that could not start (after: nothing)."""
+        subtract_from(self.allocated_ever, before)
+        add_to(self.allocated_ever, after)
+        self._note()
+
+    def end(self) -> None:
+        """End the gang: it has timed out."""
+        self.is_over = True
+        self._note()
 
 
 def timeout_ns(milliseconds: int) -> int | None:
@@ -170,26 +147,17 @@ class GangOwner(Protocol):
     application_id: ApplicationID
     queue: QueuePath
     tags: dict[str, str]
-    changed: Changed
     books: Books
     gang: Gang
     lifecycle: Lifecycle
     account: ApplicationAccount
-    asks: dict[AllocationKey, Ask]
-    allocations: dict[AllocationKey, tuple[Ask, NodeID]]
-    began_ns: dict[AllocationKey, int]
-    replaced_ns: dict[AllocationKey, int]
-    real_count: int
-    placeholder_count: int
+    tasks: ApplicationTasks
 
     @property
     def state(self) -> ApplicationState: ...
-    def touch(self) -> None: ...
-    def has_real_work(self) -> bool: ...
     def move(self, now_ns: int, event: ApplicationEvent, why: str = "") -> list[Fact]: ...
     def run(self, now_ns: int) -> list[Fact]: ...
     def complete(self, now_ns: int) -> list[Fact]: ...
-    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None: ...
     def leave_out(self, ask: Ask) -> None: ...
     def ask_removed(self, now_ns: int, ask: Ask, *, pending: bool, timed_out: bool = False) -> AskRemoved: ...
     def start_release(self, now_ns: int, keys: list[AllocationKey], message: str) -> list[Fact]: ...
@@ -206,19 +174,17 @@ def add(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
     """Count a new placeholder, pending or running: real asks of its task group wait for it from now on (GA-13)."""
     name = ask.task_group_name
     was_open = application.gang.is_open(name)
-    application.gang.add(ask)
-    application.touch()
+    application.gang.count(ask)
     return [] if was_open else [TaskGroupChanged(now_ns, application.application_id, name, is_open=True)]
 
 
 def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
     """Count an allocated placeholder: the gang may be complete (AP-38); its timeout runs from the first one on (GA-40)."""
     gang, is_accepted = application.gang, application.state is ApplicationState.ACCEPTED
-    gang.placeholder_allocated(ask.resource)
-    application.touch()
+    gang.change_allocated({}, ask.resource)
     is_late = bool(ask.failures) and application.state in HAVE_STARTED  # it was handed back, and the timer may have ended
     if (is_accepted or is_late) and Timer.PLACEHOLDERS not in application.lifecycle.timers:
-        application.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
+        application.lifecycle.set_timer(Timer.PLACEHOLDERS, placeholder_deadline_ns(now_ns, gang, application.tags))
     return application.run(now_ns) if is_accepted and gang.is_complete() and not gang.is_over else []
 
 
@@ -227,67 +193,56 @@ def allocated(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
 
 def start_replacement(application: GangOwner, now_ns: int, ask: Ask, placeholder: AllocationKey, node_id: NodeID) -> list[Fact]:
     """Release a placeholder that a real ask replaces when its end is confirmed (GA-76, GA-77)."""
-    del application.asks[ask.allocation_key]
-    replaced, placeholder_node_id = application.allocations[placeholder]
-    application.gang.released.add(placeholder)
-    application.gang.replace(placeholder, ask, node_id)
-    application.changed.task(ask)
-    application.changed.task(replaced)
+    replaced, placeholder_node_id = application.tasks.allocations[placeholder]
+    application.tasks.replace(placeholder, ask, node_id)
+    application.tasks.release(placeholder)
     why, message = TerminationType.PLACEHOLDER_REPLACED, f"replacing allocationKey: {ask.allocation_key}"
     return [ReleaseStarted(now_ns, replaced, application.queue, placeholder_node_id, why, message)]
 
 
-def is_replaced_elsewhere(application: GangOwner, placeholder: AllocationKey) -> bool:
-    """True if the real ask that replaces the placeholder already has a place on another node."""
-    replacing = application.gang.replacing
-    return placeholder in replacing and replacing[placeholder][1] != application.allocations[placeholder][1]
-
-
 def withdraw(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
     """End the replacement of a placeholder, which still ends; the place of the real ask on another node becomes free."""
-    was_elsewhere = is_replaced_elsewhere(application, placeholder)
-    real, node_id = application.gang.replacing[placeholder]
-    application.gang.end_replacement(placeholder)
-    application.changed.task(real)
+    was_elsewhere = application.tasks.is_replaced_elsewhere(placeholder)
+    real, node_id = application.tasks.replacing[placeholder]
+    application.tasks.end_replacement(placeholder)
     return [PlaceGivenUp(now_ns, real, node_id)] if was_elsewhere else []
 
 
 def cancel_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
     """Cancel the real ask ``key`` if it waits for its placeholder, which still ends (AP-125)."""
-    placeholder = application.gang.placeholder_of(key)
+    placeholder = application.tasks.placeholder_of(key)
     return [] if placeholder is None else _cancel_replacement_of(application, now_ns, placeholder)
 
 
 def _cancel_replacement_of(application: GangOwner, now_ns: int, placeholder: AllocationKey) -> list[Fact]:
-    real, _ = application.gang.replacing[placeholder]
+    real, _ = application.tasks.replacing[placeholder]
     application.account.count_wait(now_ns, real)
     return [*withdraw(application, now_ns, placeholder), application.ask_removed(now_ns, real, pending=False)]
 
 
 def cancel_replacements(application: GangOwner, now_ns: int) -> list[Fact]:
     """Cancel every real ask that waits for its placeholder."""
-    waited_for = list(application.gang.replacing)
+    waited_for = list(application.tasks.replacing)
     return [fact for placeholder in waited_for for fact in _cancel_replacement_of(application, now_ns, placeholder)]
 
 
 def lose_replacement(application: GangOwner, now_ns: int, key: AllocationKey) -> list[Fact]:
     """Queue the real ask ``key`` again, which had its place on a node that has left, not on its placeholder's (SC-115)."""
-    placeholder = application.gang.placeholder_of(key)
+    placeholder = application.tasks.placeholder_of(key)
     assert placeholder is not None
-    real, _ = application.gang.replacing[placeholder]
-    application.gang.end_replacement(placeholder)
+    real, _ = application.tasks.replacing[placeholder]
+    application.tasks.end_replacement(placeholder)
     return _return_ask(application, now_ns, real)
 
 
 def update_replacement(application: GangOwner, now_ns: int, placeholder: AllocationKey, update: Ask) -> list[Fact]:
     """Update the size (AP-110) or preemption policy (AP-116) of the real ask that waits for this placeholder."""
-    before, node_id = application.gang.replacing[placeholder]
+    before, node_id = application.tasks.replacing[placeholder]
     real = with_policy_of(before, update)
-    is_elsewhere = is_replaced_elsewhere(application, placeholder)
+    is_elsewhere = application.tasks.is_replaced_elsewhere(placeholder)
     facts = list[Fact]()
     if real is not before:
-        application.gang.replace(placeholder, real, node_id)
-        application.changed.task(real)
+        application.tasks.update(real)
         if is_elsewhere:
             facts.append(PreemptionPolicyChanged(now_ns, before, real, application.queue, node_id))
     if update.resource == real.resource:
@@ -296,15 +251,14 @@ def update_replacement(application: GangOwner, now_ns: int, placeholder: Allocat
 
 
 def _resize_replacement(application: GangOwner, now_ns: int, placeholder: AllocationKey, resource: Resource) -> list[Fact]:
-    before, node_id = application.gang.replacing[placeholder]
+    before, _ = application.tasks.replacing[placeholder]
     real = resized(before, resource)
     application.books.types.replace(before.resource, resource)
     application.account.count_wait(now_ns, before)
-    application.account.sized_ns[real.allocation_key] = now_ns
-    if is_replaced_elsewhere(application, placeholder):  # its place on the other node has the old size
+    application.tasks.restart(now_ns, real)
+    if application.tasks.is_replaced_elsewhere(placeholder):  # its place on the other node has the old size
         return withdraw(application, now_ns, placeholder) + _return_ask(application, now_ns, real)
-    application.gang.replace(placeholder, real, node_id)
-    application.changed.task(real)
+    application.tasks.update(real)
     return []
 
 
@@ -320,37 +274,30 @@ def ended(
     application: GangOwner, now_ns: int, placeholder: Ask, node_id: NodeID, termination_type: TerminationType
 ) -> list[Fact]:
     """Count a placeholder that has ended: a real ask replaces it (GA-30), or it ended in another way (GA-78)."""
-    application.placeholder_count -= 1
-    application.touch()
-    real, real_node_id = application.gang.replacing.get(placeholder.allocation_key, (None, node_id))
-    application.gang.end_replacement(placeholder.allocation_key)
-    group = application.gang.groups[placeholder.task_group_name]
+    gang, tasks, name = application.gang, application.tasks, placeholder.task_group_name
+    real, real_node_id = tasks.replacing.get(placeholder.allocation_key, (None, node_id))
+    tasks.end_replacement(placeholder.allocation_key)
     facts: list[Fact] = []
     if real is not None and real_node_id != node_id:
         facts = [PlaceGivenUp(now_ns, real, real_node_id)]
     is_replaced = termination_type is TerminationType.PLACEHOLDER_REPLACED
     if real is not None and is_replaced and fits(placeholder.resource, real.resource):
-        group.replaced += 1
+        gang.count_end(name, is_replaced=True)
         facts += _replace(application, now_ns, real, real_node_id, placeholder)
     else:
-        group.timed_out += 1
+        gang.count_end(name, is_replaced=False)
         if real is not None:  # GA-36, or one of the two was resized meanwhile (GA-33)
             facts += _return_ask(application, now_ns, real)
-    if not group.is_open():
-        name = placeholder.task_group_name
+    if not gang.is_open(name):
         facts.append(TaskGroupChanged(now_ns, application.application_id, name, is_open=False))
     return facts + _after_last(application, now_ns)
 
 
 def _replace(application: GangOwner, now_ns: int, real: Ask, node_id: NodeID, placeholder: Ask) -> list[Fact]:
     """Allocate a real ask (GA-31); the first one of a gang that is complete does not change the state (AP-37)."""
-    is_first = not application.real_count
+    is_first = not application.tasks.real_count
     application.account.count_begin(real.resource)
-    application.replaced_ns[real.allocation_key] = placeholder.created_ns
-    application.allocations[real.allocation_key] = real, node_id
-    application.changed.task(real)
-    application.began_ns[real.allocation_key] = now_ns
-    application.real_count += 1
+    application.tasks.begin(now_ns, real, node_id, placeholder)
     changes = [] if is_first and application.state is not ApplicationState.COMPLETING else application.run(now_ns)
     allocation = Allocated(now_ns, real, application.queue, node_id)
     return [*changes, allocation, *application.release_if_late(now_ns, real)]
@@ -360,8 +307,7 @@ def _return_ask(application: GangOwner, now_ns: int, real: Ask) -> list[Fact]:
     """Queue a real ask again that was to replace a placeholder, as if it were new (AP-34)."""
     real = readmitted(real, now_ns)
     application.leave_out(real)
-    application.asks[real.allocation_key] = real
-    application.changed.task(real)
+    application.tasks.queue(real)
     is_completing = application.state is ApplicationState.COMPLETING
     changes = application.move(now_ns, ApplicationEvent.RUN) if is_completing else []
     return [*changes, AskReturned(now_ns, real, application.queue)]
@@ -369,14 +315,14 @@ def _return_ask(application: GangOwner, now_ns: int, real: Ask) -> list[Fact]:
 
 def _after_last(application: GangOwner, now_ns: int) -> list[Fact]:
     """Move on when no placeholder runs any more (AP-42)."""
-    if application.placeholder_count:
+    if application.tasks.placeholder_count:
         return []
-    application.set_timer(Timer.PLACEHOLDERS, None)
+    application.lifecycle.set_timer(Timer.PLACEHOLDERS, None)
     if application.state is ApplicationState.RESUMING:
         return _resume(application, now_ns)
     if application.state is ApplicationState.FAILING:
         return application.after_failing(now_ns)
-    if application.has_real_work():
+    if application.tasks.has_real_work():
         return []
     return [*application.move(now_ns, ApplicationEvent.COMPLETE), *application.leave_if_ended(now_ns)]
 
@@ -384,7 +330,7 @@ def _after_last(application: GangOwner, now_ns: int) -> list[Fact]:
 def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
     """Go on as an ordinary application; real tasks that run already change its state (GA-49)."""
     facts = application.move(now_ns, ApplicationEvent.RUN)
-    for _ in range(min(2, application.real_count)):
+    for _ in range(min(2, application.tasks.real_count)):
         facts += application.run(now_ns)
     return facts
 
@@ -394,16 +340,14 @@ def _resume(application: GangOwner, now_ns: int) -> list[Fact]:
 
 def drop_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
     """Count a pending placeholder that was cancelled; its task group may be over."""
-    name = ask.task_group_name
-    group = application.gang.groups[name]
-    group.timed_out += 1
-    application.touch()
-    return [] if group.is_open() else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
+    gang, name = application.gang, ask.task_group_name
+    gang.count_end(name, is_replaced=False)
+    return [] if gang.is_open(name) else [TaskGroupChanged(now_ns, application.application_id, name, is_open=False)]
 
 
 def release_all(application: GangOwner, now_ns: int, message: str) -> Steps[list[Fact]]:
     """Release every placeholder that runs."""
-    keys = [key for key, (ask, _) in application.allocations.items() if ask.placeholder]
+    keys = [key for key, (ask, _) in application.tasks.allocations.items() if ask.placeholder]
     return application.start_releases(now_ns, keys, message)
 
 
@@ -413,13 +357,12 @@ def time_out(application: GangOwner, now_ns: int) -> Steps[list[Fact]]:
         facts = yield from release_all(application, now_ns, ON_TIMEOUT)
         return facts + (yield from _give_up_handed_back(application, now_ns))
     gang = application.gang
-    gang.is_over = True
-    application.touch()
+    gang.end()
     event = ApplicationEvent.FAIL if gang.is_hard else ApplicationEvent.RESUME
     facts = application.move(now_ns, event, "ResourceReservationTimeout")
-    cancelled = [ask for ask in application.asks.values() if ask.placeholder or gang.is_hard]
+    cancelled = [ask for ask in application.tasks.asks.values() if ask.placeholder or gang.is_hard]
     if gang.is_hard:
-        facts += yield from application.start_releases(now_ns, list(application.allocations), ON_TIMEOUT)
+        facts += yield from application.start_releases(now_ns, list(application.tasks.allocations), ON_TIMEOUT)
     else:
         facts += yield from release_all(application, now_ns, ON_TIMEOUT)
     for ask in cancelled:
@@ -431,17 +374,16 @@ def time_out(application: GangOwner, now_ns: int) -> Steps[list[Fact]]:
 def _give_up_handed_back(application: GangOwner, now_ns: int) -> Steps[list[Fact]]:
     """End placeholders that could not start and wait again: they belong to the gang that has timed out (AP-144)."""
     facts = list[Fact]()
-    for ask in [ask for ask in application.asks.values() if ask.placeholder and ask.failures]:
+    for ask in [ask for ask in application.tasks.asks.values() if ask.placeholder and ask.failures]:
         facts += _time_out_pending(application, now_ns, ask)
         yield 1
-    if facts and not application.asks and not application.allocations:
+    if facts and not application.tasks.asks and not application.tasks.allocations:
         facts += application.complete(now_ns)  # AP-39
     return facts
 
 
 def _time_out_pending(application: GangOwner, now_ns: int, ask: Ask) -> list[Fact]:
     """Cancel a pending ask, and notify the resource manager as of an allocation."""
-    del application.asks[ask.allocation_key]
     message = "releasing pending placeholders on placeholder timeout"
     started = ReleaseStarted(now_ns, ask, application.queue, None, TerminationType.TIMEOUT, message)
     changes = drop_pending(application, now_ns, ask) if ask.placeholder else []

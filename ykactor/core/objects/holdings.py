@@ -142,7 +142,7 @@ class Holdings:
             return ask.allocation_key in self._foreign
         path = self._registry.applications.get(ask.application_id)
         application = None if path is None else self._registry.leaf(path).applications.get(ask.application_id)
-        return application is None or application.has_task(ask.allocation_key)
+        return application is None or application.tasks.has(ask.allocation_key)
 
 
 def kind_of(submission: Submission) -> Kind | None:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
+from ykactor.core.accounting.past import Past
 from ykactor.core.messages.facts import ApplicationChanged, Fact
 from ykactor.core.messages.states import (
     APPLICATION_MOVES,
@@ -52,7 +54,7 @@ def states_first(facts: list[Fact]) -> list[Fact]:
 
 
 class Lifecycle:
-    """The state of an application and its timers.
+    """The state of an application and its timers. Only its methods write it, and note the row.
 
     Attributes:
         stateaware: False when Starting is left at once (AP-40).
@@ -60,9 +62,11 @@ class Lifecycle:
         timers: the deadlines by timer; ``armed`` holds those that the leaf has not noted yet.
     """
 
-    __slots__ = ("armed", "execution_timeout_ns", "state", "stateaware", "timers")
+    __slots__ = ("_note", "_past", "armed", "execution_timeout_ns", "state", "stateaware", "timers")
 
-    def __init__(self, *, stateaware: bool, execution_timeout_ns: int | None) -> None:
+    def __init__(self, note: Callable[[], object], past: Past, *, stateaware: bool, execution_timeout_ns: int | None) -> None:
+        self._note = note
+        self._past = past
         self.state = ApplicationState.NEW
         self.stateaware = stateaware
         self.execution_timeout_ns = execution_timeout_ns
@@ -81,22 +85,25 @@ class Lifecycle:
         """The event when the timer of the state expires (AP-43)."""
         return _STATE_TIMERS[self.state][1]
 
-    def enter(self, now_ns: int, state: ApplicationState) -> None:
-        """Move to a state, and set the timers that it starts and stops."""
+    def enter(self, now_ns: int, state: ApplicationState, why: str) -> None:
+        """Move to a state because of ``why``, and set the timers that it starts and stops."""
+        self._past.enter(now_ns, self.state, state, why)
         self.state = state
+        self._note()
         self.set_timer(Timer.STATE, now_ns + _STATE_TIMERS[state][0] if state in _STATE_TIMERS else None)
         if state in _STARTED and self.execution_timeout_ns and Timer.EXECUTION not in self.timers:
             self.set_timer(Timer.EXECUTION, now_ns + self.execution_timeout_ns)
 
-    def set_timer(self, timer: Timer, deadline_ns: int | None) -> bool:
-        """Set a timer to ``deadline_ns``, or stop it (None). True if that changed something."""
-        if deadline_ns is None:
-            return self.timers.pop(timer, None) is not None
+    def set_timer(self, timer: Timer, deadline_ns: int | None) -> None:
+        """Set a timer to ``deadline_ns``, or stop it (None)."""
         if self.timers.get(timer) == deadline_ns:
-            return False
-        self.timers[timer] = deadline_ns
-        self.armed.append((deadline_ns, timer))
-        return True
+            return
+        if deadline_ns is None:
+            del self.timers[timer]
+        else:
+            self.timers[timer] = deadline_ns
+            self.armed.append((deadline_ns, timer))
+        self._note()
 
     def arm_all(self) -> None:
         """Let the leaf note all timers."""

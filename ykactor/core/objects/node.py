@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from ykactor.core.messages.asks import Ask, AskID, ask_id, created_ns
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import (
     Fact,
     ForeignChanged,
@@ -39,10 +40,13 @@ R = TypeVar("R")
 
 
 class NodeCore:
-    """One node. Read freely between commands; written only by ``handle``."""
+    """One node. Read freely between commands; written only by ``handle``, which notes changed rows."""
 
-    def __init__(self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str]) -> None:
+    def __init__(
+        self, node_id: NodeID, capacity: Resource, schedulable: bool, attributes: dict[str, str], changed: Changed
+    ) -> None:
         self.node_id = node_id
+        self._changed = changed
         #: Zero quantities are removed (SC-152), negative ones too: they would lower the total of the partition.
         self.capacity = positive(capacity)
         self.schedulable = schedulable
@@ -132,6 +136,7 @@ class NodeCore:
         if capacity == self.capacity:
             return []
         self.capacity = capacity
+        self._changed.node(self.node_id)
         self._update_available()
         return [NodeCapacityChanged(command.now_ns, self.node_id, capacity)]
 
@@ -139,6 +144,7 @@ class NodeCore:
         if command.attributes == self.attributes:
             return []
         self.attributes = command.attributes
+        self._changed.node(self.node_id)
         self.revision += 1
         return [NodeAttributesChanged(command.now_ns, self.node_id, command.attributes)]
 
@@ -146,6 +152,7 @@ class NodeCore:
         if command.schedulable == self.schedulable:
             return []  # SC-111
         self.schedulable = command.schedulable
+        self._changed.node(self.node_id)
         self.revision += 1
         return [NodeSchedulable(command.now_ns, self.node_id, command.schedulable)]
 
@@ -156,6 +163,7 @@ class NodeCore:
             return []
         created = created_ns(ask, command.now_ns) if before is None else before.created_ns
         self.foreign[ask.allocation_key] = structs.replace(ask, created_ns=created)
+        self._changed.foreign(ask.allocation_key)
         if before is not None:
             subtract_from(self.occupied, before.resource)
         add_to(self.occupied, ask.resource)
@@ -165,6 +173,7 @@ class NodeCore:
 
     def on_release_foreign(self, command: ReleaseForeign) -> list[Fact]:
         ask = self.foreign.pop(command.allocation_key)
+        self._changed.foreign(command.allocation_key)
         subtract_from(self.occupied, ask.resource)
         self._update_available()
         return [self._foreign_changed(command.now_ns, ask, Change.REMOVE)]

@@ -2,20 +2,43 @@
 
 Only the partition actor adds and removes. All others read: the scheduler copies node states from here, the snapshot walks
 all of it. Each core in it is written by its own actor only.
+
+*Exchanges*: a core has commands carried out by owners without knowing how they are transported. Its work is a generator: it
+yields commands and is sent their replies in the same order. The actors carry the commands over memory channels, ``sim.direct``
+calls the owners in a loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol, TypeVar
+
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import PartitionConfig
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.messages.kept_rows import KeptRows
+from ykactor.core.objects.commands import NodeCommand, QueueCommand
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.unsent import UnsentPlacements
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
 
 QueueCore = LeafCore | ParentCore
 Core = QueueCore | NodeCore
+R = TypeVar("R")
+
+#: A command and its owner.
+Send = tuple[QueueCore, QueueCommand[R]] | tuple[NodeCore, NodeCommand[R]]
+Sends = Sequence[Send[R]]
+
+#: Work that returns an ``R`` at its end. It yields an empty list where other tasks may run: a pause. Nothing that the work reads
+#: changes meanwhile. Where it pauses depends on its input only (``values.parts``).
+Exchange = Generator[Sends[Any], list[Any], R]
+
+
+def send(sends: Sends[R]) -> Exchange[list[R]]:
+    """Have commands of one kind of reply carried out. Returns their replies, in the order of the commands."""
+    replies: list[R] = yield sends
+    return replies
 
 
 class Registry:
@@ -27,18 +50,36 @@ class Registry:
         self.books = Books()
         #: Written by every owner and by the scheduler: what the present turn has changed.
         self.changed = self.books.changed
-        #: Parents before their children.
+        #: Parents before their children; written by ``add_queue`` and ``replace_queues``.
         self.queues: dict[QueuePath, QueueCore] = {}
         #: How many of them are there because placement created them.
         self.dynamic_queues = 0
-        self.nodes: dict[NodeID, NodeCore] = {}
+        self.nodes: KeptRows[NodeID, NodeCore] = KeptRows(self.changed.node)
         #: What the scheduler has placed and nodes have not been sent yet.
         self.unsent = UnsentPlacements(self.nodes)
         #: The leaf of every live application.
-        self.applications: dict[ApplicationID, QueuePath] = {}
+        self.applications: KeptRows[ApplicationID, QueuePath] = KeptRows(self.changed.application)
+
+    def configure(self, config: PartitionConfig) -> None:
+        """Put another configuration into force; queues are told by commands."""
+        self.config = config
+        self.changed.configuration()
+
+    def add_queue(self, queue: QueueCore) -> None:
+        """Add a queue that placement has created."""
+        self.queues[queue.path] = queue
+        self.changed.queue(queue.path)
+        self.dynamic_queues += 1
+
+    def replace_queues(self, queues: dict[QueuePath, QueueCore]) -> None:
+        """Replace the set of queues; their settings have changed already, or ``count_queues`` follows."""
+        for path, _ in self.queues.items() ^ queues.items():
+            self.changed.queue(path)
+        self.queues = queues
+        self.count_queues()
 
     def count_queues(self) -> None:
-        """Count the queues again: the set of queues or their settings have changed."""
+        """Count the queues again: the settings of some have changed."""
         self.dynamic_queues = sum(not queue.config.managed for queue in self.queues.values())
 
     def leaf(self, path: QueuePath) -> LeafCore:
@@ -61,3 +102,10 @@ class Registry:
         leaf = self.queues[self.applications[application_id]]
         assert isinstance(leaf, LeafCore)
         return leaf
+
+
+class Owner(Protocol):
+    """A queue or a node, for code that only delivers commands."""
+
+    def handle(self, command: Any) -> Any:
+        """Carry out one command. Returns its reply."""

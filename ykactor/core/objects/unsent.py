@@ -55,7 +55,7 @@ class UnsentPlacements:
             batch.append(ask)
 
     def send(self) -> Generator[list[tuple[NodeCore, PlaceBatch]], list[Placed | Refused], None]:
-        """Send each node what is placed there (``objects.exchange``).
+        """Send each node what is placed there (``objects.registry``).
 
         Raises:
             InvariantViolation: a node has refused. It is at the expected revision, so the index of the scheduler is wrong.

@@ -16,9 +16,8 @@ from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import ActOn, GiveAway, SetHold, TakeOver
-from ykactor.core.objects.exchange import Exchange, send
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import Exchange, Registry, send
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.admission import gang_objection
 from ykactor.core.placement.rules import RECOVERY_QUEUE, closure
@@ -101,7 +100,7 @@ def _gang_objection(registry: Registry, target: LeafCore, application: Applicati
     The conditions for a new gang apply as long as placeholders may still come or run.
     """
     is_coming = bool(application.gang.total) and application.state in _BEFORE_GANG
-    if not (is_coming or application.placeholder_count):
+    if not (is_coming or application.tasks.placeholder_count):
         return ""
     path_up = [queue.config for queue in registry.lineage(target.path)]
     objection = gang_objection(application.application_id, application.gang.total if is_coming else {}, path_up)
@@ -123,7 +122,6 @@ def _hold_queue(registry: Registry, now_ns: int, request: HoldQueue) -> Exchange
     queue, by = registry.queues[full_path(request.queue_name)], request.operator.name
     if (queue.hold is not None) is request.is_held:
         return []
-    registry.changed.queue(queue.path)
     yield from send([(queue, SetHold(Hold(by, now_ns) if request.is_held else None))])
     return [QueueHeld(now_ns, queue.path, by, request.is_held)]
 
@@ -132,7 +130,7 @@ def _move(registry: Registry, now_ns: int, application_id: ApplicationID, path: 
     """Move an application from its leaf to another one."""
     leaf = registry.leaf_of(application_id)
     (application,) = yield from send([(leaf, GiveAway(application_id))])
-    yield from paced(application.count_so_far(registry.books.accounts, now_ns))
+    yield from paced(application.account.count_so_far(registry.books.accounts, now_ns))
     application.account.restart(now_ns)
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ykactor.core.messages.facts import QueueRemoved, QueueTypeChanged
 from ykactor.core.messages.states import QueueState
 from ykactor.core.objects.commands import Close, Disown
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.partition.reload import Reload
 from ykactor.core.values.ids import QueuePath
@@ -30,16 +29,14 @@ def _becomes_leaf(queue: QueueCore) -> bool:
 
 def cleaning(registry: Registry, now_ns: int) -> Reload:
     """The steps that remove the queues that are due, children before parents, so that an empty chain goes at once (QU-96)."""
-    reload = Reload(dict(registry.queues), [], [], [], [])
+    reload = Reload(dict(registry.queues), [], [], [])
     due = [path for path, queue in registry.queues.items() if is_due(queue)]
     disowned: dict[ParentCore, list[QueuePath]] = {}
     while due:
         queue = registry.queues[due.pop()]
         reload.sends.append((queue, Close()))
-        reload.written.append(queue.path)
         if not _is_removable(queue):
-            leaf = reload.queues[queue.path] = LeafCore(queue.config, registry.books)
-            leaf.hold = queue.hold
+            reload.queues[queue.path] = LeafCore(queue.config, registry.books, queue.hold)
             reload.facts.append(QueueTypeChanged(now_ns, queue.path, is_leaf=True))
             continue
         del reload.queues[queue.path]

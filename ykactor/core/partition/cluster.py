@@ -55,14 +55,13 @@ class Cluster:
         self._partition = partition
         self._nodes = nodes
         self._books = books
-        self._changed = books.changed
         #: Sum of all node capacities, schedulable or not (QU-30).
         self._total: Resource = {}
         self._capacities: dict[NodeID, Resource] = {}
         #: The usage of each foreign allocation.
         self._used: dict[AllocationKey, Resource] = {}
         #: The node of each foreign allocation.
-        self.foreign: KeptRows[AllocationKey, NodeID] = KeptRows(self._changed.foreign)
+        self.foreign: KeptRows[AllocationKey, NodeID] = KeptRows(books.changed.foreign)
 
     def route(self, now_ns: int, submission: Submission) -> list[Routed]:
         """The commands or facts that follow from a submission; a new node is in the set at once."""
@@ -70,18 +69,16 @@ class Cluster:
             case UpdateNode(node_id, NodeAction.CREATE | NodeAction.CREATE_DRAIN as action):
                 if node_id in self._nodes:
                     return [NodeRejected(now_ns, node_id, self._duplicate_text(node_id), RejectionCode.DUPLICATE)]
-                core = NodeCore(node_id, submission.capacity or {}, action is NodeAction.CREATE, submission.attributes)
+                is_schedulable, attributes = action is NodeAction.CREATE, submission.attributes
+                core = NodeCore(node_id, submission.capacity or {}, is_schedulable, attributes, self._books.changed)
                 self._nodes[node_id] = core
-                self._books.add_node(node_id, submission.attributes)
-                self._changed.node(node_id)
+                self._books.add_node(node_id, attributes)
                 return [(core, Register(now_ns))]
             case UpdateNode(node_id) if node_id not in self._nodes:
                 return []
             case UpdateNode(node_id, NodeAction.UPDATE, capacity, attributes):
-                self._changed.node(node_id)
                 return self._route_update(now_ns, self._nodes[node_id], capacity, attributes)
             case UpdateNode(node_id, NodeAction.DRAIN_NODE | NodeAction.DRAIN_TO_SCHEDULABLE as action):
-                self._changed.node(node_id)
                 return [(self._nodes[node_id], SetSchedulable(now_ns, action is NodeAction.DRAIN_TO_SCHEDULABLE))]
             case Ask() as ask:
                 return self._route_foreign(now_ns, ask)
@@ -135,7 +132,6 @@ class Cluster:
 
     def take_out(self, node_id: NodeID) -> None:
         """Remove a node that has left, and the foreign allocations on it (SC-84)."""
-        self._changed.node(node_id)
         for key in self._nodes.pop(node_id).foreign:
             del self.foreign[key]
             self._books.types.remove(self._used.pop(key))

@@ -1,7 +1,7 @@
 """The partition: it orders the input, gives each submission to its owner, and fires the timers.
 
 Owns the order of input and the sets of queues, nodes and applications (the ``Registry``). ``ingest``, ``administer`` and ``fire``
-are generators (see ``objects.exchange``): they yield commands for owners and return facts. ``rounds``
+are generators (see ``objects.registry``): they yield commands for owners and return facts. ``rounds``
 handles ordinary submissions, ``placement.admission`` admits applications, ``reload`` and ``cleaning`` change the set of queues,
 and ``cluster`` has the nodes and their total.
 """
@@ -43,19 +43,18 @@ from ykactor.core.messages.submissions import (
     WantSchedulingStates,
 )
 from ykactor.core.objects.commands import Close, Decommission, EndAllocations, FailAll, FireTimers, SetSchedulable
-from ykactor.core.objects.exchange import send
 from ykactor.core.objects.holdings import Holdings
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import QueueCore, Registry, send
 from ykactor.core.partition import administration, quotas
 from ykactor.core.partition.administration import Objections
 from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
-from ykactor.core.partition.reload import Reload, configured_types, difference, objection
+from ykactor.core.partition.reload import configured_types, difference, objection
 from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, expiry, in_limited_rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
-from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
+from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Steps, in_parts, joined, paced
 
 
@@ -205,11 +204,9 @@ class PartitionCore:
         before = self.registry.config
         changes = (*partition_changes(before, config), *reload.changes)
         # chosen once for each partition (CF-79)
-        self.registry.config = structs.replace(config, user_group_resolver=before.user_group_resolver)
-        self.registry.queues = reload.queues
-        self._note_written(reload)
+        self.registry.configure(structs.replace(config, user_group_resolver=before.user_group_resolver))
+        self._replace_queues(reload.queues)
         self.registry.books.types.configured = yield from paced(configured_types(config))
-        self.registry.changed.configuration()
         yield from send(reload.sends)
         self.registry.count_queues()
         if any(is_due(queue) for queue in reload.queues.values()):
@@ -224,17 +221,14 @@ class PartitionCore:
     def _clean_queues(self, now_ns: int) -> Round:
         self.timers.cleaning_ns = None
         reload = cleaning(self.registry, now_ns)
-        self.registry.queues = reload.queues
-        self._note_written(reload)
+        self._replace_queues(reload.queues)
         yield from send(reload.sends)
-        self.registry.count_queues()
         return reload.facts
 
-    def _note_written(self, reload: Reload) -> None:
-        for path in reload.written:
-            self.registry.changed.queue(path)
-            if path not in self.registry.queues:
-                self.timers.forget_leaf(path)
+    def _replace_queues(self, queues: dict[QueuePath, QueueCore]) -> None:
+        for path in self.registry.queues.keys() - queues.keys():
+            self.timers.forget_leaf(path)
+        self.registry.replace_queues(queues)
 
     def _remove(self, now_ns: int) -> Round:
         """Remove the partition from the configuration: its applications fail, its nodes and queues leave (CF-56)."""
@@ -247,10 +241,7 @@ class PartitionCore:
         for node_id in list(self.registry.nodes):
             facts += yield from self._decommission(now_ns, node_id)
         closing = list(self.registry.queues.values())[::-1]
-        self.registry.queues = {}
-        self.registry.count_queues()
-        for queue in closing:
-            self.registry.changed.queue(queue.path)
+        self.registry.replace_queues({})
         yield from send([(queue, Close()) for queue in closing])
         return [*facts, *(QueueRemoved(now_ns, queue.path, queue.config.managed) for queue in closing)]
 

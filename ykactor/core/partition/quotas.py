@@ -6,9 +6,8 @@ from ykactor.core.messages.acts import SetQueueQuotas, full_path
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.objects.commands import Configure
-from ykactor.core.objects.exchange import Exchange, send
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import Exchange, Registry, send
 from ykactor.core.placement.dynamic import limit_changes, quotas_objection, with_set_quotas
 from ykactor.core.placement.rules import RECOVERY_QUEUE
 from ykactor.core.values.quantities import brief, quota_types
@@ -40,6 +39,5 @@ def carry_out(registry: Registry, now_ns: int, request: SetQueueQuotas) -> Excha
     after = with_set_quotas(registry.queues, before, request.tags)
     if after is before:
         return []
-    registry.changed.queue(leaf.path)
     yield from send([(leaf, Configure(after, leaf.state))])
     return limit_changes(before, after, now_ns)

@@ -13,10 +13,8 @@ from ykactor.core.config.model import PartitionConfig, QueueConfig, SchedulerCon
 from ykactor.core.messages.facts import Fact, QueueAdded, QueueStateChanged, QueueTypeChanged
 from ykactor.core.messages.states import QUEUE_MOVES, QueueEvent, QueueState
 from ykactor.core.objects.commands import Adopt, Close, Configure
-from ykactor.core.objects.exchange import Send
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import QueueCore, Registry
+from ykactor.core.objects.queues import LeafCore, ParentCore
+from ykactor.core.objects.registry import QueueCore, Registry, Send
 from ykactor.core.placement.dynamic import limit_changes
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import Steps
@@ -90,19 +88,17 @@ class Reload(Struct):
         sends: the commands for queues.
         facts: the facts about changes.
         changes: the changes in sentences.
-        written: the queues that have changed.
     """
 
     queues: dict[QueuePath, QueueCore]
     sends: list[Send[None]]
     facts: list[Fact]
     changes: list[str]
-    written: list[QueuePath]
 
 
 def difference(registry: Registry, config: PartitionConfig, now_ns: int) -> Steps[Reload]:
     """The steps from the running tree to ``config``, to which ``objection`` must have had none; nothing is touched."""
-    reload = Reload({}, [], [], [], [])
+    reload = Reload({}, [], [], [])
     for wanted in walk(config.root):
         _keep_or_add(registry, wanted, reload, now_ns)
         yield _QUEUE_ITEMS
@@ -136,16 +132,13 @@ def _keep_or_add(registry: Registry, wanted: QueueConfig, reload: Reload, now_ns
             reload.facts.append(QueueStateChanged(now_ns, wanted.path, state))
             reload.changes.append(f"queue {wanted.path}: active again")
     reload.facts += limit_changes(queue.config if queue else None, wanted, now_ns)
-    if queue is None or queue.config != wanted or queue.state is not QueueState.ACTIVE:
-        reload.written.append(wanted.path)
     if queue is not None and _changes_type(queue, wanted):
-        reload.written.append(queue.path)
         reload.sends.append((queue, Close()))
         reload.facts.append(QueueTypeChanged(now_ns, wanted.path, not wanted.is_parent))
         queue = None
     if queue is None:
-        queue = ParentCore(wanted) if wanted.is_parent else LeafCore(wanted, registry.books)
-        queue.hold = hold
+        books = registry.books
+        queue = ParentCore(wanted, books.changed, hold) if wanted.is_parent else LeafCore(wanted, books, hold)
     reload.sends.append((queue, Configure(wanted, QueueState.ACTIVE)))
     reload.queues[wanted.path] = queue
 
@@ -165,7 +158,6 @@ def _drain(queue: QueueCore, reload: Reload, now_ns: int) -> None:
     reload.queues[queue.path] = queue
     state = QUEUE_MOVES[queue.state, QueueEvent.REMOVE] if queue.config.managed else queue.state
     if state is not queue.state:
-        reload.written.append(queue.path)
         reload.sends.append((queue, Configure(without_limits(queue.config), state)))
         reload.facts.append(QueueStateChanged(now_ns, queue.path, state))
         reload.changes.append(f"queue {queue.path}: removed, drains until it is empty")

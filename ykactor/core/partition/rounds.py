@@ -43,10 +43,9 @@ from ykactor.core.messages.submissions import (
 )
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import Arrived, ChangeAllocations, ForLeaf, Positioned, SubmitBatch
-from ykactor.core.objects.exchange import Exchange, Send, send
 from ykactor.core.objects.holdings import Holdings, kind_of
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import Exchange, Registry, Send, send
 from ykactor.core.partition import timers
 from ykactor.core.partition.cluster import Cluster
 from ykactor.core.partition.timers import EndedApplication, Timers

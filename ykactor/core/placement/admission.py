@@ -14,11 +14,9 @@ from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Admitted, Adopt, Configure
-from ykactor.core.objects.exchange import Send
 from ykactor.core.objects.holdings import Holdings
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.queues import LeafCore, ParentCore
+from ykactor.core.objects.registry import Registry, Send
 from ykactor.core.placement.dynamic import limit_changes, missing, with_quotas
 from ykactor.core.placement.rules import Applicant, Placed, place
 from ykactor.core.placement.users import Users
@@ -110,9 +108,8 @@ class Admission:
             self._adopted.setdefault(above, []).append(config.path)
             settings = config if config.is_parent else with_quotas(config, tags)
             books = self._registry.books
-            books.changed.queue(config.path)
-            self._registry.dynamic_queues += 1
-            self._registry.queues[config.path] = ParentCore(settings) if config.is_parent else LeafCore(settings, books)
+            queue = ParentCore(settings, books.changed) if config.is_parent else LeafCore(settings, books)
+            self._registry.add_queue(queue)
             facts.append(QueueAdded(now_ns, config.path, managed=False))
             facts += limit_changes(None, settings, now_ns)
         return self._registry.leaf(path)
@@ -123,7 +120,6 @@ class Admission:
         after = with_quotas(before, tags)
         if after is not before:
             self._quotas[leaf] = after
-            self._registry.changed.queue(leaf.path)
             facts += limit_changes(before, after, now_ns)
 
     def sends(self) -> list[Send[None]]:

@@ -17,8 +17,7 @@ from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
 from ykactor.core.messages.rejections import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
-from ykactor.core.objects.leaf import LeafCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.registry import QueueCore, Registry
 from ykactor.core.values import expressions
 from ykactor.core.values.ids import QueuePath

@@ -5,7 +5,7 @@ the root queue with current values; the sorted structures of ``queueing`` are up
 There is no head-of-line blocking: a candidate that cannot place anything is parked and skipped, so that the cost of a decision
 does not depend on the number of pending asks.
 
-A plan can let other tasks run before it is complete (``objects.exchange``). Nothing that it reads changes meanwhile.
+A plan can let other tasks run before it is complete (``objects.registry``). Nothing that it reads changes meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
-from ykactor.core.objects.exchange import Exchange
+from ykactor.core.objects.registry import Exchange
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Placement, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor

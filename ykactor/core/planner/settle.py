@@ -9,7 +9,7 @@ from ykactor.core.messages.fact_order import with_state_changes
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Planned
 from ykactor.core.objects.commands import Positioned, SettleBatch
-from ykactor.core.objects.exchange import Exchange, Send
+from ykactor.core.objects.registry import Exchange, Send
 from ykactor.core.planner.plan import Placement, Plan
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from ykactor.core.messages.asks import Ask, Shape, look_work
+from ykactor.core.messages.changed import Changed
 from ykactor.core.queueing.tried import Tried, Turns
 from ykactor.core.quota.headroom import Shortage
 from ykactor.core.quota.limits import TrackerTuple
@@ -105,26 +106,36 @@ HELD_BY_QUEUE, HELD_BY_LIMIT = 4, 8
 
 
 class NotifiedAsks:
-    """The asks of one ``AskQueue`` by the bits last reported of them; 0 is "fits".
+    """The asks of one ``AskQueue`` by the bits last reported of them; 0 is "fits". Each change notes the row of the ask.
 
     Created at the first report, so that asks which always fit cost nothing.
     """
 
-    __slots__ = ("asks",)
+    __slots__ = ("_changed", "asks")
 
-    def __init__(self, asks: Iterable[Ask]) -> None:
+    def __init__(self, asks: Iterable[Ask], changed: Changed) -> None:
+        self._changed = changed
         self.asks: tuple[dict[AllocationKey, Ask], ...] = ({ask.allocation_key: ask for ask in asks}, {}, {}, {})
 
     def add(self, ask: Ask) -> None:
         """Add an ask without a report."""
         self.asks[0][ask.allocation_key] = ask
+        self._changed.task(ask)
 
     def drop(self, ask: Ask) -> int:
         """Remove an ask. Returns the bits last reported of it."""
         key = ask.allocation_key
         before = next(bits for bits, asks in enumerate(self.asks) if key in asks)
         del self.asks[before][key]
+        self._changed.task(ask)
         return before
+
+    def report(self, asks: Iterable[Ask], before: int, after: int) -> None:
+        """Note other bits of asks."""
+        for ask in asks:
+            del self.asks[before][ask.allocation_key]
+            self.asks[after][ask.allocation_key] = ask
+            self._changed.task(ask)
 
 
 #: The common key of the asks of one ``AskQueue``: their shape, and one of ``RESERVES``, ``PREEMPTS`` and ``HAS_NODE``.

@@ -13,7 +13,16 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
-from ykactor.core.queueing.equivalence import HAS_NODE, PREEMPTS, RESERVES, AskQueue, EquivalenceClass, QueueKey, SchedulingQueue
+from ykactor.core.queueing.equivalence import (
+    HAS_NODE,
+    PREEMPTS,
+    RESERVES,
+    AskQueue,
+    EquivalenceClass,
+    NotifiedAsks,
+    QueueKey,
+    SchedulingQueue,
+)
 from ykactor.core.queueing.priorities import Priority, PriorityBag
 from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.quota import headroom
@@ -133,13 +142,40 @@ class PendingApplication:
         self.trackers: TrackerTuple = ()
         self.counted_as_running = False
 
-    def touch(self) -> None:
-        """Note a change for its row; ``changed`` and ``used`` are for the leaf's order."""
+    # ---- what its row contains; ``changed`` and ``used`` are for the leaf's order
+
+    def _note(self) -> None:
         self._changed.application(self.application_id)
 
-    def touch_task(self, ask: Ask) -> None:
-        """Note that an ask has changed, for its row."""
-        self._changed.task(ask)
+    def choose(self, group: GroupChoice | None) -> None:
+        """Set the group that it counts against; its trackers are changed by ``track`` and ``untrack``."""
+        self.group = group
+        self._note()
+        self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
+
+    def hold_slot(self) -> None:
+        """Note that a running slot is reserved for it."""
+        self.holds_slot = self.changed = True
+        self._note()
+
+    def report_held(self, held: int) -> int:
+        """Note the bits that are reported of it now. Returns those that have changed."""
+        changed, self.held = self.held ^ held, held
+        self._note()
+        return changed
+
+    def report_asks(self, queue: AskQueue) -> NotifiedAsks:
+        """What was last reported of the asks of a queue, from the first report on."""
+        if queue.notified is None:
+            queue.notified = NotifiedAsks(queue.items(), self._changed)
+        return queue.notified
+
+    def back_off(self, until_ns: int) -> None:
+        """Begin a back-off, or end it (0)."""
+        self.backoff_ns, self.changed = until_ns, True
+        self._note()
+
+    # ---- its asks
 
     def add(self, ask: Ask) -> None:
         """Add a pending ask. O(log asks) plus a memory move."""
@@ -219,8 +255,8 @@ class PendingApplication:
         has_node = bool(self.reserving) and self.reserving.pop(ask.allocation_key, None) is not None
         if queue is not None:
             queue.remove(order_of(ask))
-            if queue.notified is not None and queue.notified.drop(ask):
-                self.touch_task(ask)
+            if queue.notified is not None:
+                queue.notified.drop(ask)
             first_key = queue.first_key()
             self.ask_queues.put(queue, first_key)
             if first_key is None:
@@ -292,17 +328,11 @@ class PendingApplication:
         if self.trackers:
             credit(self.trackers, resource)
 
-    def choose(self, group: GroupChoice | None) -> None:
-        """Set the group that it counts against; its trackers are changed by ``track`` and ``untrack``."""
-        self.group = group
-        self.touch()
-        self.charged_to = ChargedTo(self.who.user, group.group if group is not None else "")
-
     def track(self, trackers: TrackerTuple) -> None:
         """Count against these trackers from now on, including what already runs."""
         if not self.enrolled:
             self.enrolled = True
-            self.touch()
+            self._note()
         self.trackers = trackers
         if self.allocated or self.counted_as_running:
             charge(trackers, self.allocated)
@@ -318,14 +348,14 @@ class PendingApplication:
     def count(self) -> None:
         """Count as a running application in its trackers (QU-74)."""
         self.counted_as_running = self.changed = True
-        self.touch()
+        self._note()
         for tracker in self.trackers:
             tracker.applications[self.application_id] = None
 
     def uncount(self) -> None:
         """Stop counting as a running application: nothing of it is pending or allocated."""
         self.counted_as_running, self.changed = False, True
-        self.touch()
+        self._note()
         for tracker in self.trackers:
             tracker.applications.pop(self.application_id, None)
 
@@ -333,9 +363,9 @@ class PendingApplication:
         """Enter a state that the application is in, or will be in."""
         self.state = state
         self.changed = True
-        self.touch()
         if state in COUNTED_AS_RUNNING:  # the slot that was reserved is in use now
             self.holds_slot = False
+            self._note()
 
     def leave_classes(self) -> None:
         """Leave all classes: the leaf's order is rebuilt."""

@@ -14,7 +14,7 @@ from ykactor.core.accounting.accounts import Account, AccountKey
 from ykactor.core.messages.asks import AskID, unstamped
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.records.rows import (
@@ -127,8 +127,8 @@ class _Export:
             application = registry.leaf_of(name).applications[name]
             if application.account.is_kept():
                 yield ("use", name), None
-            running, replacing = application.allocations.values(), application.gang.replacing.values()
-            asks = [*application.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
+            running, replacing = application.tasks.allocations.values(), application.tasks.replacing.values()
+            asks = [*application.tasks.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
             yield from ((("task", ask.arrival), (name, ask.allocation_key)) for ask in asks)
 
     # ---- the partition
@@ -203,25 +203,25 @@ class _Export:
         return row if row is not None and row.ask.arrival == arrival else None
 
     def _task_of(self, application: Application, key: AllocationKey) -> TaskRow | None:
-        if key in application.allocations:
-            ask, node_id = application.allocations[key]
+        if key in application.tasks.allocations:
+            ask, node_id = application.tasks.allocations[key]
             return TaskRow(
                 ask=ask,
-                began_ns=application.began_ns[key],
+                began_ns=application.tasks.began_ns[key],
                 node_id=node_id,
-                released=key in application.gang.released,
-                sized_ns=application.account.sized_ns.get(key),
-                preempted=key in application.account.preempted,
-                replaced_ns=application.replaced_ns.get(key),
+                released=key in application.tasks.released,
+                sized_ns=application.tasks.sized_ns.get(key),
+                preempted=key in application.tasks.preempted,
+                replaced_ns=application.tasks.replaced_ns.get(key),
             )
-        sized_ns = application.account.sized_ns.get(key)
-        if key in application.asks:
+        sized_ns = application.tasks.sized_ns.get(key)
+        if key in application.tasks.asks:
             pending = self._state.applications[application.application_id]
-            return TaskRow(ask=application.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
-        placeholder = application.gang.placeholder_of(key)
+            return TaskRow(ask=application.tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
+        placeholder = application.tasks.placeholder_of(key)
         if placeholder is None:
             return None
-        ask, node_id = application.gang.replacing[placeholder]
+        ask, node_id = application.tasks.replacing[placeholder]
         return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
 
     # ---- the scheduler

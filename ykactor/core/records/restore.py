@@ -17,10 +17,9 @@ from ykactor.core.messages.facts import ApplicationAdded
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.leaf import LeafCore
 from ykactor.core.objects.lifecycle import Timer
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import LeafCore, ParentCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import configured_types, walk, without_limits
@@ -161,27 +160,27 @@ def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, No
     application.changed.tasks += 1
     application.books.types.add(ask.resource)
     if row.sized_ns is not None:
-        application.account.sized_ns[key] = row.sized_ns
+        application.tasks.sized_ns[key] = row.sized_ns
     if row.node_id is None:
-        application.asks[key] = ask
+        application.tasks.asks[key] = ask
         application.backoffs.note(ask)
     elif row.began_ns is not None:
-        application.allocations[key] = ask, row.node_id
-        application.began_ns[key] = row.began_ns
+        application.tasks.allocations[key] = ask, row.node_id
+        application.tasks.began_ns[key] = row.began_ns
         application.account.count_begin(ask.resource)
         if row.preempted:
-            application.account.preempted.add(key)
+            application.tasks.preempted.add(key)
         if row.replaced_ns is not None:
-            application.replaced_ns[key] = row.replaced_ns
-        application.placeholder_count += ask.placeholder
-        application.real_count += not ask.placeholder
+            application.tasks.replaced_ns[key] = row.replaced_ns
+        application.tasks.placeholder_count += ask.placeholder
+        application.tasks.real_count += not ask.placeholder
         if row.released:
-            application.gang.released.add(key)
+            application.tasks.released.add(key)
         nodes[row.node_id].restore_allocation(ask)
     else:
         if row.placeholder is None:
             raise DamagedStateError(f"the row of ask {key} names a node, and neither when it began there nor a placeholder")
-        application.gang.replace(row.placeholder, ask, row.node_id)
+        application.tasks.replace(row.placeholder, ask, row.node_id)
 
 
 def _restore_timers(partition: PartitionCore, rows: Rows) -> Steps[None]:
@@ -192,8 +191,8 @@ def _restore_timers(partition: PartitionCore, rows: Rows) -> Steps[None]:
             leaf.adopt()
             timers.note_leaf(leaf.path, leaf.deadline_ns)
             for application in leaf.applications.values():
-                for placeholder, (real, node_id) in application.gang.replacing.items():
-                    if application.allocations[placeholder][1] != node_id:
+                for placeholder, (real, node_id) in application.tasks.replacing.items():
+                    if application.tasks.allocations[placeholder][1] != node_id:
                         registry.nodes[node_id].restore_allocation(real)
             yield 1 + len(leaf.applications)
     for (key,), ended in sorted(rows["ended"].items(), key=lambda item: (item[1].finished_ns, item[0])):
@@ -223,7 +222,7 @@ def _restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, ro
         application, row = state.registry.leaf(path).applications[name], rows["application"][name,]
         pending = _restore_application(state, application, row)
         _restore_tasks(state, application, pending)
-        yield 1 + len(application.asks) + len(application.allocations)
+        yield 1 + len(application.tasks.asks) + len(application.tasks.allocations)
     _restore_preemption(state, rows)
     _restore_reservations(state, rows)
     yield from _restore_notified(state, rows)
@@ -279,13 +278,13 @@ def _restore_gang(application: Application, pending: PendingApplication) -> None
 
 def _restore_tasks(state: SchedulerState, application: Application, pending: PendingApplication) -> None:
     leaf, gang, wanted = pending.leaf, pending.gang, Resource()
-    for ask, node_id in application.allocations.values():
+    for ask, node_id in application.tasks.allocations.values():
         state.ledger.use(leaf, ask.resource)
         pending.begin(ask)
-        if ask.placeholder and ask.allocation_key not in application.gang.released:
+        if ask.placeholder and ask.allocation_key not in application.tasks.released:
             assert gang is not None
             gang.offer(ask, node_id)
-    for ask in application.asks.values():
+    for ask in application.tasks.asks.values():
         pending.add(ask)
         add_to(wanted, ask.resource)
     state.ledger.change_pending(leaf, wanted)

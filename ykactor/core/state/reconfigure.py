@@ -13,7 +13,7 @@ from ykactor.core.messages.facts import (
     QueueTypeChanged,
 )
 from ykactor.core.messages.kinds import Change, QueueLimit
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force, named
 from ykactor.core.state import enrolment
 from ykactor.core.state.state import SchedulerState

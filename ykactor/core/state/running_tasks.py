@@ -30,7 +30,7 @@ class RunningTasks:
 
     def began_ns(self, task: Ask) -> int:
         """The time when a task began to run, in ns."""
-        return self._owner_of(task).began_ns[task.allocation_key]
+        return self._owner_of(task).tasks.began_ns[task.allocation_key]
 
     def queue_of(self, task: Ask) -> QueueUsage:
         """The queue of a task's application."""
@@ -42,13 +42,13 @@ class RunningTasks:
         A possible victim runs, requires no node, and is not being released.
         """
         owner, key = self._owner_of(task), task.allocation_key
-        is_possible = key in owner.allocations and key not in owner.gang.released and shape_of(task)[1] is None
+        is_possible = key in owner.tasks.allocations and key not in owner.tasks.released and shape_of(task)[1] is None
         return self.queue_of(task) if is_possible else None
 
     def of_leaf(self, leaf: QueueUsage) -> Iterator[Ask]:
         """The tasks of a leaf; lazily, because they can be many."""
         owners = self._registry.leaf(leaf.path).applications.values()
-        return (task for owner in owners for task, _ in owner.allocations.values())
+        return (task for owner in owners for task, _ in owner.tasks.allocations.values())
 
     def _owner_of(self, task: Ask) -> Application:
         application = self._applications[task.application_id]

@@ -204,7 +204,6 @@ class SchedulerState:
     def hold_slot(self, application: PendingApplication) -> None:
         """Reserve a running slot for an application that is still Accepted; it has a placeholder or a reservation (QU-54)."""
         if application.state is ApplicationState.ACCEPTED and not application.holds_slot:
-            application.holds_slot = application.changed = True
-            application.touch()
+            application.hold_slot()
             self.ledger.hold_slot(application.leaf, application.application_id)
             self.quota_reports.usage_grew()

@@ -65,16 +65,14 @@ def on_ages(state: SchedulerState, now_ns: int) -> None:
 
 def back_off(state: SchedulerState, application: PendingApplication, until_ns: int) -> None:
     """Put an application into back-off until ``until_ns``; new asks do not end it (SC-38)."""
-    application.backoff_ns = state.backoffs[application] = until_ns
-    application.touch()
-    application.changed = True
+    state.backoffs[application] = until_ns
+    application.back_off(until_ns)
     state.requeue(application)
 
 
 def _end_backoff(state: SchedulerState, application: PendingApplication) -> None:
     del state.backoffs[application]
-    application.backoff_ns, application.changed = 0, True
-    application.touch()
+    application.back_off(0)
     state.requeue(application)
     state.tree.wake(state.leaf_of(application))
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
-from ykactor.core.objects.exchange import Exchange
+from ykactor.core.objects.registry import Exchange
 
 R = TypeVar("R")
 

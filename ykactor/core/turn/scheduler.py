@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ykactor.core.messages.planned import Budget
-from ykactor.core.objects.exchange import Exchange
-from ykactor.core.objects.registry import Registry
+from ykactor.core.objects.registry import Exchange, Registry
 from ykactor.core.objects.unsent import UNSENT_MAX
 from ykactor.core.planner.planner import Planner
 from ykactor.core.planner.settle import settle

@@ -14,7 +14,7 @@ from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.objects.exchange import Exchange
+from ykactor.core.objects.registry import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
 from ykactor.core.state import moving

@@ -15,7 +15,7 @@ from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AskCondition, Fact, RunnableChanged
 from ykactor.core.messages.kinds import Gate
-from ykactor.core.queueing.equivalence import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, AskQueue, NotifiedAsks
+from ykactor.core.queueing.equivalence import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, AskQueue
 from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.queueing.waiting_classes import WaitingGroup
@@ -188,7 +188,6 @@ class QuotaReports:
             before = queue.notified.drop(ask)
             queue.notified.add(ask)
             if before:
-                application.touch_task(ask)
                 report.conditions(queue, before, 0, [ask])
         return report.facts
 
@@ -257,8 +256,7 @@ class _Report:
     def hold(self, held: int) -> None:
         """Report by which of the bits ``HELD_BY_QUEUE`` and ``HELD_BY_LIMIT`` the application is held now."""
         application = self.application
-        changed, application.held = application.held ^ held, held
-        application.touch()
+        changed = application.report_held(held)
         for gate, name in _GATES.items():
             if changed & gate:
                 can_run = not held & gate
@@ -266,20 +264,16 @@ class _Report:
 
     def asks(self, queue: AskQueue, answer: int) -> None:
         """Report the asks of a queue of which something else was last reported; ``answer`` is that of their class."""
-        if queue.notified is None:
-            if not answer:
-                return
-            queue.notified = NotifiedAsks(queue.items())
-        for before, asks in enumerate(queue.notified.asks):
+        if queue.notified is None and not answer:
+            return
+        notified = self.application.report_asks(queue)
+        for before, asks in enumerate(notified.asks):
             # an ask over a limit is not checked against the queue (SC-148)
             after = before | OVER_LIMIT if answer == OVER_LIMIT else answer
             if after != before and asks:
-                moving = dict(islice(asks.items(), max(0, CONDITIONS_MAX - len(self.facts))))
-                for key, ask in moving.items():
-                    del asks[key]
-                    self.application.touch_task(ask)
-                queue.notified.asks[after].update(moving)
-                self.conditions(queue, before, after, moving.values())
+                moving = list(islice(asks.values(), max(0, CONDITIONS_MAX - len(self.facts))))
+                notified.report(moving, before, after)
+                self.conditions(queue, before, after, moving)
 
     def conditions(self, queue: AskQueue, before: int, after: int, asks: Iterable[Ask]) -> None:
         """Report that the bits of these asks of ``queue`` changed; limits of users and groups come first (QU-39)."""

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ykactor.core.objects.leaf import LeafCore
+from ykactor.core.objects.queues import LeafCore
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.surfaces.http.admission import check_sees_nodes, view_for
 from ykactor.surfaces.http.parameters import columns, days, group_name, queue_path, status, user_name

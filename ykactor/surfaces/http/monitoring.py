@@ -190,7 +190,7 @@ def count(look: Look) -> Steps[tuple[int, int]]:
     containers = 0
     for application in look.state.applications.values():
         containers += len(
-            look.core.registry.leaf_of(application.application_id).applications[application.application_id].allocations
+            look.core.registry.leaf_of(application.application_id).applications[application.application_id].tasks.allocations
         )
         yield 1
     return len(look.state.tree.root.running), containers

@@ -319,5 +319,5 @@ def tasks_named(registry: Registry, keys: AbstractSet[str], operator: Operator) 
 
 def _tasks_among(keys: AbstractSet[str], application: Application) -> AbstractSet[str]:
     """An intersection takes as long as the smaller side."""
-    replacing = {ask.allocation_key for ask, _ in application.gang.replacing.values()}
-    return (application.asks.keys() & keys) | (application.allocations.keys() & keys) | (replacing & keys)
+    replacing = {ask.allocation_key for ask, _ in application.tasks.replacing.values()}
+    return (application.tasks.asks.keys() & keys) | (application.tasks.allocations.keys() & keys) | (replacing & keys)

@@ -39,7 +39,7 @@ def are_small(found: Iterable[Application]) -> bool:
     """True if these and their asks and allocations are so few together that to read them takes less than 1 ms."""
     size = 0
     for application in found:
-        size += 1 + len(application.asks) + len(application.allocations)
+        size += 1 + len(application.tasks.asks) + len(application.tasks.allocations)
         if size > _SMALL_MAX:
             return False
     return True
@@ -94,7 +94,7 @@ def one(look: Look, application_id: ApplicationID, queue: QueuePath | None = Non
 def _live_application(look: Look, application: Application) -> Steps[Item]:
     waiting, total = look.state.applications[application.application_id], dict[str, int]()
     asks = (yield from _requests(look, waiting, total)) if waiting.asks else []
-    allocations = (yield from _allocations(look, application)) if application.allocations else []
+    allocations = (yield from _allocations(look, application)) if application.tasks.allocations else []
     status, details = look.times(status_of(waiting), TIMES), look.details(live_details(application, waiting))
     shown = rest.application(look.core.name, application.application_id, status, details, saturated_and_pruned(total))
     return (yield from encode_with(shown, {"requests": asks, "allocations": allocations}))
@@ -117,7 +117,7 @@ def _requests(look: Look, pending: PendingApplication, total: dict[str, int]) ->
 
 def _allocations(look: Look, application: Application) -> Steps[list[bytes]]:
     """The allocations of an application by their arrival, encoded."""
-    running = application.allocations
+    running = application.tasks.allocations
     keys: Iterable[AllocationKey] = running
     if len(running) > 1:
         keys = (key for _, key in (yield from sorted_in_parts((ask.arrival, key) for key, (ask, _) in running.items())))

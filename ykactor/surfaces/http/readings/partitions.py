@@ -71,7 +71,7 @@ def _allocations(look: Look, node: NodeCore) -> Iterator[Allocation]:
     registry = look.core.registry
     for (application_id, key), _ in sorted(node.allocations.items(), key=lambda item: item[1].arrival):
         application = registry.leaf_of(application_id).applications[application_id]
-        if key in application.allocations:
+        if key in application.tasks.allocations:
             yield allocation(allocation_status(look.state, application, key))
 
 

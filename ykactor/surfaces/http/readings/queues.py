@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from ykactor.core.inspection.queue_status import QueueStatus, queue_status
 from ykactor.core.messages.states import QueueState
-from ykactor.core.objects.parent import ParentCore
+from ykactor.core.objects.queues import ParentCore
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import Steps

@@ -1,7 +1,7 @@
-"""A leaf queue: it owns its settings and its applications.
+"""The queues: a parent owns its settings and the set of its children, a leaf its settings and its applications.
 
-Commands come from the partition, and from the scheduler (``SettleBatch``). Most replies are facts, in the order in which they
-became true.
+Commands come from the partition, and for leaves from the scheduler (``SettleBatch``). Most replies are facts, in the order in
+which they became true.
 """
 
 import heapq
@@ -11,6 +11,7 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.messages.acts import ApplicationAct
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
@@ -23,8 +24,10 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import (
     ActOn,
     Admitted,
+    Adopt,
     Close,
     Configure,
+    Disown,
     EndAllocations,
     Expired,
     FailAll,
@@ -39,21 +42,69 @@ from ykactor.core.objects.commands import (
 )
 from ykactor.core.objects.lifecycle import Timer, states_first
 from ykactor.core.values import selector
-from ykactor.core.values.ids import ApplicationID
+from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Pausing, Steps, finished, paced
 from ykactor.core.values.resources import Resource
 
 R = TypeVar("R")
 
 
-class LeafCore:
-    """A leaf queue. Read freely between commands; written only by ``handle``."""
+class _Queue:
+    """What every queue has: its settings, its state and its hold, each change of which notes the row."""
 
-    def __init__(self, config: QueueConfig, books: Books) -> None:
+    def __init__(self, config: QueueConfig, changed: Changed, hold: Hold | None) -> None:
         self.path = config.path
         self.config = config
         self.state = QueueState.ACTIVE
-        self.hold: Hold | None = None
+        self.hold = hold
+        self._changed = changed
+
+    def _configure(self, config: QueueConfig, state: QueueState) -> None:
+        if state is not self.state or config != self.config:
+            self._changed.queue(self.path)
+        self.config, self.state = config, state
+
+    def _set_hold(self, hold: Hold | None) -> None:
+        self.hold = hold
+        self._changed.queue(self.path)
+
+
+class ParentCore(_Queue):
+    """A parent queue: its settings and its children. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, config: QueueConfig, changed: Changed, hold: Hold | None = None) -> None:
+        super().__init__(config, changed, hold)
+        #: In the order in which they came.
+        self.children: dict[QueuePath, None] = {}
+
+    def handle(self, command: QueueCommand[R]) -> R:
+        """Carry out one command. Returns its reply."""
+        reply: R = self._carry_out(command)
+        return reply
+
+    def _carry_out(self, command: QueueCommand[Any]) -> Any:
+        match command:
+            case Configure(config, state):
+                self._configure(config, state)
+            case SetHold(hold):
+                self._set_hold(hold)
+            case Adopt(children):
+                self.children.update(dict.fromkeys(children))
+            case Disown(children):
+                for child in children:
+                    del self.children[child]
+            case Close():
+                self.children.clear()
+            case _:
+                raise TypeError(f"{command} is not for a parent")
+        return None
+
+
+class LeafCore(_Queue):
+    """A leaf queue. Read freely between commands; written only by ``handle``."""
+
+    def __init__(self, config: QueueConfig, books: Books, hold: Hold | None = None) -> None:
+        super().__init__(config, books.changed, hold)
         self._books = books
         books.types.add(_quotas(config))
         #: Applications that have not ended, in the order in which they came to this leaf.
@@ -91,16 +142,16 @@ class LeafCore:
             case ActOn(now_ns, act):
                 return (yield from self.on_act(now_ns, act))
             case SetHold(hold):
-                self.hold = hold
+                self._set_hold(hold)
             case GiveAway(application_id):
                 return self.applications.pop(application_id)
             case TakeOver(application):
                 self.on_take_over(application)
             case FireTimers():
                 return (yield from self.on_fire_timers(command))
-            case Configure():
-                self._books.types.replace(_quotas(self.config), _quotas(command.config))
-                self.config, self.state = command.config, command.state
+            case Configure(config, state):
+                self._books.types.replace(_quotas(self.config), _quotas(config))
+                self._configure(config, state)
             case Close():
                 self._books.types.remove(_quotas(self.config))
                 self.applications.clear()
@@ -180,7 +231,7 @@ class LeafCore:
     def _record(self, submission: RecordTask) -> list[Fact]:
         application = self.applications.get(submission.application_id)
         if application is not None:
-            application.record(submission.record)
+            application.account.record(submission.record)
         return []
 
     def _release(self, now_ns: int, submission: ReleaseAllocations | RemoveApplication) -> Steps[list[Fact]]:
