@@ -1,4 +1,4 @@
-"""The rows of the state that a turn changes (``records``): each place that writes something durable notes its key here.
+"""The rows of the state that a turn changes (``records``): each method that changes what a row contains notes its key here.
 
 State that can be computed from other rows has no row of its own: usage, shares, orders, indexes. Noting a key twice, or without a
 change, is harmless.

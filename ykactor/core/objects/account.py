@@ -44,12 +44,12 @@ class ApplicationAccount:
     __slots__ = ("_application_id", "_tasks", "books", "counted_ns", "day", "has_grown", "key", "of_day", "past", "used")
 
     def __init__(
-        self, application_id: ApplicationID, key: AccountKey, counted_ns: int, books: Books, past: Past, tasks: ApplicationTasks
+        self, application_id: ApplicationID, key: AccountKey, counted_ns: int, books: Books, tasks: ApplicationTasks
     ) -> None:
         self._application_id = application_id
         self._tasks = tasks
         self.books = books
-        self.past = past
+        self.past = Past()
         self.key = key
         self.used: Resource = {}
         self.has_grown = False

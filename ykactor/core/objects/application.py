@@ -12,7 +12,6 @@ from functools import partial
 from msgspec import structs
 
 from ykactor.core.accounting.books import COMMON_TYPES, Books
-from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, created_ns, handed_back, mistake_in, readmitted, resized, with_policy_of
@@ -104,12 +103,12 @@ class Application:
         self._note = partial(books.changed.application, name)
         self.tasks = ApplicationTasks(books.changed)
         self.gang = Gang(spec, self._note)
-        self.past = Past()
         # the execution timeout of a gang limits the wait for its placeholders instead (AP-62, AP-63)
         execution_timeout_ns = None if self.gang.total else timeout_ns(spec.execution_timeout_ms)
+        self.account = ApplicationAccount(name, account_key(name, who, queue), arrival_ns, books, self.tasks)
+        self.past = self.account.past
         is_aware = is_stateaware(spec.tags)
         self.lifecycle = Lifecycle(self._note, self.past, stateaware=is_aware, execution_timeout_ns=execution_timeout_ns)
-        self.account = ApplicationAccount(name, account_key(name, who, queue), arrival_ns, books, self.past, self.tasks)
         self.books.types.add(self.gang.total)
         self.submission_ns = arrival_ns
         self.arrival = number

@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 
 class _Queue:
-    """What every queue has: its settings, its state and its hold, each change of which notes the row."""
+    """The settings, the state and the hold of any queue; each change of them notes the row."""
 
     def __init__(self, config: QueueConfig, changed: Changed, hold: Hold | None) -> None:
         self.path = config.path

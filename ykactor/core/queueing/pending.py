@@ -165,7 +165,7 @@ class PendingApplication:
         return changed
 
     def report_asks(self, queue: AskQueue) -> NotifiedAsks:
-        """What was last reported of the asks of a queue, from the first report on."""
+        """The last reports of the asks of a queue, from the first report on."""
         if queue.notified is None:
             queue.notified = NotifiedAsks(queue.items(), self._changed)
         return queue.notified
