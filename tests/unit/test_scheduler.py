@@ -12,7 +12,7 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.commands import Command, PlaceBatch, Placed, Refused
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.objects.unsent import InvariantViolation
+from ykactor.core.objects.registry import InvariantViolation
 from ykactor.core.state.observer import PAUSE_EVERY
 from ykactor.core.turn import scheduler as scheduler_module
 from ykactor.core.turn.causes import CycleDue, Input

@@ -6,6 +6,9 @@ There is no head-of-line blocking: a candidate that cannot place anything is par
 does not depend on the number of pending asks.
 
 A plan can let other tasks run before it is complete (``objects.registry``). Nothing that it reads changes meanwhile.
+
+At the end, each leaf in the plan is sent a batch with its orders, in parts if it is long (``settle``): it turns asks into
+allocations and changes states of applications.
 """
 
 from __future__ import annotations
@@ -13,11 +16,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ykactor.core.messages.asks import Shape
-from ykactor.core.messages.planned import Budget
+from ykactor.core.messages.fact_order import with_state_changes
+from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.planned import Budget, Planned
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
-from ykactor.core.objects.registry import Exchange
+from ykactor.core.objects.commands import Positioned, SettleBatch
+from ykactor.core.objects.registry import Exchange, Send
 from ykactor.core.planner.placeholder_step import PlaceholderStep
 from ykactor.core.planner.plan import TRY_WORK, Placement, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
@@ -28,10 +34,11 @@ from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
+from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.values.parts import paced
+from ykactor.core.values.parts import Steps, in_parts, paced
 from ykactor.core.waiting.scheduling_states import SchedulingStateStep
 
 #: After a plan with this much search work, the next plan searches for no victims, so that other asks are placed meanwhile.
@@ -263,3 +270,57 @@ class Planner:
             plan.report(*state.quota_reports.fits(plan.now_ns, leaf, application, queue.first()))
             plan.report(state.reserve(plan.now_ns, application, queue.first(), node))  # SC-76
         return True
+
+
+#: So many replies are put together in the time of one other item.
+_REPLIES = 10
+
+
+def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
+    """Send each leaf its orders. Returns all facts in the order of the plan (AP-96)."""
+    batches = yield from paced(_batches(plan))
+    sends: list[Send[Positioned]] = []
+    for leaf, batch in batches.items():
+        owner = state.registry.leaf(leaf.path)
+        sends += ((owner, SettleBatch(plan.now_ns, part)) for part in in_parts(batch))
+    replies: list[Positioned] = yield sends
+    facts = yield from paced(_in_plan_order(plan, replies))
+    return facts
+
+
+def _batches(plan: Plan) -> Steps[dict[QueueUsage, list[tuple[int, Planned]]]]:
+    """The orders of each leaf with their positions in the plan."""
+    batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
+    for part in in_parts(enumerate(plan.orders)):
+        for position, order in part:
+            batches.setdefault(order.leaf, []).append((position, order.planned))
+        yield len(part)
+    return batches
+
+
+def _in_plan_order(plan: Plan, replies: list[Positioned]) -> Steps[list[Fact]]:
+    """The reported facts and the facts that orders led to, merged in the order of the plan."""
+    facts, changes = list[Fact](), dict[int, list[Fact]]()
+    for reply in replies:
+        changes.update(reply)
+        yield len(reply) // _REPLIES
+    reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
+    at, fact = next(reported)
+    for part in in_parts(enumerate(plan.orders)):
+        for position, order in part:
+            while at <= position and fact is not None:
+                facts.append(fact)
+                at, fact = next(reported)
+                yield 1
+            caused = changes.get(position)
+            if type(order) is not Placement:
+                facts += caused or []
+            elif caused:
+                facts += with_state_changes(caused, order.planned)
+            else:
+                facts.append(order.planned)
+        yield len(part)
+    while fact is not None:
+        facts.append(fact)
+        at, fact = next(reported)
+    return facts

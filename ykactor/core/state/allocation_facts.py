@@ -19,8 +19,7 @@ from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state import ask_facts, enrolment, node_facts
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import fits, positive, subtracted
 

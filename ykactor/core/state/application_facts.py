@@ -6,8 +6,7 @@ from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, Ap
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state import enrolment, holds, reconfigure
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:

@@ -13,8 +13,7 @@ from ykactor.core.messages.facts import (
     TaskGroupChanged,
 )
 from ykactor.core.state import node_facts
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.resources import fits
 
 

@@ -6,8 +6,7 @@ from ykactor.core.messages.facts import ApplicationHeld, QueueHeld
 from ykactor.core.messages.holds import Hold
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state import node_facts
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 
 
 def application_held(state: SchedulerState, work: Worklist, fact: ApplicationHeld) -> None:

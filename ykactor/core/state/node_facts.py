@@ -17,8 +17,7 @@ from ykactor.core.messages.facts import (
     RecheckDue,
 )
 from ykactor.core.nodes.reservations import Reservation
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import fits
 from ykactor.core.values.selector import NODE_ID, selects

@@ -13,8 +13,7 @@ from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
 from ykactor.core.preemption.attempts import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.parts import PART_MAX, Steps
 
 #: The number of facts after which all changed objects are brought up to date.

@@ -16,8 +16,7 @@ from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force, named
 from ykactor.core.state import enrolment
-from ykactor.core.state.state import SchedulerState
-from ykactor.core.state.worklist import Handler, Worklist
+from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import PART_MAX, Steps
 

@@ -12,13 +12,16 @@ Classes that cannot be placed are parked and cost nothing until they are tried a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from ykactor.core.messages.asks import Ask, ask_id, shape_of
-from ykactor.core.messages.facts import Reserved, Unreserved
+from ykactor.core.messages.facts import Fact, Reserved, Unreserved
 from ykactor.core.messages.states import WINDING_UP, ApplicationState
 from ykactor.core.nodes.index import IndexedNode, NodeIndex
 from ykactor.core.nodes.reservations import RESERVATION_DELAY_NS, Reservation, Reservations
+from ykactor.core.objects.application import Application
+from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import Registry
 from ykactor.core.preemption.attempts import PreemptionAttempts
 from ykactor.core.preemption.quota import QuotaClocks
@@ -26,12 +29,93 @@ from ykactor.core.queueing.pending import AskClass, PendingApplication
 from ykactor.core.queueing.tree import QueueNode, QueueTree
 from ykactor.core.quota.ledger import Ledger, QueueUsage
 from ykactor.core.quota.limits import Trackers
-from ykactor.core.state.gang_pairs import GangPairs
-from ykactor.core.state.running_tasks import RunningTasks
 from ykactor.core.values.ids import ApplicationID, NodeID
+from ykactor.core.values.resources import Resource
 from ykactor.core.values.times import NEVER
 from ykactor.core.waiting.quota_reports import QuotaReports
 from ykactor.core.waiting.scheduling_states import SchedulingStates
+
+
+class RunningTasks:
+    """A read-only view of nodes and leaves."""
+
+    def __init__(self, registry: Registry, applications: Mapping[ApplicationID, PendingApplication]) -> None:
+        self._registry = registry
+        self._applications = applications
+
+    def on_node(self, node_id: NodeID) -> NodeCore:
+        """The owner of a node."""
+        return self._registry.nodes[node_id]
+
+    def began_ns(self, task: Ask) -> int:
+        """The time when a task began to run, in ns."""
+        return self._owner_of(task).tasks.began_ns[task.allocation_key]
+
+    def queue_of(self, task: Ask) -> QueueUsage:
+        """The queue of a task's application."""
+        return self._applications[task.application_id].leaf
+
+    def queue_of_victim(self, task: Ask) -> QueueUsage | None:
+        """The queue of a task that may be preempted; None for one that may not (PE-30).
+
+        A possible victim runs, requires no node, and is not being released.
+        """
+        owner, key = self._owner_of(task), task.allocation_key
+        is_possible = key in owner.tasks.allocations and key not in owner.tasks.released and shape_of(task)[1] is None
+        return self.queue_of(task) if is_possible else None
+
+    def of_leaf(self, leaf: QueueUsage) -> Iterator[Ask]:
+        """The tasks of a leaf; lazily, because they can be many."""
+        owners = self._registry.leaf(leaf.path).applications.values()
+        return (task for owner in owners for task, _ in owner.tasks.allocations.values())
+
+    def _owner_of(self, task: Ask) -> Application:
+        application = self._applications[task.application_id]
+        return self._registry.leaf(application.leaf.path).applications[application.application_id]
+
+
+class GangPairs:
+    """The applications that have pairs, by leaf; those that are set aside are in ``aside`` instead."""
+
+    def __init__(self) -> None:
+        self.by_leaf: dict[QueueNode, dict[PendingApplication, None]] = {}
+        self.aside: dict[PendingApplication, QueueNode] = {}
+        #: The counts of opened nodes and changed answers when applications were last offered again.
+        self.recalled_at = -1, -1
+
+    def note(self, leaf: QueueNode, application: PendingApplication) -> None:
+        """Note that asks or placeholders of an application have changed."""
+        self.forget(leaf, application)
+        gang = application.gang
+        is_kept_back = application.state is ApplicationState.FAILING or application.hold is not None or leaf.is_held()
+        if gang is not None and gang.has_pair() and not is_kept_back:
+            self.by_leaf.setdefault(leaf, {})[application] = None
+
+    def forget(self, leaf: QueueNode, application: PendingApplication) -> None:
+        """Forget an application that has no pairs, or leaves the queue."""
+        self.aside.pop(application, None)
+        if leaf in self.by_leaf:
+            self.by_leaf[leaf].pop(application, None)
+            if not self.by_leaf[leaf]:
+                del self.by_leaf[leaf]
+
+    def clear(self) -> None:
+        """Forget all applications: all orders are rebuilt."""
+        self.by_leaf.clear()
+        self.aside.clear()
+
+    def set_aside(self, leaf: QueueNode, application: PendingApplication) -> None:
+        """Set an application aside: no replacement is possible until a node, an answer or the application changes."""
+        if application in self.by_leaf.get(leaf, ()):
+            self.forget(leaf, application)
+            self.aside[application] = leaf
+
+    def recall(self, changes: tuple[int, int]) -> None:
+        """Offer applications that were set aside again if a node or an answer has changed."""
+        self.recalled_at = changes
+        for application, leaf in self.aside.items():
+            self.by_leaf.setdefault(leaf, {})[application] = None
+        self.aside.clear()
 
 
 class SchedulerState:
@@ -207,3 +291,57 @@ class SchedulerState:
             application.hold_slot()
             self.ledger.hold_slot(application.leaf, application.application_id)
             self.quota_reports.usage_grew()
+
+
+class Worklist:
+    """Collects changes while facts are observed.
+
+    Attributes:
+        consequences: facts caused by the fact that is being processed; they are published with it.
+        applications, leaves, nodes: the objects that have changed.
+        woken: applications that had nothing left, and have an ask or allocation again (QU-70).
+        pending: changes of pending amounts by leaf.
+        tree_changed: True if a queue became a leaf or a parent.
+        is_out_of_order: True if the facts and their consequences must be sorted (EV-30).
+    """
+
+    def __init__(self) -> None:
+        self.consequences: list[Fact] = []
+        self.applications: dict[PendingApplication, None] = {}
+        self.woken: dict[PendingApplication, None] = {}
+        self.leaves: dict[QueueNode, None] = {}
+        self.nodes: dict[NodeID, None] = {}
+        self.pending: dict[QueueUsage, Resource] = {}
+        self.tree_changed = False
+        self.is_out_of_order = False
+
+    def touch(self, leaf: QueueNode, application: PendingApplication) -> None:
+        """Note a changed application of ``leaf``."""
+        self.applications[application] = None
+        self.leaves[leaf] = None
+
+    def begin(self, application: PendingApplication) -> None:
+        """Note that an ask or allocation of an application is new; to be called before anything of it is counted."""
+        if application.enrolled and not application.asks and not application.allocated:
+            self.woken[application] = None
+
+    def change_pending(self, leaf: QueueUsage, resource: Resource, sign: int) -> None:
+        """Note that asks of ``leaf`` became pending (``sign`` 1) or are no longer pending (-1)."""
+        change = self.pending.get(leaf)
+        if change is None:
+            change = self.pending[leaf] = {}
+        for name, quantity in resource.items():
+            change[name] = change.get(name, 0) + sign * quantity
+
+    def forget_leaves(self, tree: QueueTree) -> None:
+        """Forget leaves that are gone: the tree was rebuilt without them."""
+        self.leaves = {leaf: None for leaf in self.leaves if tree.nodes.get(leaf.path) is leaf}
+
+    def take_consequences(self) -> list[Fact]:
+        """The consequences since the last call."""
+        taken, self.consequences = self.consequences, []
+        return taken
+
+
+#: Processes one fact of its type.
+Handler = Callable[[SchedulerState, Worklist, Any], None]

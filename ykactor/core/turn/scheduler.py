@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ykactor.core.messages.planned import Budget
-from ykactor.core.objects.registry import Exchange, Registry
-from ykactor.core.objects.unsent import UNSENT_MAX
-from ykactor.core.planner.planner import Planner
-from ykactor.core.planner.settle import settle
+from ykactor.core.objects.registry import UNSENT_MAX, Exchange, Registry
+from ykactor.core.planner.planner import Planner, settle
 from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.phases import Cycle, Observe, SchedulerPhase
