@@ -127,8 +127,9 @@ class _Export:
             application = registry.leaf_of(name).applications[name]
             if application.account.is_kept():
                 yield ("use", name), None
-            running, replacing = application.tasks.allocations.values(), application.tasks.replacing.values()
-            asks = [*application.tasks.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
+            tasks = application.tasks
+            running, replacing = tasks.allocations.values(), tasks.replacing.values()
+            asks = [*tasks.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
             yield from ((("task", ask.arrival), (name, ask.allocation_key)) for ask in asks)
 
     # ---- the partition
@@ -203,25 +204,26 @@ class _Export:
         return row if row is not None and row.ask.arrival == arrival else None
 
     def _task_of(self, application: Application, key: AllocationKey) -> TaskRow | None:
-        if key in application.tasks.allocations:
-            ask, node_id = application.tasks.allocations[key]
+        tasks = application.tasks
+        if key in tasks.allocations:
+            ask, node_id = tasks.allocations[key]
             return TaskRow(
                 ask=ask,
-                began_ns=application.tasks.began_ns[key],
+                began_ns=tasks.began_ns[key],
                 node_id=node_id,
-                released=key in application.tasks.released,
-                sized_ns=application.tasks.sized_ns.get(key),
-                preempted=key in application.tasks.preempted,
-                replaced_ns=application.tasks.replaced_ns.get(key),
+                released=key in tasks.released,
+                sized_ns=tasks.sized_ns.get(key),
+                preempted=key in tasks.preempted,
+                replaced_ns=tasks.replaced_ns.get(key),
             )
-        sized_ns = application.tasks.sized_ns.get(key)
-        if key in application.tasks.asks:
+        sized_ns = tasks.sized_ns.get(key)
+        if key in tasks.asks:
             pending = self._state.applications[application.application_id]
-            return TaskRow(ask=application.tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
-        placeholder = application.tasks.placeholder_of(key)
+            return TaskRow(ask=tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
+        placeholder = tasks.placeholder_of(key)
         if placeholder is None:
             return None
-        ask, node_id = application.tasks.replacing[placeholder]
+        ask, node_id = tasks.replacing[placeholder]
         return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
 
     # ---- the scheduler

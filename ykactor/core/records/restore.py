@@ -24,7 +24,6 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import configured_types, walk, without_limits
 from ykactor.core.preemption.attempts import PreemptionAttempt
-from ykactor.core.queueing.equivalence import NotifiedAsks
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.task_groups import PendingGang
 from ykactor.core.queueing.tree import QueueNode
@@ -79,7 +78,7 @@ def _restore_partition(partition: PartitionCore, rows: Rows) -> Steps[None]:
     _restore_queues(registry, rows)
     registry.books.types.configured = yield from configured_types(registry.config)
     for (node_id,), node in rows["node"].items():
-        registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes)
+        registry.nodes[node_id] = NodeCore(node_id, node.capacity, node.schedulable, node.attributes, registry.changed)
         yield 1
     for (day, *whose), account in rows["account"].items():
         registry.books.accounts.keep(day, AccountKey(*whose), account)
@@ -99,7 +98,7 @@ def _restore_queues(registry: Registry, rows: Rows) -> None:
             config = known
         if row.state is QueueState.DRAINING:  # rows of earlier versions have the limits that it had
             config = without_limits(config)
-        queue = LeafCore(config, registry.books) if row.is_leaf else ParentCore(config)
+        queue = LeafCore(config, registry.books) if row.is_leaf else ParentCore(config, registry.changed)
         queue.state, queue.hold = row.state, row.hold
         registry.queues[path] = queue
         above = registry.queues.get(QueuePath(path.rpartition(".")[0]))
@@ -156,31 +155,32 @@ def _restore_use(application: Application, row: UseRow) -> None:
 
 
 def _restore_task(application: Application, row: TaskRow, nodes: dict[NodeID, NodeCore]) -> None:
+    tasks = application.tasks
     ask, key = row.ask, row.ask.allocation_key
     application.changed.tasks += 1
     application.books.types.add(ask.resource)
     if row.sized_ns is not None:
-        application.tasks.sized_ns[key] = row.sized_ns
+        tasks.sized_ns[key] = row.sized_ns
     if row.node_id is None:
-        application.tasks.asks[key] = ask
+        tasks.asks[key] = ask
         application.backoffs.note(ask)
     elif row.began_ns is not None:
-        application.tasks.allocations[key] = ask, row.node_id
-        application.tasks.began_ns[key] = row.began_ns
+        tasks.allocations[key] = ask, row.node_id
+        tasks.began_ns[key] = row.began_ns
         application.account.count_begin(ask.resource)
         if row.preempted:
-            application.tasks.preempted.add(key)
+            tasks.preempted.add(key)
         if row.replaced_ns is not None:
-            application.tasks.replaced_ns[key] = row.replaced_ns
-        application.tasks.placeholder_count += ask.placeholder
-        application.tasks.real_count += not ask.placeholder
+            tasks.replaced_ns[key] = row.replaced_ns
+        tasks.placeholder_count += ask.placeholder
+        tasks.real_count += not ask.placeholder
         if row.released:
-            application.tasks.released.add(key)
+            tasks.released.add(key)
         nodes[row.node_id].restore_allocation(ask)
     else:
         if row.placeholder is None:
             raise DamagedStateError(f"the row of ask {key} names a node, and neither when it began there nor a placeholder")
-        application.tasks.replace(row.placeholder, ask, row.node_id)
+        tasks.replace(row.placeholder, ask, row.node_id)
 
 
 def _restore_timers(partition: PartitionCore, rows: Rows) -> Steps[None]:
@@ -340,7 +340,4 @@ def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:
             sent = row.ask
             ask, queue = state.applications[sent.application_id].asks[sent.allocation_key]
             assert queue is not None
-            if queue.notified is None:
-                queue.notified = NotifiedAsks(queue.items())
-            queue.notified.drop(ask)
-            queue.notified.asks[row.notified][ask.allocation_key] = ask
+            state.applications[sent.application_id].report_asks(queue).report([ask], 0, row.notified)
