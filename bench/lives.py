@@ -23,7 +23,7 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.journal import BlockingStore
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.inspection.invariants import violations
-from ykactor.journal.batch import Batch
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import trio
 
 from ykactor.actors.journal import BlockingStore
-from ykactor.journal.batch import Batch
+from ykactor.journal.transaction import Batch
 
 
 class InlineStore:

@@ -3,8 +3,8 @@
 import msgspec
 import trio
 
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
+from ykactor.journal.transaction import Batch
 
 
 class MemoryStore:

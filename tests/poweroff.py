@@ -4,7 +4,7 @@ import random
 import shutil
 from pathlib import Path
 
-from ykactor.journal.witness import Seen, Witness
+from ykactor.journal.files import Seen, Witness
 
 SECTOR_BYTES = 512
 #: What the witness names as the boot after a power failure, until the next daemon has written it.

@@ -29,9 +29,9 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER
-from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.wire.history import encode_cause, encode_facts

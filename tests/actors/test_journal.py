@@ -24,8 +24,8 @@ from ykactor.actors.journal import (
     WriterThread,
 )
 from ykactor.core.messages.facts import NodeRemoved
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
+from ykactor.journal.transaction import Batch
 
 
 class Reader:

@@ -21,8 +21,8 @@ from poweroff import EARLIER_BOOT, fail
 from process import DaemonProcess, Fault
 
 from ykactor.client import operate
+from ykactor.journal.files import Seen
 from ykactor.journal.maintenance import backup, restore, verify
-from ykactor.journal.witness import Seen
 from ykactor.wire.si import messages as si
 
 #: The daemon is killed under load, and then its state directory is put back to an earlier copy.

@@ -17,9 +17,9 @@ import pytest
 import trio
 from daemon import COMMAND, LIMIT_S, clean_environment, running_command
 
-from ykactor.journal.batch import Batch
-from ykactor.journal.lock import locked
+from ykactor.journal.files import locked
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.cli import exit_codes, queue_files, simulate
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.views import top

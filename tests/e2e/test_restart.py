@@ -15,10 +15,10 @@ from test_serve import NotifySocket
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow
 from ykactor.client.resource_manager import ResourceManager
-from ykactor.journal.batch import Batch
+from ykactor.journal.files import Witness
 from ykactor.journal.reading import Reader
 from ykactor.journal.terms import Term
-from ykactor.journal.witness import Witness
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.files.daemon_rows import CHANGE, CONFIG, ChangeRow
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir

@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import Batch
 
 ROOT = Path(__file__).parents[2]
 #: What a child process needs to import this module and the package.

@@ -9,8 +9,8 @@ from journals import S_NS, opened
 
 from ykactor.core.messages.acts import Act
 from ykactor.core.messages.facts import Audited, Fact, NodeRemoved
-from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.cli.main import main
 from ykactor.wire.history import encode_facts
 from ykactor.wire.si.events import events, mentioned

@@ -8,8 +8,8 @@ from journals import NEVER_NS, batch, opened
 
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import packed_name, packed_names
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import packed_name, packed_names
 
 UNLIMITED = 10**18
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from journals import copied, numbered, opened, records_of, states, turns_of
 from seeds import scaled
 
-from ykactor.journal import maintenance, witness
+from ykactor.journal import files, maintenance
 from ykactor.journal.errors import JournalError
+from ykactor.journal.files import Durability
 from ykactor.journal.store import Store
-from ykactor.journal.witness import Durability
 
 LAST = 24
 STATES = states(LAST)
@@ -181,7 +181,7 @@ def test_a_power_failure(
     system ended, and that is said.
     """
     boot_id = tmp_path / "boot_id"
-    monkeypatch.setattr(witness, "_BOOT_ID", boot_id)
+    monkeypatch.setattr(files, "_BOOT_ID", boot_id)
     if boot is not None:
         boot_id.write_text("first\n")
     store = Store.open(tmp_path / "state", durability, now_ns=0)

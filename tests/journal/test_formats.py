@@ -18,7 +18,7 @@ from shapes import FIXTURES, kept, path_of, shapes
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow, packed_turns, record_crc
+from ykactor.journal.transaction import LogRow, packed_turns, record_crc
 from ykactor.surfaces.cli.replay import replayed
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir

@@ -12,7 +12,7 @@ from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.acts import MoveApplication, TerminateApplication
 from ykactor.core.values.ids import ApplicationID
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow
+from ykactor.journal.transaction import LogRow
 from ykactor.surfaces.cli import since as since_module
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile

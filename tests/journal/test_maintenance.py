@@ -13,9 +13,9 @@ from journals import S_NS, batch, compact_json, copied, numbered, opened, record
 
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
-from ykactor.journal.rows import record_crc
 from ykactor.journal.schema import VERSION
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import record_crc
 from ykactor.surfaces.cli.journal import command
 
 LAST = 30

@@ -11,7 +11,7 @@ from journals import copied, numbered, opened, records_of, states, turns_of
 from poweroff import mixture
 from seeds import seeds
 
-from ykactor.journal import witness
+from ykactor.journal import files
 from ykactor.journal.store import Store
 
 LAST = 12
@@ -81,7 +81,7 @@ def test_with_less_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
     store.close()
     boot_id = tmp_path / "boot_id"
     boot_id.write_text("another\n")
-    monkeypatch.setattr(witness, "_BOOT_ID", boot_id)
+    monkeypatch.setattr(files, "_BOOT_ID", boot_id)
     for _ in range(TRIES):
         failed = copied(after, tmp_path / "failed")
         for name in ("journal.db-wal", "witness"):

@@ -13,9 +13,9 @@ from world import ask, node
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.submissions import UpdateNode
 from ykactor.core.partition.rounds import NodeSubmission, Round, Rounds
-from ykactor.journal.batch import Batch
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile
 

@@ -11,12 +11,12 @@ from journals import S_NS, compact_json, copied, numbered, opened, turns_of
 from seeds import seeds
 
 from ykactor.journal import maintenance
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
+from ykactor.journal.files import Seen
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.terms import Beginning, Term, Terms
-from ykactor.journal.witness import Seen
+from ykactor.journal.transaction import Batch
 
 STEPS = 60
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ykactor.journal import store as store_module
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.files import state_dir
 from ykactor.surfaces.files.daemon_rows import CONFIG
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from world import load, queue, tree
 
 from ykactor.core.messages.planned import Budget
-from ykactor.journal.batch import Batch
+from ykactor.journal.transaction import Batch
 from ykactor.sim.direct import DirectPartition
 from ykactor.surfaces.files.daemon_rows import CONFIG
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir

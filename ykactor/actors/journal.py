@@ -24,8 +24,8 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.turn.causes import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER, S_NS
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import NotWrittenError
+from ykactor.journal.transaction import Batch
 
 
 class AsyncStore(Protocol):

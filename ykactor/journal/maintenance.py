@@ -18,10 +18,9 @@ from msgspec import Struct
 
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, explained, is_full, one_line, write_error
-from ykactor.journal.lock import locked
+from ykactor.journal.files import Seen, locked, sync
 from ykactor.journal.reading import Reader, base_bytes
-from ykactor.journal.rows import LogRow, crc_of, record_crc
-from ykactor.journal.witness import Seen, sync
+from ykactor.journal.transaction import LogRow, crc_of, record_crc
 
 #: Damages that SQLite names at most.
 FOUND_MAX = 20

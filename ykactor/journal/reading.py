@@ -12,8 +12,8 @@ from typing import Self
 
 from ykactor.journal import schema
 from ykactor.journal.errors import JournalError, damaged, explained
-from ykactor.journal.rows import LogRow, crc_of, packed_name, record_crc
 from ykactor.journal.terms import Beginning, read_beginnings
+from ykactor.journal.transaction import LogRow, crc_of, packed_name, record_crc
 
 #: Rows of the history that one transaction reads. A writer cannot empty its write-ahead log while a reader is in a transaction.
 PAGE_ROWS = 64

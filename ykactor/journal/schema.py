@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from ykactor.journal.errors import JournalError, damaged
-from ykactor.journal.witness import sync
+from ykactor.journal.files import sync
 
 #: In the header of the file, so that a database of another program is recognised: "YkAc".
 APPLICATION_ID = 0x596B4163
@@ -21,8 +21,8 @@ BUSY_MS = 5000
 #: The n-th entry makes version n of version n - 1; the first makes it of an empty file. What was released never changes.
 #: The version is also that of what rows, facts and causes say: a program refuses a journal of a later version, because it would
 #: drop what it does not know. So a version that keeps something new has an entry, if need be an empty one.
-#: ``crc`` is the CRC-32 of the other columns (``rows.py``): SQLite has none. ``first_byte`` counts the bytes of both blobs and of
-#: bases from the first row ever written on, so that the size of the history is a difference.
+#: ``crc`` is the CRC-32 of the other columns (``transaction.py``): SQLite has none. ``first_byte`` counts the bytes of both blobs
+#: and of bases from the first row ever written on, so that the size of the history is a difference.
 VERSIONS = (
     (
         "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

@@ -10,14 +10,11 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 
 from ykactor.journal import schema
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import DiskError, JournalError, damaged, explained, write_error
-from ykactor.journal.lock import locked
+from ykactor.journal.files import Durability, Seen, WatchedFiles, Witness, locked, sync
 from ykactor.journal.reading import base_bytes
-from ykactor.journal.rows import LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
 from ykactor.journal.terms import TERMS_MAX, Beginning, Term, Terms, read_beginnings, write_beginning
-from ykactor.journal.watched_files import WatchedFiles
-from ykactor.journal.witness import Durability, Seen, Witness, sync
+from ykactor.journal.transaction import Batch, LogRow, base_columns, mention_columns, packed_messages, packed_turns, record_crc
 
 #: The write-ahead log is copied into the database when it has grown by so much; 30 ms, during which nothing is committed.
 CHECKPOINT_BYTES = 16 << 20

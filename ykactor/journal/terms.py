@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ykactor.journal.errors import damaged
-from ykactor.journal.rows import crc_of
+from ykactor.journal.transaction import crc_of
 
 #: Terms that are remembered, the newest; who comes with an older one begins anew.
 TERMS_MAX = 1000

@@ -8,7 +8,7 @@ import click
 
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
-from ykactor.journal.witness import unknown_after
+from ykactor.journal.files import unknown_after
 from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
 
 

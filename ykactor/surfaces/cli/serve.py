@@ -21,7 +21,7 @@ from ykactor.actors.health import AHEAD_NS
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.values.times import DAY_NS, S_NS
 from ykactor.journal.errors import JournalError
-from ykactor.journal.witness import Durability
+from ykactor.journal.files import Durability
 from ykactor.surfaces.cli import door_options, exit_codes, loop
 from ykactor.surfaces.cli.door_options import (
     DEFAULT_ADDRESS,

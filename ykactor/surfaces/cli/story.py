@@ -24,7 +24,7 @@ from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow
+from ykactor.journal.transaction import LogRow
 from ykactor.surfaces.cli import loop, past
 from ykactor.surfaces.cli.causes import cause_of
 from ykactor.surfaces.cli.environment import reserves_nodes

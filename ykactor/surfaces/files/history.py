@@ -7,7 +7,7 @@ from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow
+from ykactor.journal.transaction import LogRow
 from ykactor.wire.history import HistoryError, RecordedTurn, UnreadableCauseError, decode_facts, decode_turn
 from ykactor.wire.si.events import events
 from ykactor.wire.si.messages import EventRecord

@@ -28,7 +28,7 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Steps, paced
 from ykactor.journal.reading import Reader
-from ykactor.journal.rows import LogRow
+from ykactor.journal.transaction import LogRow
 from ykactor.surfaces.files.daemon_rows import (
     CHANGE,
     CLOCK,

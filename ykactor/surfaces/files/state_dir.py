@@ -17,12 +17,12 @@ from ykactor.actors.journal import AsyncStore, BlockingStore, History, Journal, 
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.times import S_NS
-from ykactor.journal.batch import Batch
 from ykactor.journal.errors import JournalError
+from ykactor.journal.files import Durability
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.journal.terms import Terms
-from ykactor.journal.witness import Durability
+from ykactor.journal.transaction import Batch
 from ykactor.surfaces.files.recovery import Recovered, recover
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.wire.history import HistoryError, encode_facts

@@ -1,4 +1,4 @@
-"""The rows of the tables, as they are stored, and the packed names by which transactions are found."""
+"""A transaction: the batch of changes that it writes, its rows as they are stored, and the packed names by which it is found."""
 
 import struct
 import zlib
@@ -7,6 +7,33 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+
+
+class Batch(Struct):
+    """The changes and the history of some turns.
+
+    Attributes:
+        first_event, first_message: the number of the first; of the next one if there is none in the batch.
+        at_ns: the Unix time at which the batch is complete.
+        puts: new records: key (JSON) -> record (JSON).
+        deletes: the keys of records that are no more; none of them is in ``puts``.
+        turns: each turn with its facts, as JSON.
+        messages: the messages to the resource manager, as they are sent.
+        bases: the state of a partition before some of the turns, by their positions in ``turns`` (``core.records.base``).
+        names: what the turns are about.
+    """
+
+    first_event: int
+    first_message: int
+    at_ns: int = 0
+    puts: dict[bytes, bytes] = {}
+    deletes: set[bytes] = set()
+    events_count: int = 0
+    messages_count: int = 0
+    turns: list[bytes] = []
+    messages: list[bytes] = []
+    bases: dict[int, bytes] = {}
+    names: set[str] = set()
 
 
 def packed_names(names: Iterable[str]) -> bytes:
