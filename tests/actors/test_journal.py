@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import asynccontextmanager
+from itertools import count
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from ykactor.actors.journal import (
     PAUSE_MAX_S,
     RETRY_MAX_S,
     RETRY_S,
+    WINDOW_MAX_S,
     WINDOW_S,
     Journal,
     Notices,
@@ -180,14 +182,31 @@ async def test_what_is_under_way_is_committed_together(steps, autojump_clock):
 
 
 async def test_a_busy_daemon_commits_in_time(autojump_clock):
-    """What is added while tasks run all the time is committed after ``WINDOW_S``."""
+    """What is added while tasks run all the time is committed after ``WINDOW_S``, then after twice as long, up to the most.
+
+    After a moment of rest it is ``WINDOW_S`` again.
+    """
     store, outbox = MemoryStore(lambda: 0.0), Reader()
-    async with running(store) as journal:
-        for number in range(1, 101):
-            journal.post(outbox, number, b"m")
+    numbers = count(1)
+
+    async def windows(seconds):
+        """The windows, of which each has as many messages as steps of a tenth of ``WINDOW_S``; how long they were."""
+        before = len(store.batches)
+        for _ in range(round(10 * seconds / WINDOW_S)):
+            journal.post(outbox, next(numbers), b"m")
             autojump_clock.jump(WINDOW_S / 10)
             await trio.lowlevel.checkpoint()
-    assert 5 <= len(store.batches) <= 10
+        return [batch.messages_count / 10 * WINDOW_S for batch in store.batches[before:]]
+
+    async with running(store) as journal:
+        for _ in range(2):
+            taken = await windows(4 * WINDOW_MAX_S)
+            assert taken[:4] == pytest.approx([WINDOW_S, 2 * WINDOW_S, 4 * WINDOW_S, WINDOW_MAX_S], abs=WINDOW_S / 2)
+            assert taken[4:] == pytest.approx([WINDOW_MAX_S] * len(taken[4:]), abs=WINDOW_S / 2)
+            await journal.flushed()
+            await trio.sleep(1)
+            journal.post(outbox, next(numbers), b"m")
+            await trio.sleep(1)
 
 
 @pytest.mark.parametrize("commit_s", [PAUSE_MAX_S / 2, 1.0])
@@ -198,7 +217,8 @@ async def test_commits_are_rarer_while_there_is_more(commit_s, autojump_clock):
         for number in range(1, 4):
             journal.post(outbox, number, b"m")
             began.append(trio.current_time())
-            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(2):  # the journal waits for the same, and may go on after this task
+                await trio.testing.wait_all_tasks_blocked()
         await journal.flushed()
         assert trio.current_time() - began[0] == pytest.approx(2 * commit_s + min(commit_s, PAUSE_MAX_S))
         journal.post(outbox, 4, b"m")

@@ -120,8 +120,10 @@ class Recording(NamedTuple):
     on_failure: Callable[[PartitionName, Exception], object]
 
 
-#: The longest that the journal waits for more before a commit, while the daemon is busy.
+#: The longest that the journal waits for more before a commit, while the daemon is busy. Each time that it was busy all the while
+#: the next window is twice as long, up to the most: an ask that is placed before the commit of its turn has one row, not two.
 WINDOW_S = 0.005
+WINDOW_MAX_S = 0.04
 #: The longest that it waits for more even so, because there was more after the last commit.
 PAUSE_MAX_S = 0.002
 #: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
@@ -276,6 +278,7 @@ class Journal:
         self._committing: _Group | None = None
         #: How long it waits before the next commit even if nothing is under way.
         self._pause_s = 0.0
+        self._window_s = WINDOW_S
         self._is_in_turn = False
         self._turn_ended = trio.lowlevel.ParkingLot()
         self._added = trio.Event()
@@ -429,12 +432,13 @@ class Journal:
         So the acknowledgement of a request, and what was decided at once, share the commit of its turn. When more is added during
         each commit, half of the time is for gathering, and commits are larger.
         """
-        with trio.move_on_after(WINDOW_S):
+        with trio.move_on_after(self._window_s) as window:
             await trio.sleep(self._pause_s)
             # Of trio's testing tools, because only the event loop knows that no task can run and no socket has anything, and
             # nothing else tells: its statistics leave out the tasks of the present step, an instrument takes 70 us instead of 10,
             # and the shortest sleep 1 ms.
             await wait_all_tasks_blocked()
+        self._window_s = min(2 * self._window_s, WINDOW_MAX_S) if window.cancelled_caught else WINDOW_S
         while self._is_in_turn:
             await self._turn_ended.park()
 
