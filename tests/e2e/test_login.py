@@ -15,9 +15,9 @@ from daemon import node, real_daemon, run_command
 from doubles import running_daemon
 
 from ykactor.client import Disconnected, RequestRefused, connect, follow, tls_context
-from ykactor.client import streams as streams_module
+from ykactor.client import connection as connection_module
+from ykactor.client.connection import check_url
 from ykactor.client.login import Login
-from ykactor.client.streams import check_url
 from ykactor.surfaces.cli import rm
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.urls import Destination
@@ -140,7 +140,7 @@ async def test_a_token_is_sent_in_a_header():
 
 async def test_a_token_is_not_sent_for_others_to_read(monkeypatch):
     """SE-56: over ``ws://`` it goes to this machine only, unless ``insecure`` allows it: where the connection led to counts."""
-    monkeypatch.setattr(streams_module, "is_loopback", lambda address: address != "127.0.0.1")
+    monkeypatch.setattr(connection_module, "is_loopback", lambda address: address != "127.0.0.1")
     async with replying(401) as (server, url):
         with pytest.raises(Disconnected, match="the token is not sent without TLS to another machine: use wss://"):
             await try_to_connect(url, token=TOKEN)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from ykactor.client.streams import DEFAULT_PORTS
+from ykactor.client.connection import DEFAULT_PORTS
 from ykactor.local.machine import user_name
 from ykactor.wire.sockets import UNIX, credentials, unix_path
 

@@ -12,8 +12,8 @@ import click
 from msgspec import Struct
 
 from ykactor.client import RequestRefused
+from ykactor.client.connection import check_url
 from ykactor.client.login import Login, LoginOptions, tls_context
-from ykactor.client.streams import check_url
 
 DEFAULT_URL = "ws://127.0.0.1:9081"
 #: Characters of a token file that are read: a token is much shorter.

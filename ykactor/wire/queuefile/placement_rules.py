@@ -64,7 +64,7 @@ def check(partition: PartitionText, mistakes: Mistakes) -> None:
     """E28 to E35 and E36a of every rule."""
     if not partition.placement_rules or partition.root is None:
         return
-    queues = {queue.path: queue for queue in _walk(partition.root)}
+    queues = {queue.path: queue for queue in partition.root.walk()}
     for rule in partition.placement_rules:
         found_before = len(mistakes.found)
         chain = list(chain_of(rule))
@@ -75,12 +75,6 @@ def check(partition: PartitionText, mistakes: Mistakes) -> None:
             note(mistakes, "E36a", rule, ("parent",), text)
         if len(mistakes.found) == found_before:
             _check_static_path(chain, queues, mistakes)
-
-
-def _walk(queue: QueueText) -> Iterator[QueueText]:
-    yield queue
-    for child in queue.queues:
-        yield from _walk(child)
 
 
 def _check_rule(rule: RuleText, mistakes: Mistakes) -> None:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -104,6 +105,12 @@ class QueueText(Text):
     ] = ""
     child_template: Annotated[TemplateText | None, Meta(description="The settings of dynamic leaves below a parent.")] = None
     limits: Annotated[list[LimitText], Meta(description="Limits of users and groups in this queue and below it.")] = []
+
+    def walk(self) -> Iterator[QueueText]:
+        """The queue and all queues below it."""
+        yield self
+        for child in self.queues:
+            yield from child.walk()
 
     @classmethod
     def label(cls, node: Mapping, above: str, siblings: int) -> str:

@@ -1,7 +1,7 @@
 """Warnings about settings of the queue file that are allowed, but have no effect or not the expected one."""
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ykactor.core.config.properties import (
     PRIORITY_OFFSET,
@@ -31,7 +31,7 @@ def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
     for partition in partitions:
         if partition.root is not None:
             _warn_of_queue(partition.root, warnings)
-            _warn_of_quotas(partition, list(_walk(partition.root)), warnings)
+            _warn_of_quotas(partition, list(partition.root.walk()), warnings)
         for rule in partition.placement_rules:
             for link in chain_of(rule):
                 if link.filter is not None:
@@ -40,12 +40,6 @@ def collect(partitions: list[PartitionText], warnings: Mistakes) -> None:
         resolver = partition.user_group_resolver
         if resolver is not None and resolver.type in _RESOLVER_WARNINGS:
             note(warnings, "", resolver, ("type",), f"found {resolver.type}: {_RESOLVER_WARNINGS[resolver.type]}")
-
-
-def _walk(queue: QueueText) -> Iterator[QueueText]:
-    yield queue
-    for child in queue.queues:
-        yield from _walk(child)
 
 
 def _warn_of_quotas(partition: PartitionText, queues: list[QueueText], warnings: Mistakes) -> None:
