@@ -26,7 +26,7 @@ from ykactor.actors.clock import Clock
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.kinds import NodeAction
 from ykactor.core.messages.submissions import AddApplication, UpdateNode
-from ykactor.core.turn.phases import Decide
+from ykactor.core.turn.scheduler import Decide
 from ykactor.core.values.ids import ApplicationID, NodeID, PartitionName
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.cli.serve import kept_state

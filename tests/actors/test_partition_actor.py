@@ -19,8 +19,8 @@ from ykactor.core.messages.facts import Allocated, PredicatesAsked
 from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.turn.causes import Input
-from ykactor.core.turn.phases import Decide, Observe
+from ykactor.core.turn.scheduler import Decide, Observe
+from ykactor.core.turn.turn import Input
 from ykactor.core.values.parts import PART_MAX
 
 TWO_LEAVES = tree(queue("a"), queue("b", max={"vcore": 3000}))

@@ -24,7 +24,7 @@ from ykactor.actors.partitions import Partitions
 from ykactor.actors.supervision import BACKOFF_MAX_S, BACKOFF_S, CALM_S, RESTARTS_MAX, WITHIN_S, Supervisor
 from ykactor.core.messages.facts import PartitionFailed
 from ykactor.core.messages.submissions import ApplyConfig
-from ykactor.core.turn.phases import Decide
+from ykactor.core.turn.scheduler import Decide
 from ykactor.wire.history import encode_cause, encode_facts
 from ykactor.wire.si.events import events
 

@@ -115,7 +115,7 @@ def works() -> None:
     from ykactor.access.model import Identity, Names, Role
     from ykactor.access.permissions import check
     from ykactor.core.messages.acts import Act
-    from ykactor.core.turn.causes import Request
+    from ykactor.core.turn.turn import Request
     from ykactor.surfaces.cli.causes import in_words
     from ykactor.surfaces.cli.main import main
     from ykactor.surfaces.sessions.operator_session import look

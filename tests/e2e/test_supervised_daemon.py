@@ -46,7 +46,7 @@ if "BAD_CONFIG" in os.environ:
 
 if "BAD_ASK" in os.environ or "BAD_PLAN" in os.environ:
     from ykactor.core.turn import scheduler
-    from ykactor.core.turn.phases import Decide
+    from ykactor.core.turn.scheduler import Decide
 
     handle = scheduler.SchedulerCore.handle
 

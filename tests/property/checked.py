@@ -18,7 +18,7 @@ from ykactor.core.objects.commands import PlaceBatch, Placed, SettleBatch
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import Exchange, send
 from ykactor.core.state import wakeups
-from ykactor.core.turn.phases import Cycle, Decide, Observe, SchedulerPhase
+from ykactor.core.turn.scheduler import Cycle, Decide, Observe, SchedulerPhase
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.decision_log import decision_log

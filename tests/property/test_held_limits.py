@@ -18,8 +18,7 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.holdings import Kind
 from ykactor.core.records.base import decode_base, encode_base, partition_from
-from ykactor.core.turn.causes import Cause, Input
-from ykactor.core.turn.turn import TurnResult
+from ykactor.core.turn.turn import Cause, Input, TurnResult
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import DirectPartition, run_turn
 from ykactor.wire.history import decode_cause, encode_cause

@@ -20,8 +20,7 @@ from ykactor.core.messages.asks import Ask, ask_id
 from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.partition.partition import PartitionCore
-from ykactor.core.turn.phases import Cycle
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import Cycle, SchedulerCore
 from ykactor.wire.queuefile.load import ConfigError
 
 SEEDS = seeds(90)

@@ -33,7 +33,7 @@ from ykactor.core.objects.application import Application
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.turn.phases import Cycle
+from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName, QueuePath
 from ykactor.sim.simulator import Work, instants
 from ykactor.wire import queuefile

@@ -15,7 +15,7 @@ from ykactor.core.messages.facts import Allocated, Fact
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state.state import SchedulerState
-from ykactor.core.turn.phases import Cycle
+from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.values.ids import AllocationKey
 from ykactor.sim.direct import DirectPartition
 from ykactor.wire.decision_log import decision_log

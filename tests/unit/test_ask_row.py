@@ -12,7 +12,7 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.records.encoding import decode, encode
 from ykactor.core.records.rows import TaskRow
-from ykactor.core.turn.causes import Input
+from ykactor.core.turn.turn import Input
 from ykactor.wire.history import HistoryError, decode_cause, decode_facts, encode_cause, encode_facts
 
 SENT = Ask("t1", "app-1", {"vcore": 1}, 3, tags={"k": "v"}, failures=(Failure("n1", 1, 5),))  # type: ignore[arg-type]

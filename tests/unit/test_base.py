@@ -13,8 +13,8 @@ from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, SetP
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.base import base_of, decode_base, differing_row, encode_base, partition_from
 from ykactor.core.records.encoding import UnreadableRowError
-from ykactor.core.turn.causes import CycleDue, Input
 from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.turn import CycleDue, Input
 from ykactor.core.values.ids import PartitionName, QueuePath
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import run_turn

@@ -14,8 +14,8 @@ from ykactor.core.messages.facts import Allocated, ApplicationAdded
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import EquivalenceClass
 from ykactor.core.queueing.leaf_order import KEYS, LeafOrder, usage_key
-from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.queueing.waiting_classes import OpenedNodes
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource

@@ -1,7 +1,7 @@
 """The log of the nodes that opened."""
 
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.queueing.opened import OPENED_MAX, OpenedNodes
+from ykactor.core.queueing.waiting_classes import OPENED_MAX, OpenedNodes
 from ykactor.core.values.ids import NodeID
 
 

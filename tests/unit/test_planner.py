@@ -6,9 +6,8 @@ from world import World, app, ask, make_world, node, queue, release, tree
 from ykactor.core.messages.facts import Allocated
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.planner.planner import TRY_WORK, Budget
-from ykactor.core.turn.causes import CycleDue
-from ykactor.core.turn.phases import Cycle, Observe
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import Cycle, Observe, SchedulerCore
+from ykactor.core.turn.turn import CycleDue
 from ykactor.sim.direct import carry_out
 
 TWO = tree(queue("a"), queue("b"))

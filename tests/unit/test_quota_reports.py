@@ -6,7 +6,7 @@ from world import World, app, ask, configure, limit, make_world, node, queue, re
 from ykactor.core.messages.facts import AskCondition, RunnableChanged
 from ykactor.core.planner.planner import Budget, Planner
 from ykactor.core.queueing.equivalence import AskQueue
-from ykactor.core.turn.phases import Cycle
+from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.waiting import quota_reports as module
 from ykactor.core.waiting.quota_reports import CONDITIONS_MAX, LOOKS_MAX
 from ykactor.sim.direct import carry_out

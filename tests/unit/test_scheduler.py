@@ -15,8 +15,8 @@ from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.registry import InvariantViolation
 from ykactor.core.state.observer import PAUSE_EVERY
 from ykactor.core.turn import scheduler as scheduler_module
-from ykactor.core.turn.causes import CycleDue, Input
-from ykactor.core.turn.phases import Cycle, Observe
+from ykactor.core.turn.scheduler import Cycle, Observe
+from ykactor.core.turn.turn import CycleDue, Input
 from ykactor.core.values.ids import NodeID
 from ykactor.sim import direct
 from ykactor.sim.direct import carry_out

@@ -16,7 +16,7 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission, UpdateNode
 from ykactor.core.nodes import index
 from ykactor.core.planner.plan import TRY_WORK
-from ykactor.core.turn.phases import Decide
+from ykactor.core.turn.scheduler import Decide
 from ykactor.core.values.selector import Requirement, SelectorError, parse, selects
 
 NODE = {"zone": "a", "gpu": "a100", "empty": "", "node.kubernetes.io/type": "m5.large"}

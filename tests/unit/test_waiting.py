@@ -5,8 +5,8 @@ from typing import Any
 from world import World, app, ask, make_world, node, queue, release, tree
 
 from ykactor.core.planner.plan import TRY_WORK
-from ykactor.core.queueing.opened import OPENED_MAX
-from ykactor.core.turn.phases import Cycle
+from ykactor.core.queueing.waiting_classes import OPENED_MAX
+from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.values.ids import QueuePath
 
 LEAF = tree(queue("a"))

@@ -24,7 +24,7 @@ from ykactor.actors.journal import Resumed, Stalled
 from ykactor.actors.selection import Batch
 from ykactor.actors.subscription import Missed, Reached, Unread
 from ykactor.core.objects import commands
-from ykactor.core.turn.phases import Cycle, Decide, Observe
+from ykactor.core.turn.scheduler import Cycle, Decide, Observe
 
 
 class Role(StrEnum):

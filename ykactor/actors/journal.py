@@ -21,7 +21,7 @@ from trio.testing import wait_all_tasks_blocked
 from ykactor.actors.commands import Publication
 from ykactor.actors.durations import Histogram
 from ykactor.core.messages.facts import Fact
-from ykactor.core.turn.causes import Cause
+from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import NEVER, S_NS
 from ykactor.journal.errors import NotWrittenError

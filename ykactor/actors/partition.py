@@ -53,9 +53,8 @@ from ykactor.core.records.base import Restored, new, renewed
 from ykactor.core.records.encoding import encode
 from ykactor.core.records.export import changes
 from ykactor.core.state import wakeups
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Cycle, Ingest, Publish, Turn
-from ykactor.core.turn.turn import TurnResult, turn
+from ykactor.core.turn.scheduler import Cycle, Ingest, Publish, Turn
+from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue, TurnResult, turn
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import in_parts
 

@@ -11,8 +11,7 @@ from typing import Any
 from ykactor.actors.durations import TurnTimes
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.owners import Owners
-from ykactor.core.turn.phases import SchedulerPhase
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore, SchedulerPhase
 
 
 class SchedulerActor:

@@ -45,7 +45,7 @@ from ykactor.core.messages.kinds import Consequence
 from ykactor.core.messages.states import PartitionState
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition, Reset, SetPredicateService, WantSchedulingStates
 from ykactor.core.records.base import Restored, made_from, new
-from ykactor.core.turn.causes import Cause, CycleDue, Input, TimersDue
+from ykactor.core.turn.turn import Cause, CycleDue, Input, TimersDue
 from ykactor.core.values.ids import PartitionName
 
 #: The time before a partition that has failed is started again. It doubles with each failure in a row, up to the maximum.

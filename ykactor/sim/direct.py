@@ -19,11 +19,8 @@ from ykactor.core.objects.registry import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.cores import Cores
-from ykactor.core.turn.phases import Cycle, Ingest, Phase, Publish
-from ykactor.core.turn.scheduler import SchedulerCore
-from ykactor.core.turn.turn import TurnResult, turn
+from ykactor.core.turn.scheduler import Cores, Cycle, Ingest, Phase, Publish, SchedulerCore
+from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue, TurnResult, turn
 
 W = TypeVar("W")
 R = TypeVar("R")

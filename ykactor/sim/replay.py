@@ -16,9 +16,8 @@ from ykactor.core.messages.facts import Fact
 from ykactor.core.messages.submissions import ApplyConfig, RemovePartition
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.base import Base, decode_base, differing_row, encode_base, made_from, partition_from
-from ykactor.core.turn.causes import Cause, Input
-from ykactor.core.turn.cores import Cores, without_anything
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import Cores, SchedulerCore, without_anything
+from ykactor.core.turn.turn import Cause, Input
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import finished
 from ykactor.sim.direct import run_turn

@@ -20,7 +20,7 @@ from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import RefuseEntry, Rejected, Submission
 from ykactor.core.records.encoding import Decoder
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.values.ids import PartitionName
 
 S = TypeVar("S", bound=Struct)

@@ -18,8 +18,8 @@ from ykactor.core.messages.asks import Shape, look_work
 from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
-from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.sibling_order import Effort
+from ykactor.core.queueing.waiting_classes import OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource

@@ -1,4 +1,5 @@
-"""The acts of administrators and operators: on applications (``objects.acts``), on queues (OP-2), and from one leaf to another.
+"""The acts of administrators and operators: on applications (``objects.acts``), on queues (OP-2), and from one leaf to another;
+and the quotas of dynamic leaves that the resource manager sets beside applications (QU-107).
 
 Requests are handled between two decisions, when the scheduler has observed everything that happened. ``refusal_of`` checks all
 of it before anything changes, so that a request is carried out as a whole or not at all.
@@ -9,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ykactor.core.config.access import UserGroups, may_administer
-from ykactor.core.messages.acts import HoldQueue, MoveApplication, Operator, OperatorAct, full_path
+from ykactor.core.messages.acts import Administration, HoldQueue, MoveApplication, Operator, SetQueueQuotas, full_path
 from ykactor.core.messages.facts import ApplicationMoved, Fact, QueueHeld
+from ykactor.core.messages.held_limits import TYPES_MAX
 from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.application import Application
-from ykactor.core.objects.commands import ActOn, GiveAway, SetHold, TakeOver
+from ykactor.core.objects.commands import ActOn, Configure, GiveAway, SetHold, TakeOver
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import Exchange, Registry, send
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.admission import gang_objection
+from ykactor.core.placement.dynamic import limit_changes, quotas_objection, with_set_quotas
 from ykactor.core.placement.rules import RECOVERY_QUEUE, closure
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import paced
-from ykactor.core.values.quantities import brief
+from ykactor.core.values.quantities import brief, quota_types
 
 #: Why the scheduler objects to moving an application to a leaf, or "".
 Objections = Callable[[ApplicationID, QueuePath], str]
@@ -49,8 +52,12 @@ def _not_there(timers: Timers, application_id: ApplicationID, operator: Operator
     return f"failed to find application {brief(application_id)}"
 
 
-def refusal_of(registry: Registry, timers: Timers, objections: Objections, request: OperatorAct, who: UserGroups | None) -> str:
+def refusal_of(
+    registry: Registry, timers: Timers, objections: Objections, request: Administration, who: UserGroups | None
+) -> str:
     """The reason why the request cannot be carried out, or "". ``who`` is None for a caller who may do everything."""
+    if isinstance(request, SetQueueQuotas):
+        return _quotas_refusal(registry, request)
     if isinstance(request, HoldQueue):
         path = full_path(request.queue_name)
         is_known = request.operator.may_operate(path) and path in registry.queues
@@ -107,9 +114,11 @@ def _gang_objection(registry: Registry, target: LeafCore, application: Applicati
     return "" if objection is None else objection.reason
 
 
-def carry_out(registry: Registry, now_ns: int, request: OperatorAct) -> Exchange[list[Fact]]:
+def carry_out(registry: Registry, now_ns: int, request: Administration) -> Exchange[list[Fact]]:
     """Carry out a request to which ``refusal_of`` had no objection; what holds already is left as it is."""
     match request:
+        case SetQueueQuotas():
+            return (yield from _set_quotas(registry, now_ns, request))
         case HoldQueue():
             return (yield from _hold_queue(registry, now_ns, request))
         case MoveApplication(name, queue_name):
@@ -135,3 +144,33 @@ def _move(registry: Registry, now_ns: int, application_id: ApplicationID, path: 
     yield from send([(registry.leaf(path), TakeOver(application))])
     registry.applications[application_id] = path
     return [ApplicationMoved(now_ns, application_id, leaf.path, path)]
+
+
+def _quotas_refusal(registry: Registry, request: SetQueueQuotas) -> str:
+    """The reason why the quotas of this queue cannot be set beside applications, or "" (QU-107)."""
+    path = full_path(request.queue_name)
+    queue = registry.queues.get(path)
+    if queue is None:
+        return f"queue {brief(path)} does not exist"
+    if not isinstance(queue, LeafCore) or queue.config.managed or path == RECOVERY_QUEUE:
+        return f"queue {brief(path)} is no dynamic leaf: its quotas come from the queue file"
+    return quotas_objection(request.tags) or _too_many_types(registry, request)
+
+
+def _too_many_types(registry: Registry, request: SetQueueQuotas) -> str:
+    types = registry.books.types
+    found, new = types.found(), types.new(quota_types(request.tags))
+    if not new or found + len(new) <= TYPES_MAX:
+        return ""
+    return f"tags: found {len(new)} new resource types beside {found}, expected at most {TYPES_MAX} in a partition"
+
+
+def _set_quotas(registry: Registry, now_ns: int, request: SetQueueQuotas) -> Exchange[list[Fact]]:
+    """Set the quotas of a dynamic leaf (QU-107)."""
+    leaf = registry.leaf(full_path(request.queue_name))
+    before = leaf.config
+    after = with_set_quotas(registry.queues, before, request.tags)
+    if after is before:
+        return []
+    yield from send([(leaf, Configure(after, leaf.state))])
+    return limit_changes(before, after, now_ns)

@@ -2,7 +2,7 @@
 
 Owns the order of input and the sets of queues, nodes and applications (the ``Registry``). ``ingest``, ``administer`` and ``fire``
 are generators (see ``objects.registry``): they yield commands for owners and return facts. ``rounds``
-handles ordinary submissions, ``placement.admission`` admits applications, ``reload`` and ``cleaning`` change the set of queues,
+handles ordinary submissions, ``placement.admission`` admits applications, ``reload`` changes the set of queues,
 and ``cluster`` has the nodes and their total.
 """
 
@@ -46,11 +46,10 @@ from ykactor.core.objects.commands import Close, Decommission, EndAllocations, F
 from ykactor.core.objects.holdings import Holdings
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.objects.registry import QueueCore, Registry, send
-from ykactor.core.partition import administration, quotas
+from ykactor.core.partition import administration
 from ykactor.core.partition.administration import Objections
-from ykactor.core.partition.cleaning import cleaning, is_due
 from ykactor.core.partition.cluster import Cluster
-from ykactor.core.partition.reload import configured_types, difference, objection
+from ykactor.core.partition.reload import cleaning, configured_types, difference, is_due, objection
 from ykactor.core.partition.rounds import ForLeaves, ForNodes, Round, Rounds, expiry, in_limited_rounds, in_rounds
 from ykactor.core.partition.timers import Timers
 from ykactor.core.placement.users import Users
@@ -179,15 +178,11 @@ class PartitionCore:
         return facts
 
     def _refusal(self, now_ns: int, request: Administration, objections: Objections) -> str:
-        if isinstance(request, SetQueueQuotas):
-            return quotas.refusal_of(self.registry, request)
         user = request.who if isinstance(request, TerminateApplication | MoveApplication) else None
         who = None if user is None else self.users.administrator(now_ns, user)
         return administration.refusal_of(self.registry, self.timers, objections, request, who)
 
     def _carry_out(self, now_ns: int, request: Administration) -> Round:
-        if isinstance(request, SetQueueQuotas):
-            return (yield from quotas.carry_out(self.registry, now_ns, request))
         facts = yield from administration.carry_out(self.registry, now_ns, request)
         if any(is_due(self.registry.queues[fact.queue]) for fact in facts if type(fact) is QueueHeld):
             self._arm_cleaner(now_ns)  # it was kept while it was held (OP-6)

@@ -11,8 +11,7 @@ from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.planner.plan import CancellationOrder, Plan, ReplacementOrder
-from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import PlacedPlaceholder
+from ykactor.core.queueing.pending import PendingApplication, PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.resources import fits, text

@@ -9,9 +9,8 @@ from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import SORT_POLICIES
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.queueing.equivalence import AskQueue, ClassKey, EquivalenceClass, SchedulingQueue, Turns
-from ykactor.core.queueing.opened import OpenedNodes
 from ykactor.core.queueing.pending import AskClass, PendingApplication
-from ykactor.core.queueing.waiting_classes import WaitingClasses
+from ykactor.core.queueing.waiting_classes import OpenedNodes, WaitingClasses
 from ykactor.core.values.ids import ApplicationID
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.sorted_list import SortedList, SortKey

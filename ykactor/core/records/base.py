@@ -15,8 +15,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.records.encoding import UnreadableRowError, decode, encode
 from ykactor.core.records.export import everything
 from ykactor.core.records.restore import Rows, restore
-from ykactor.core.turn.cores import without_anything
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import SchedulerCore, without_anything
 from ykactor.core.values.parts import PART_MAX, Steps, emptied, finished, in_parts
 
 

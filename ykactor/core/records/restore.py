@@ -24,8 +24,7 @@ from ykactor.core.objects.registry import Registry
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import configured_types, walk, without_limits
 from ykactor.core.preemption.attempts import PreemptionAttempt
-from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.queueing.task_groups import PendingGang
+from ykactor.core.queueing.pending import PendingApplication, PendingGang
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.records.rows import ApplicationRow, PartitionRow, TaskRow, UseRow
 from ykactor.core.state.observer import Observer

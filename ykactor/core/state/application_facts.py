@@ -1,18 +1,19 @@
-"""Handlers of facts about applications: added, in another state, moved, or left."""
+"""Handlers of facts about applications: added, in another state, held, moved, or left."""
 
 from __future__ import annotations
 
-from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationLeft, ApplicationMoved
+from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationHeld, ApplicationLeft, ApplicationMoved
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.pending import PendingApplication
-from ykactor.core.state import enrolment, holds, reconfigure
+from ykactor.core.state import enrolment, node_facts, queue_facts
 from ykactor.core.state.state import Handler, SchedulerState, Worklist
 
 
 def application_added(state: SchedulerState, work: Worklist, fact: ApplicationAdded) -> None:
     """Add a new application to its leaf."""
     state.applications[fact.application_id] = PendingApplication(fact, state.tree.nodes[fact.queue], state.registry.changed)
-    reconfigure.adopt_quotas(state, work, fact.queue)
+    queue_facts.adopt_quotas(state, work, fact.queue)
 
 
 def application_changed(state: SchedulerState, work: Worklist, fact: ApplicationChanged) -> None:
@@ -32,6 +33,18 @@ def application_changed(state: SchedulerState, work: Worklist, fact: Application
     if entered is ApplicationState.RESUMING and application.gang is not None:
         application.gang.is_over = True
     work.touch(leaf, application)
+
+
+def application_held(state: SchedulerState, work: Worklist, fact: ApplicationHeld) -> None:
+    """Hold an application, or end its hold: its reservations are given up, and its asks are not tried meanwhile (OP-1)."""
+    application = state.applications[fact.application_id]
+    application.hold = Hold(fact.by, fact.at_ns) if fact.is_held else None
+    application.changed = True
+    if fact.is_held:
+        reservations = [state.reservations.of(ask) for ask in application.reserving.values()]
+        node_facts.cancel(state, work, fact.at_ns, reservations)
+    state.capacity_grew()
+    work.touch(state.leaf_of(application), application)
 
 
 def application_left(state: SchedulerState, work: Worklist, fact: ApplicationLeft) -> None:
@@ -69,7 +82,7 @@ def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMo
     state.preemptions.move(old, leaf, application)
     work.consequences += enrolment.move(state, fact.at_ns, application, old)
     if leaf.is_held():
-        holds.give_up(state, work, fact.at_ns, leaf)
+        queue_facts.give_up(state, work, fact.at_ns, leaf)
     work.touch(leaf, application)
     work.leaves[old] = None
     state.capacity_grew()
@@ -79,6 +92,7 @@ def application_moved(state: SchedulerState, work: Worklist, fact: ApplicationMo
 HANDLERS: dict[type, Handler] = {
     ApplicationAdded: application_added,
     ApplicationChanged: application_changed,
+    ApplicationHeld: application_held,
     ApplicationLeft: application_left,
     ApplicationMoved: application_moved,
 }

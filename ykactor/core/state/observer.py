@@ -12,7 +12,7 @@ from __future__ import annotations
 from ykactor.core.messages.fact_order import in_order
 from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChanged, Fact, NodeRemoved, RecheckDue
 from ykactor.core.preemption.attempts import OUTSIDE
-from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, holds, node_facts, reconfigure
+from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, queue_facts
 from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.parts import PART_MAX, Steps
 
@@ -35,8 +35,7 @@ class Observer:
             **application_facts.HANDLERS,
             **allocation_facts.HANDLERS,
             **node_facts.HANDLERS,
-            **holds.HANDLERS,
-            **reconfigure.HANDLERS,
+            **queue_facts.HANDLERS,
         }
 
     def observe(self, facts: list[Fact]) -> Steps[list[Fact]]:
@@ -59,7 +58,7 @@ class Observer:
                 if type(fact) is AskAdded:  # by far the most frequent
                     ask_facts.ask_added(state, work, fact.ask)
                 elif type(fact) is ConfigurationChanged:
-                    yield from reconfigure.configuration_changed(state, work, fact)
+                    yield from queue_facts.configuration_changed(state, work, fact)
                 else:
                     self._observe(fact)
                 if work.consequences:
@@ -91,7 +90,7 @@ class Observer:
     def _bring_up_to_date(self, at_ns: int) -> Steps[None]:
         state, work = self._state, self._work
         if work.tree_changed:
-            yield from reconfigure.rebuild(state, work, at_ns)
+            yield from queue_facts.rebuild(state, work, at_ns)
         for usage, change in work.pending.items():
             state.ledger.change_pending(usage, change)
             yield len(usage.path_up) * len(change) // _AMOUNTS

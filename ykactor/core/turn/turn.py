@@ -1,6 +1,8 @@
 """One turn of a partition: process, observe and publish input; or run one cycle, and publish its decisions.
 
 The direct effects of input are published before any decision that follows from it.
+
+The cause of a turn, with the state and the time before it, decides everything that the turn does.
 """
 
 from __future__ import annotations
@@ -10,17 +12,43 @@ from functools import partial
 
 from msgspec import Struct
 
+from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.confirmations import confirmations
 from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.objects.registry import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
 from ykactor.core.state import moving
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.core.turn.phases import Cycle, Decide, Ingest, Observe, Publish, Turn
-from ykactor.core.turn.scheduler import SchedulerCore
+from ykactor.core.turn.scheduler import Cycle, Decide, Ingest, Observe, Publish, SchedulerCore, Turn
+
+
+class Input(Struct, frozen=True):
+    """Submissions that are handled together, in order; ``limits`` are those of their sender, if it has any."""
+
+    submissions: list[Submission]
+    limits: HeldLimits | None = None
+
+
+class TimersDue(Struct, frozen=True):
+    """Timers have expired."""
+
+
+class Request(Struct, frozen=True):
+    """The request of an administrator, which is carried out or refused."""
+
+    wanted: Administration
+
+
+class CycleDue(Struct, frozen=True):
+    """A cycle within a budget: something may be decided."""
+
+    budget: Budget
+
+
+Cause = Input | TimersDue | Request | CycleDue
 
 
 class TurnResult(Struct):

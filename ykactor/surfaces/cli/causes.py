@@ -5,7 +5,7 @@ from __future__ import annotations
 from ykactor.core.messages import submissions as of
 from ykactor.core.messages.acts import Administration, MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.submissions import Submission
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
+from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.wire.si.messages import EventRecord
 
 

@@ -19,7 +19,7 @@ from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.inspection.snapshot import partition_state
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.core.turn.causes import CycleDue
+from ykactor.core.turn.turn import CycleDue
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.journal.errors import JournalError

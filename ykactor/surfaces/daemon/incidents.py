@@ -15,7 +15,7 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.supervision import Incident, Rows, reason_of
 from ykactor.core.messages.kinds import Consequence
-from ykactor.core.turn.causes import Cause
+from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.log.logs import get_logger, log_event

@@ -15,7 +15,7 @@ from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.ring import Ring
 from ykactor.core.messages.facts import Allocated, Preempted, PreemptionRefused
-from ykactor.core.turn.phases import Cycle
+from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.log.logs import get_logger, log_event
 

@@ -1,4 +1,4 @@
-"""Handlers of facts about the configuration and queues."""
+"""Handlers of facts about the configuration and queues, also about their holds (OP-2 to OP-6)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from ykactor.core.messages.facts import (
     ConfigurationChanged,
     LimitChanged,
     QueueAdded,
+    QueueHeld,
     QueueLimitChanged,
     QueueRemoved,
     QueueTypeChanged,
 )
+from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.objects.queues import LeafCore
+from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.limits import QueueLimits, Trackers, in_force, named
-from ykactor.core.state import enrolment
+from ykactor.core.state import enrolment, node_facts
 from ykactor.core.state.state import Handler, SchedulerState, Worklist
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.parts import PART_MAX, Steps
@@ -108,6 +111,27 @@ def adopt_quotas(state: SchedulerState, work: Worklist, path: QueuePath) -> None
     state.capacity_grew()
 
 
+def _queue_held(state: SchedulerState, work: Worklist, fact: QueueHeld) -> None:
+    """Hold a queue with all below it, or end its hold: a held one shows no priority, so that the walk does not come there."""
+    queue = state.tree.nodes[fact.queue]
+    queue.hold = Hold(fact.by, fact.at_ns) if fact.is_held else None
+    if fact.is_held:
+        give_up(state, work, fact.at_ns, queue)
+    for application in state.applications.values():
+        if application.gang is not None and queue in application.leaf.path_up:  # its placeholders may be replaced, or not
+            work.touch(state.leaf_of(application), application)
+    state.tree.refresh_priority(queue)
+    state.tree.update_places(queue.path_up)
+    state.capacity_grew()
+
+
+def give_up(state: SchedulerState, work: Worklist, at_ns: int, queue: QueueNode) -> None:
+    """End all reservations in a queue and below it."""
+    reservations = state.reservations.by_ask.values()
+    below = [reservation for reservation in reservations if queue in reservation.application.leaf.path_up]
+    node_facts.cancel(state, work, at_ns, below)
+
+
 def _limits(state: SchedulerState) -> Iterator[QueueLimits]:
     return (node.limits for node in state.tree.nodes.values() if node.limits is not None)
 
@@ -115,6 +139,7 @@ def _limits(state: SchedulerState) -> Iterator[QueueLimits]:
 #: By type of fact.
 HANDLERS: dict[type, Handler] = {
     QueueAdded: _queue_added,
+    QueueHeld: _queue_held,
     QueueRemoved: _queue_removed,
     QueueTypeChanged: _queue_type_changed,
     QueueLimitChanged: _queue_limit_changed,
