@@ -12,13 +12,14 @@ from msgspec import structs
 from recorded import DEFAULT, GPU, Life, Step, StoreInTheLoop, record
 from world import app, ask, load, node, queue, release, remove, tree
 
-from ykactor.actors import partition
+from ykactor.actors import partition, pauses
 from ykactor.actors import partition as partition_module
 from ykactor.actors.commands import Administer, Awaited, Intake, Quiesce, RunCycles
 from ykactor.actors.journal import History
 from ykactor.actors.partition import AGE_PART, BASES_APART, CYCLE_BUDGET, LATEST, Renewal
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.messages.acts import MoveApplication
+from ykactor.core.values.parts import PART_MAX
 from ykactor.journal.reading import Reader
 from ykactor.journal.store import Store
 from ykactor.surfaces.cli.replay import replayed
@@ -144,12 +145,15 @@ class Renewing:
 
     def renewed(self, core, scheduler):
         self.renewals += 1
-        yield ()
+        yield PART_MAX
         if self.failure is not None:
             raise self.failure
         return (yield from _RENEWED(core, scheduler))
 
-    async def pause(self, _=None):
+    async def drive(self, work, rest=pauses.pause):
+        return await pauses.drive(work, self.rest if rest is pauses.pause else rest)
+
+    async def rest(self):
         if self.actor.is_renewing:
             await self.may_end.wait()
         await trio.lowlevel.checkpoint()
@@ -183,7 +187,7 @@ async def renewing(directory, monkeypatch):
             made = Renewing(life)
             made.heard, made.failures = facts, failures
             monkeypatch.setattr(partition_module, "renewed", made.renewed)
-            monkeypatch.setattr(partition_module, "pause", made.pause)
+            monkeypatch.setattr(partition_module, "drive", made.drive)
             opening = [node("n1", vcore=1000), app("app-1", "root.a"), *(ask(f"t{n}", "app-1", vcore=1000) for n in range(9))]
             await made.actor.inbox.put(Intake(opening))
             await trio.sleep(1)  # what was recorded is counted
