@@ -29,7 +29,7 @@ from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.state_dir import StateSettings, open_state_dir
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.frames import Frames
 from ykactor.surfaces.net.systemd import Notifier

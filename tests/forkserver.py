@@ -24,7 +24,7 @@ REPORT = struct.Struct("i")
 
 
 def _import_all() -> None:
-    for path in (*COMMANDS.values(), VERBS):
+    for path in sorted({path.partition(":")[0] for path in (*COMMANDS.values(), VERBS)}):
         importlib.import_module(f"ykactor.surfaces.cli.{path}")
     for late in ("surfaces.daemon.daemon", "kubernetes.adapter", "kubernetes.probes"):
         importlib.import_module(f"ykactor.{late}")

@@ -16,7 +16,8 @@ from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.http.server import serve_rest
-from ykactor.surfaces.metrics.sources import Instruments, Sources
+from ykactor.surfaces.metrics.instruments import Instruments
+from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door
 from ykactor.surfaces.net.systemd import Notifier
 from ykactor.wire import queuefile

@@ -110,7 +110,7 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
         for source in SOURCES
         for node in ast.walk(syntax(source))
         if isinstance(node, ast.Call) and called(node) == "put_nowait"
-    } - {"surfaces/log/log_writer.py"}  # a queue to the thread of the log, not a channel between tasks
+    } - {"surfaces/log/logs.py"}  # a queue to the thread of the log, not a channel between tasks
     assert users == {source for edge in FLOW if edge.kind is Kind.RESERVED for source in edge.sent_in}
 
 

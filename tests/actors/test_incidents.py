@@ -11,8 +11,8 @@ from world import app, ask, node
 
 from ykactor.sim.replay import reproduce
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.daemon import incidents
-from ykactor.surfaces.daemon.incidents import Incidents
+from ykactor.surfaces.daemon import reports
+from ykactor.surfaces.daemon.reports import Incidents
 from ykactor.wire.post_mortem import UnreadablePostMortemError
 
 
@@ -91,8 +91,8 @@ async def test_a_damaged_row_is_kept_as_it_is(tmp_path, monkeypatch):
 
 async def test_there_are_not_too_many_files(tmp_path, monkeypatch):
     """The newest are kept."""
-    monkeypatch.setattr(incidents, "POST_MORTEMS_MAX", 3)
-    monkeypatch.setattr(incidents, "QUARANTINED_MAX", 2)
+    monkeypatch.setattr(reports, "POST_MORTEMS_MAX", 3)
+    monkeypatch.setattr(reports, "QUARANTINED_MAX", 2)
     bad(monkeypatch, "evil")
     async with realm() as r:
         r.report = Incidents(r.feed, r.journal, tmp_path).report

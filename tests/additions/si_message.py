@@ -116,7 +116,7 @@ def works() -> None:
     from ykactor.access.model import Identity, Names, Role
     from ykactor.access.permissions import check
     from ykactor.core.turn.turn import Input
-    from ykactor.surfaces.cli.causes import in_words
+    from ykactor.surfaces.cli.history import in_words
     from ykactor.wire.history import decode_cause, encode_cause
     from ykactor.wire.si.codec import JSON, PART_BYTES
     from ykactor.wire.si.requests import submissions

@@ -83,6 +83,7 @@ def _waits_until(application: Application, act: ExtendGang) -> str:
         after("CancelTask: Effect(", "    ExtendGang: Effect(_extend_objection, _extend, _waits_until),\n"),
     ],
     "surfaces/cli/acts.py": [
+        replaced("import PRIORITY", "import PRIORITY, WholeNumber"),
         before(
             "#: In the order in which they are listed.",
             '''
@@ -116,7 +117,7 @@ def works() -> None:
     from ykactor.access.permissions import check
     from ykactor.core.messages.acts import Act
     from ykactor.core.turn.turn import Request
-    from ykactor.surfaces.cli.causes import in_words
+    from ykactor.surfaces.cli.history import in_words
     from ykactor.surfaces.cli.main import main
     from ykactor.surfaces.sessions.operator_session import look
     from ykactor.wire.history import decode_cause, encode_cause

@@ -37,7 +37,7 @@ from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Admit
 from ykactor.surfaces.files.daemon_rows import DaemonRows
 from ykactor.surfaces.files.tls_files import TlsFiles
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.sessions.peer import Limits
 from ykactor.surfaces.sessions.websocket import serve_websockets

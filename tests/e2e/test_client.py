@@ -26,7 +26,8 @@ from ykactor.client import Disconnected, RequestRefused, connect, follow, keep_r
 from ykactor.client import connection as connection_module
 from ykactor.core.messages import facts as decisions
 from ykactor.core.messages.asks import Ask
-from ykactor.surfaces.cli import follow as follow_command
+from ykactor.surfaces.cli import events as event_commands
+from ykactor.surfaces.cli import terminal
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.surfaces.sessions import websocket
 from ykactor.wire.si import messages as si
@@ -561,7 +562,7 @@ async def test_submit_sends_a_scenario_and_prints_the_answers(scenario):
 @pytest.mark.usefixtures("impatient")
 async def test_follow_without_a_daemon_says_so():
     """No traceback: one line that names the URL, and exit code 1."""
-    result = await run_in_thread(follow_command.command, "ws://127.0.0.1:1")
+    result = await run_in_thread(event_commands.follow_command, "ws://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ws://127.0.0.1:1: ")
 
@@ -594,18 +595,18 @@ def test_a_snapshot_is_one_readable_line():
     """As text the state is counted; as JSON it is whole."""
     world = make_world(tree(queue("a")), [node("n1", vcore=1)])
     snapshot = si.Snapshot(sequence=7, term="i", partitions=[world.shown()])
-    line = click.unstyle(follow_command.as_text(snapshot))
+    line = click.unstyle(event_commands.as_text(snapshot))
     assert line.startswith("state after event 7: 2 queues, 1 node, 0 applications (")
-    assert '"root.a"' in follow_command.as_json(snapshot)
+    assert '"root.a"' in terminal.on_one_line(snapshot)
 
 
 def test_a_follower_reads_that_events_wait_for_the_disk():
     """Since when and why; and that they come again."""
     stalled = si.JournalStatus(writable=False, since_nano=10**9, reason="no room")
-    assert click.unstyle(follow_command.as_text(stalled)) == (
+    assert click.unstyle(event_commands.as_text(stalled)) == (
         "no events since 1970-01-01T00:00:01.000Z: the daemon cannot write its journal: no room"
     )
-    assert click.unstyle(follow_command.as_text(si.JournalStatus(writable=True))) == "the daemon writes its journal again"
+    assert click.unstyle(event_commands.as_text(si.JournalStatus(writable=True))) == "the daemon writes its journal again"
 
 
 EVENT = si.EventRecord(
@@ -624,10 +625,10 @@ EVENT = si.EventRecord(
 
 def test_follow_prints_one_aligned_line_an_event():
     """Time, sequence, type, change, detail, object, reference, resources that people can read, message."""
-    line = follow_command.event_line(EVENT)
+    line = event_commands.event_line(EVENT)
     words = "1970-01-01T00:00:01.500Z 12 APP ADD APP_ALLOC app-1 t1 vcore 500m, memory 2Gi, nvidia.com/gpu 2"
     assert line.split() == words.split()
-    other = follow_command.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
+    other = event_commands.event_line(structs.replace(EVENT, object_id="another-name", sequence=123456))
     assert other.index("t1") == line.index("t1")
 
 
@@ -645,8 +646,8 @@ async def test_follow_command_prints_json_lines():
                 if len(lines) == 2:
                     scope.cancel()
 
-            await follow_command.print_messages(
-                Destination(daemon.url), si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), follow_command.as_json, write
+            await event_commands.print_messages(
+                Destination(daemon.url), si.Subscribe(from_=0, kinds=["QUEUE", "APP"]), terminal.on_one_line, write
             )
     assert [line.count("\n") for line in lines] == [0, 0]
     assert lines[0].startswith('{"sequence":3,"type":"APP","objectID":"app-1"')

@@ -27,10 +27,10 @@ from ykactor.wire.si import messages as si
 README = Path(__file__).parents[2] / "README.md"
 #: The tour with tasks that end when the test says so, and a short wait before preemption.
 PROGRAM = """
-from ykactor.surfaces.cli import demo_tour
+from ykactor.surfaces.cli import demo
 from ykactor.surfaces.cli.main import main
-demo_tour.TASK_S = 100
-demo_tour.QUEUES = demo_tour.QUEUES.replace("preemption.delay: 3s", "preemption.delay: 300ms")
+demo.TASK_S = 100
+demo.QUEUES = demo.QUEUES.replace("preemption.delay: 3s", "preemption.delay: 300ms")
 main()
 """
 

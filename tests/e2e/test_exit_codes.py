@@ -290,6 +290,20 @@ def test_a_library_that_is_missing(library, command):
     assert line.endswith("; install ykactor again with pip; in a checkout 'make clean' removes the broken environment")
 
 
+def test_names_are_completed_without_the_event_loop():
+    """A shell that completes ``ykactor can`` loads neither trio nor the client, which take 0.2 s."""
+    words = {"_YKACTOR_COMPLETE": "bash_complete", "COMP_WORDS": "ykactor can", "COMP_CWORD": "1"}
+    run = "import sys; sys.modules['trio'] = sys.modules['ykactor.client'] = None; sys.argv = ['ykactor']"
+    done = subprocess.run(
+        [COMMAND[0], "-c", f"{run}; import ykactor.__main__ as main; main.main()"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean_environment() | words,
+    )
+    assert (done.stdout, done.stderr) == ("plain,cancel\n", "")
+
+
 @pytest.mark.parametrize("command", sorted(STATE))
 def test_the_state_of_no_daemon(run_here, monkeypatch, command):
     """Code 1 and one line that says what to start, whatever the command and its format."""

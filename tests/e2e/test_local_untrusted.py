@@ -17,7 +17,7 @@ from ykactor.local.machine import boot_id
 from ykactor.local.model import Ended, State, Task
 from ykactor.local.processes import NotStarted, Processes
 from ykactor.local.store import Store
-from ykactor.surfaces.cli.jobs.logs import Output
+from ykactor.surfaces.cli.jobs.run import Output
 
 TASK = Task("job-1", 0)
 #: What no shell would write.

@@ -18,7 +18,7 @@ from ykactor.client import Disconnected, RequestRefused, connect, follow, tls_co
 from ykactor.client import connection as connection_module
 from ykactor.client.connection import check_url
 from ykactor.client.login import Login
-from ykactor.surfaces.cli import rm
+from ykactor.surfaces.cli import acts
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.urls import Destination
 
@@ -186,7 +186,7 @@ def test_a_file_without_a_token(tmp_path, content, code):
 
 def test_no_option_takes_a_token():
     """SE-55: arguments can be seen by every user of the machine."""
-    names = {name for option in rm.release.params for name in option.opts}
+    names = {name for option in acts.release_rm.params for name in option.opts}
     assert {"--token-file", "--url", "--insecure"} <= names
     assert "--token" not in names
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from daemon import application, asks, next_allocated, node, real_daemon, running_command
 
 from ykactor.client import connect
-from ykactor.surfaces.cli import follow, terminal
+from ykactor.surfaces.cli import events, terminal
 from ykactor.surfaces.cli.main import main
 from ykactor.wire.si import messages as si
 
@@ -226,10 +226,10 @@ def test_followed_messages() -> None:
     """Each kind of message, as text and as JSON, which says the same."""
     event = si.EventRecord(1, "APP", APP, "ADD", "APP_NEW", 0, message=EVIL, partition="default")
     for message in (event, si.JournalStatus(writable=False, reason=EVIL), si.Lagged(from_=1, to=2)):
-        assert not unprintable(click.unstyle(follow.as_text(message)))
-        text = follow.as_json(message)
+        assert not unprintable(click.unstyle(events.as_text(message)))
+        text = terminal.on_one_line(message)
         assert not unprintable(text)
-    assert json.loads(follow.as_json(event))["objectID"] == APP
+    assert json.loads(terminal.on_one_line(event))["objectID"] == APP
 
 
 def test_there_is_one_way_to_print() -> None:

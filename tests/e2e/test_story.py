@@ -9,9 +9,8 @@ from world import decoded, make_world, queue, tree
 
 from ykactor.client import connect
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.surfaces.cli.follow import as_text
-from ykactor.surfaces.cli.present import present
-from ykactor.surfaces.cli.story import _collect
+from ykactor.surfaces.cli.events import as_text
+from ykactor.surfaces.cli.story import _collect, present
 from ykactor.surfaces.cli.urls import Destination
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import mentioned

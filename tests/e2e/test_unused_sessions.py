@@ -16,7 +16,7 @@ from ykactor.access.model import Role
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import SESSION_ROLES
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.sessions.config_updates import ConfigUpdates
 from ykactor.surfaces.sessions.connection import ConnectionClosedError
 from ykactor.surfaces.sessions.feed_session import FeedSession, event_formats

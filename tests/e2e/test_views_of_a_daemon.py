@@ -10,7 +10,7 @@ import struct
 import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import click
 import pytest
@@ -375,7 +375,7 @@ def test_on_a_terminal_the_top_is_shown() -> None:
 async def test_a_daemon_that_does_not_answer(autojump_clock: MockClock) -> None:
     """A verb does not wait for ever."""
 
-    async def silent(url: str, login: LoginOptions) -> si.Snapshot:
+    async def silent(url: str, **login: Unpack[LoginOptions]) -> si.Snapshot:
         await trio.sleep_forever()
         raise AssertionError
 

@@ -8,12 +8,12 @@ from click.testing import CliRunner
 from recorded import Step, record
 from world import app, ask, node, release
 
+from ykactor.actors import clock
 from ykactor.actors.partition import CYCLE_BUDGET
 from ykactor.core.messages.acts import MoveApplication, TerminateApplication
 from ykactor.core.values.ids import ApplicationID
 from ykactor.journal.reading import Reader
 from ykactor.journal.transaction import LogRow
-from ykactor.surfaces.cli import since as since_module
 from ykactor.surfaces.cli.main import main
 from ykactor.wire import queuefile
 
@@ -78,7 +78,7 @@ def test_the_present_state_follows(directory: Path) -> None:
 
 def test_since(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events from a time on, in the forms that are printed and written, or how long ago."""
-    monkeypatch.setattr(since_module, "system_ns", lambda: (3600 + 4) * 10**9)
+    monkeypatch.setattr(clock, "system_ns", lambda: (3600 + 4) * 10**9)
     everything = story(directory, "app-1")
     assert story(directory, "app-1", "--since", "1970-01-01") == everything
     later = [line for line in everything if line[:3] == "now" or line >= "1970-01-01T00:00:04"]

@@ -40,8 +40,7 @@ from ykactor.journal.store import Store
 from ykactor.sim.replay import NOTHING
 from ykactor.surfaces.cli import story
 from ykactor.surfaces.cli.replay import Outcome, replayed
-from ykactor.surfaces.files.history import events_of
-from ykactor.surfaces.files.recovery import recover
+from ykactor.surfaces.files.recovery import events_of, recover
 from ykactor.wire import queuefile
 from ykactor.wire.si.events import mentioned
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from signing import jwks_text, public_jwk
 
 from ykactor.access import tokens
-from ykactor.surfaces.cli import access, token
+from ykactor.surfaces.cli import access
 
 TEXT = """\
 identities:
@@ -32,14 +32,14 @@ def run(command: object, *arguments: object) -> tuple[int, str, str]:
 
 
 def create(file: Path, *arguments: object) -> str:
-    code, out, _ = run(token.command, "create", *arguments, "--access", file)
+    code, out, _ = run(access.token, "create", *arguments, "--access", file)
     assert code == 0
     return out.strip()
 
 
 def test_create(file: Path) -> None:
     """SE-4: the token is all that standard output has, and is nowhere else; what is kept finds it."""
-    code, out, err = run(token.command, "create", "ci", "--access", file, "--expires", "2999-01-01")
+    code, out, err = run(access.token, "create", "ci", "--access", file, "--expires", "2999-01-01")
     assert code == 0
     assert re.fullmatch(r"yk_[A-Za-z0-9_-]{43}\n", out)
     (kept,) = tokens.read(file.with_name("tokens.json")).all
@@ -55,7 +55,7 @@ def test_create_in_a_file(file: Path, before: int | None) -> None:
     if before is not None:
         secret.write_text("old")
         secret.chmod(before)
-    code, out, err = run(token.command, "create", "ci", "--access", file, "-o", secret)
+    code, out, err = run(access.token, "create", "ci", "--access", file, "-o", secret)
     (kept,) = tokens.read(file.with_name("tokens.json")).all
     assert (code, out, err) == (0, "", f"token {kept.id} of ci, expires never\n")
     assert kept.sha256 == tokens.digest_of(secret.read_text().removesuffix("\n"))
@@ -68,7 +68,7 @@ def test_create_in_no_file(file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
     for target in (link, file.parent):
-        code, out, err = run(token.command, "create", "ci", "--access", file, "-o", target)
+        code, out, err = run(access.token, "create", "ci", "--access", file, "-o", target)
         assert (code, out) == (2, "")
         assert "which is no regular file" in err
     assert link.is_symlink()
@@ -79,11 +79,11 @@ def test_create_where_nobody_can_write(file: Path) -> None:
     """SE-4: without a place for it there is no token; and without a token the file stays as it was."""
     missing, secret = file.parent / "missing" / "ci.token", file.with_name("ci.token")
     with pytest.raises(FileNotFoundError):
-        CliRunner().invoke(token.command, ["create", "ci", "--access", str(file), "-o", str(missing)], catch_exceptions=False)
+        CliRunner().invoke(access.token, ["create", "ci", "--access", str(file), "-o", str(missing)], catch_exceptions=False)
     assert not file.with_name("tokens.json").exists()
     secret.write_text("old")
     file.with_name("tokens.json").write_text("{}")
-    assert run(token.command, "create", "ci", "--access", file, "-o", secret)[0] == 1
+    assert run(access.token, "create", "ci", "--access", file, "-o", secret)[0] == 1
     assert secret.read_text() == "old"
 
 
@@ -105,7 +105,7 @@ def test_expires_in_days(file: Path) -> None:
 @pytest.mark.parametrize("expires", ["90", "0d", "soon", "2020-01-01", "999999d", "-1d"])
 def test_wrong_expiry(file: Path, expires: str) -> None:
     """A wrong command line: code 2, and no token."""
-    code, out, err = run(token.command, "create", "ci", "--access", file, "--expires", expires)
+    code, out, err = run(access.token, "create", "ci", "--access", file, "--expires", expires)
     assert (code, out) == (2, "")
     assert "Invalid value for '--expires': found" in err
     assert not file.with_name("tokens.json").exists()
@@ -113,7 +113,7 @@ def test_wrong_expiry(file: Path, expires: str) -> None:
 
 def test_create_for_nobody(file: Path) -> None:
     """SE-47: a token for no identity would let nobody in."""
-    code, out, err = run(token.command, "create", "nobody", "--access", file)
+    code, out, err = run(access.token, "create", "nobody", "--access", file)
     assert (code, out, err) == (1, "", f"Error: {file}: found no identity nobody, expected one of: ci, ops\n")
 
 
@@ -121,7 +121,7 @@ def test_list(file: Path) -> None:
     """SE-10: id, identity, whether it still counts and times, and neither a token nor a digest."""
     secret = create(file, "ci")
     create(file, "ops", "--expires", "2999-01-01")
-    code, out, _ = run(token.command, "list", "--access", file)
+    code, out, _ = run(access.token, "list", "--access", file)
     header, first, second = (line.split() for line in out.splitlines())
     assert (code, header) == (0, ["ID", "IDENTITY", "STATE", "CREATED", "EXPIRES"])
     assert [*first[:3], first[4]] == [tokens.digest_of(secret)[:8], "ci", "valid", "never"]
@@ -135,10 +135,10 @@ def test_list_says_what_has_expired(file: Path) -> None:
     create(file, "ci", "--expires", "2999-01-01")
     path = file.with_name("tokens.json")
     path.write_text(path.read_text().replace("2999", "2001"))
-    _, out, _ = run(token.command, "list", "--access", file, "-o", "json")
+    _, out, _ = run(access.token, "list", "--access", file, "-o", "json")
     (listed,) = json.loads(out)
     assert (listed["state"], listed["expires"]) == ("expired", "2001-01-01T00:00:00Z")
-    assert run(token.command, "list", "--access", file, "-o", "name")[1] == f"{listed['id']}\n"
+    assert run(access.token, "list", "--access", file, "-o", "name")[1] == f"{listed['id']}\n"
 
 
 def test_revoke(file: Path) -> None:
@@ -146,18 +146,18 @@ def test_revoke(file: Path) -> None:
     first, second = create(file, "ci"), create(file, "ci")
     left = tokens.digest_of(second)[:8]
     revoked = tokens.digest_of(first)[:8]
-    assert run(token.command, "revoke", revoked, "--access", file) == (0, f"token {revoked} is revoked\n", "")
+    assert run(access.token, "revoke", revoked, "--access", file) == (0, f"token {revoked} is revoked\n", "")
     kept = tokens.read(file.with_name("tokens.json"))
     assert (kept.find(first), kept.find(second)) == (None, kept.all[0])
     problem = f"Error: found no token {revoked}, expected one of: {left}\n"
-    assert run(token.command, "revoke", revoked, "--access", file) == (1, "", problem)
+    assert run(access.token, "revoke", revoked, "--access", file) == (1, "", problem)
 
 
 @pytest.mark.parametrize("arguments", [("create", "ci"), ("list",), ("revoke", "abcdefgh")])
 def test_a_wrong_access_file(file: Path, arguments: tuple[str, ...]) -> None:
     """SE-40: all commands say every mistake, and change nothing."""
     file.write_text(TEXT + "more: [1")
-    code, out, err = run(token.command, *arguments, "--access", file)
+    code, out, err = run(access.token, *arguments, "--access", file)
     assert (code, out) == (1, "")
     assert err.startswith(f"{file}:")
     assert err.endswith("ykactor rule P1 explains a code\n")

@@ -12,7 +12,7 @@ from ykactor.core.messages.facts import Preempted
 from ykactor.core.messages.kinds import PreemptionKind
 from ykactor.core.messages.submissions import Submission
 from ykactor.sim.summary import Preemptions, Summary, print_report
-from ykactor.surfaces.cli.present import present
+from ykactor.surfaces.cli.story import present
 from ykactor.wire.si import codec
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.events import events, mentioned, preemption_text

@@ -15,7 +15,7 @@ from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import ApplyConfig, RefuseEntry, RemovePartition, Reset, Submission
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue
-from ykactor.surfaces.cli.causes import cause_of, in_words
+from ykactor.surfaces.cli.history import cause_of, in_words
 from ykactor.wire import queuefile
 from ykactor.wire.history import UnreadableCauseError, decode_cause, encode_cause
 from ykactor.wire.si.messages import EventRecord

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from queuetexts import SAMPLES
 
-from ykactor.surfaces.cli.check_config import command
+from ykactor.surfaces.cli.queue_files import command
 from ykactor.wire.queuefile.load import load
 from ykactor.wire.si.lengths import CONFIG_MAX
 

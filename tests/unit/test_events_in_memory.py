@@ -5,7 +5,7 @@ import trio
 from trio.testing import MockClock
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.surfaces.cli.past import up_to
+from ykactor.surfaces.cli.events import up_to
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 

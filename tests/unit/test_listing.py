@@ -9,8 +9,8 @@ from rich.cells import cell_len
 
 from ykactor.surfaces.cli import cells
 from ykactor.surfaces.cli.views import apps
-from ykactor.surfaces.cli.views.filters import Choice
 from ykactor.surfaces.cli.views.listing import Column, Printout, field, formatted, table
+from ykactor.surfaces.cli.views.view import Choice
 from ykactor.wire.si import messages as si
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ykactor.surfaces.log.log_writer import LogWriter
-from ykactor.surfaces.log.logs import configure
+from ykactor.surfaces.log.logs import LogWriter, configure
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
 
@@ -105,7 +104,7 @@ def test_the_thread_rests_while_nobody_can_read(pipe: tuple[int, int], monkeypat
         return real(descriptor, data)
 
     real = os.write
-    monkeypatch.setattr("ykactor.surfaces.log.log_writer.os.write", write)
+    monkeypatch.setattr("ykactor.surfaces.log.logs.os.write", write)
     writer = LogWriter(pipe[1])
     configure("error", writer)
     writer.write("one\n")

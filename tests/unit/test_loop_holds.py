@@ -2,7 +2,7 @@
 
 import trio
 
-from ykactor.surfaces.metrics.loop import PERIOD_S, WINDOW_S, LoopHolds
+from ykactor.surfaces.metrics.instruments import PERIOD_S, WINDOW_S, LoopHolds
 
 
 async def test_a_loop_that_serves_everybody_is_not_late(nursery, autojump_clock):

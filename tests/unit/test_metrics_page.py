@@ -12,7 +12,8 @@ from ykactor.actors.feed import FeedActor
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.pauses import drive, pause
 from ykactor.surfaces.http.monitoring import ANSWER_S, FRESH_S, SHARE, Metrics
-from ykactor.surfaces.metrics.sources import Instruments, Sources
+from ykactor.surfaces.metrics.instruments import Instruments
+from ykactor.surfaces.metrics.scrape import Sources
 
 
 class Daemon:

@@ -7,7 +7,7 @@ import pytest
 from jsonschemas import complaints, plain
 from queuetexts import SAMPLES
 
-from ykactor.surfaces.cli.check_config import schema_text
+from ykactor.surfaces.cli.queue_files import schema_text
 from ykactor.wire.queuefile import schema as queueschema
 from ykactor.wire.queuefile.fields import Text
 from ykactor.wire.queuefile.schema import json_schema

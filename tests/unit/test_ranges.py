@@ -6,7 +6,7 @@ import click
 import pytest
 
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.ranges import Number, WholeNumber
+from ykactor.surfaces.cli.options import Number, WholeNumber
 
 
 def parameters(command: click.Command, ctx: click.Context) -> Iterator[click.Parameter]:

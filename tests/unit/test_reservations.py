@@ -5,7 +5,7 @@ from typing import Any
 from world import World, app, ask, configure, foreign, make_world, move, node, queue, release, remove, reset, tree
 
 from ykactor.core.planner.plan import TRY_WORK
-from ykactor.surfaces.cli.environment import reserves_nodes
+from ykactor.surfaces.cli.options import reserves_nodes
 
 LEAF = tree(queue("a"))
 HOUR = 3600

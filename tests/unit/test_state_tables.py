@@ -14,14 +14,10 @@ from world import app, ask, configure, decoded, foreign, hold, limit, make_world
 
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.cli.present import present
-from ykactor.surfaces.cli.views import app as one_app
-from ykactor.surfaces.cli.views import apps, asks, nodes, partitions, priorities, queues, stats, users
-from ykactor.surfaces.cli.views import node as one_node
-from ykactor.surfaces.cli.views.description import fields_of
-from ykactor.surfaces.cli.views.filters import Choice
-from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
-from ykactor.surfaces.cli.views.view import View
+from ykactor.surfaces.cli.story import present
+from ykactor.surfaces.cli.views import apps, asks, daemon, nodes, queues, users
+from ykactor.surfaces.cli.views.listing import FORMATS, Printout, fields_of, formatted
+from ykactor.surfaces.cli.views.view import Choice, View
 from ykactor.wire.si import messages as si
 
 NOW_NS = 400 * 10**9
@@ -32,8 +28,8 @@ VIEWS = {
     "asks": asks.VIEW,
     "nodes": nodes.VIEW,
     "users": users.VIEW,
-    "priorities": priorities.VIEW,
-    "partitions": partitions.VIEW,
+    "priorities": asks.PRIORITIES,
+    "partitions": daemon.PARTITIONS,
 }
 TEXT = tree(
     queue("prod", queue("web", p={"priority.offset": 5}), p={"priority.policy": "fence", "priority.offset": 100}),
@@ -202,7 +198,7 @@ def test_rows_are_chosen(small: si.Snapshot) -> None:
         (apps.VIEW, {"age": "batch", "name": "batch", "priority": "shop", "pending": "batch"}),
         (asks.VIEW, {"priority": "shop/s1", "age": "batch/b2", "count": "batch/b2", "queue": "shop/s1"}),
         (nodes.VIEW, {"use": "n1", "tasks": "n1", "name": "n1"}),
-        (priorities.VIEW, {"priority": "shop/s1", "request": "shop/s1", "queue": "shop/s1"}),
+        (asks.PRIORITIES, {"priority": "shop/s1", "request": "shop/s1", "queue": "shop/s1"}),
         (users.VIEW, {"name": "alice", "queue": "alice"}),
     ],
 )
@@ -227,17 +223,17 @@ def test_several_partitions() -> None:
     lines = printed(rows_of(nodes.VIEW, both))
     assert [line.split()[0] for line in lines] == ["PARTITION", "gpu", "cpu"]
     with pytest.raises(click.ClickException, match="node n1 in the partitions gpu and cpu, expected --partition"):
-        one_node.described(both, "n1", None)
-    assert one_node.described(both, "n1", "cpu").document["partition"] == "cpu"
+        nodes.described(both, "n1", None)
+    assert nodes.described(both, "n1", "cpu").document["partition"] == "cpu"
 
 
 def test_one_application(small: si.Snapshot) -> None:
     """Its fields, what runs where, and what is pending; of one that has ended what is known."""
-    lines = [click.unstyle(line) for line in printed(one_app.described(small, "batch", None, NOW_NS))]
+    lines = [click.unstyle(line) for line in printed(apps.described(small, "batch", None, NOW_NS))]
     assert lines == BATCH.strip("\n").split("\n")
-    document = one_app.described(small, "batch", None, NOW_NS).document
+    document = apps.described(small, "batch", None, NOW_NS).document
     assert document["allocations"] == {"b0": "n1", "b1": "n1"}
-    *lost, reason = [click.unstyle(line).split() for line in printed(one_app.described(small, "lost", None, NOW_NS))]
+    *lost, reason = [click.unstyle(line).split() for line in printed(apps.described(small, "lost", None, NOW_NS))]
     assert lost == [
         ["Application", "lost"],
         ["Partition", "default"],
@@ -249,7 +245,7 @@ def test_one_application(small: si.Snapshot) -> None:
     ]
     assert reason[:5] == ["Reason", "failed", "to", "place", "application"]
     with pytest.raises(click.ClickException, match="has no application none, or does not show it; ykactor apps lists them"):
-        one_app.described(small, "none", None, NOW_NS)
+        apps.described(small, "none", None, NOW_NS)
 
 
 BATCH = """
@@ -280,7 +276,7 @@ def test_an_application_that_is_held() -> None:
     world = make_world(tree(queue("a")), [node("n1", vcore=1)])
     world.given(app("app-1"))
     world.administer(hold("app-1"), at=60)
-    lines = [click.unstyle(line) for line in printed(one_app.described(snapshot(world.state()), "app-1", None, NOW_NS))]
+    lines = [click.unstyle(line) for line in printed(apps.described(snapshot(world.state()), "app-1", None, NOW_NS))]
     assert "Held by      ops since 1970-01-01T00:01:00.000Z" in lines
     assert "State        New,Held" in lines
 
@@ -295,14 +291,14 @@ def test_a_queue_that_is_held() -> None:
     (row,) = rows_of(apps.VIEW, held, states=("Held",)).document
     assert (row["applicationID"], row["state"], "held" in row) == ("app-1", "Starting", False)
     assert "now: application app-1 is Starting in root.a.x, held with queue root.a" in present("app-1", held.partitions[0])
-    assert "Held with    root.a, by ops since 1970-01-01T00:01:00.000Z" in printed(one_app.described(held, "app-1", None, NOW_NS))
+    assert "Held with    root.a, by ops since 1970-01-01T00:01:00.000Z" in printed(apps.described(held, "app-1", None, NOW_NS))
     assert [line.split()[1] for line in printed(rows_of(queues.VIEW, held))[1:3]] == ["Active", "Active,Held"]
     assert "root.a" in rows_of(queues.VIEW, held, states=("Active",)).names
 
 
 def test_tables_of_asks_begin_alike() -> None:
     """Who knows one of them can read the other."""
-    asked, explained = ([column.header for column in view.columns][:7] for view in (asks.VIEW, priorities.VIEW))
+    asked, explained = ([column.header for column in view.columns][:7] for view in (asks.VIEW, asks.PRIORITIES))
     assert asked == explained == ["ASK", "COUNT", "APPLICATION", "QUEUE", "USER", "PRIORITY", "REQUEST"]
 
 
@@ -319,7 +315,7 @@ def test_a_placeholder_that_is_replaced() -> None:
     """The ask neither waits nor runs: it is shown with the placeholder whose release it waits for."""
     w = room(confirms=False)
     w.given(gang(), *three(), real("t1"))
-    lines = printed(one_app.described(snapshot(w.state()), "gang", None, NOW_NS))
+    lines = printed(apps.described(snapshot(w.state()), "gang", None, NOW_NS))
     assert "Replacing a placeholder, when its release is confirmed:" in lines
     assert ["t1", "p1", "n1"] in [line.split() for line in lines]
 
@@ -327,8 +323,8 @@ def test_a_placeholder_that_is_replaced() -> None:
 def test_one_object_has_what_the_table_has(small: si.Snapshot) -> None:
     """A column of a table is a field where one object is described, unless it says there what a part says."""
     for view, one, name in (
-        (nodes.VIEW, one_node.described(small, "n1", None), "Node"),
-        (apps.VIEW, one_app.described(small, "batch", None, NOW_NS), "Application"),
+        (nodes.VIEW, nodes.described(small, "n1", None), "Node"),
+        (apps.VIEW, apps.described(small, "batch", None, NOW_NS), "Application"),
     ):
         fields = {click.unstyle(line).split("  ")[0] for line in printed(one)}
         labels = {column.header for column in fields_of(view.columns)}
@@ -338,7 +334,7 @@ def test_one_object_has_what_the_table_has(small: si.Snapshot) -> None:
 
 def test_one_node(small: si.Snapshot) -> None:
     """Its fields, the tasks of applications, and what is foreign."""
-    lines = [click.unstyle(line) for line in printed(one_node.described(small, "n1", None))]
+    lines = [click.unstyle(line) for line in printed(nodes.described(small, "n1", None))]
     assert (
         lines[-6:]
         == [
@@ -351,12 +347,12 @@ def test_one_node(small: si.Snapshot) -> None:
             "  f1",
         ][-6:]
     )
-    assert [task["allocationKey"] for task in one_node.described(small, "n1", None).document["tasks"]] == ["b0", "b1"]
+    assert [task["allocationKey"] for task in nodes.described(small, "n1", None).document["tasks"]] == ["b0", "b1"]
 
 
 def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
     """What there is of each kind by state, and the reasons for which most asks wait."""
-    printout = stats.described(small)
+    printout = daemon.described(small)
     lines = printed(printout)
     assert lines[:2] == ["Last event 7 of term abc", "Resource manager rm-1, away since 1970-01-01T00:02:30.000Z"]
     assert "Applications   1 Accepted, 1 Rejected, 1 Running" in lines
@@ -378,9 +374,9 @@ def test_what_a_limited_reader_sees(small: si.Snapshot) -> None:
             text = "\n".join(printed(rows_of(VIEWS[name], part), output))
             assert not re.search(r"shop|alice|prod|s1", text), name
     assert rows_of(asks.VIEW, part).names == ["batch/b2"]
-    assert rows_of(priorities.VIEW, part).document[0]["effectivePriority"] == 0
-    assert "shop" not in "\n".join(printed(stats.described(part)))
-    assert printed(one_app.described(part, "batch", None, NOW_NS))[0] == "Application  batch"
+    assert rows_of(asks.PRIORITIES, part).document[0]["effectivePriority"] == 0
+    assert "shop" not in "\n".join(printed(daemon.described(part)))
+    assert printed(apps.described(part, "batch", None, NOW_NS))[0] == "Application  batch"
 
 
 def above_max(count: int) -> si.Snapshot:

@@ -7,8 +7,7 @@ from world import World, answer, answering, app, ask, hold, limit, make_world, n
 
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.values.parts import finished
-from ykactor.surfaces.metrics.reading import read
-from ykactor.surfaces.metrics.waiting import REASONS, by_reason
+from ykactor.surfaces.metrics.reading import REASONS, by_reason, read
 
 
 def reasons_of(world: World) -> dict[str, int]:

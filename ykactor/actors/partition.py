@@ -135,7 +135,7 @@ class PartitionActor:
         manual: run cycles only on request (``RunCycles``).
         confirms: confirm the releases that the scheduler starts before the next decision (simulation).
         wakes: also run a cycle when time alone makes a decision possible (SC-5); without, only a recorded scenario is played.
-        reserves: whether asks reserve nodes (``surfaces.cli.environment``).
+        reserves: whether asks reserve nodes (``surfaces.cli.options``).
         budget: the bounds of one cycle.
         on_cycle: called after every cycle with partition, number and result.
         recording: how turns are recorded; None if they are not.

@@ -20,7 +20,7 @@ from ykactor.surfaces.admission.audit import UNKNOWN, Audit
 from ykactor.surfaces.admission.caller import Admit, Caller
 from ykactor.surfaces.admission.session_limits import InputMemory, SessionLimits
 from ykactor.surfaces.admission.slots import ConnectionSlots, Paces
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door, DoorKind, Origin
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.sockets import is_loopback

@@ -14,7 +14,7 @@ from ykactor.core.messages.held_limits import exceeded
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.log.logs import LimitedLog
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.wire.si.lengths import REQUEST_MAX
 
 logger = logging.getLogger(__name__)

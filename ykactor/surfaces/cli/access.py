@@ -1,19 +1,32 @@
-"""``ykactor access``: checks an access file, and says what an identity may do."""
+"""``ykactor access`` and ``token``: checks an access file and says what an identity may do; makes, lists and revokes tokens."""
 
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
+from ykactor.access import moments, tokens
 from ykactor.access.access import Access
 from ykactor.access.limits import FOR_EACH
 from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, Role, UserProof
+from ykactor.access.moments import Moment
 from ykactor.access.permissions import messages_of
-from ykactor.access.tokens import Token
+from ykactor.access.tokens import Token, Tokens, TokensError
+from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import exit_codes
-from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.cells import plural
+from ykactor.surfaces.cli.options import EXISTING_FILE
 from ykactor.surfaces.cli.queue_files import explained, warn
-from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.cli.terminal import say, say_lines, write
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
+from ykactor.surfaces.cli.views.showing import output_option
 from ykactor.surfaces.files import access_file
+from ykactor.surfaces.files.regular import written_private
 from ykactor.wire.queuefile.text import ConfigError
 
 #: The door of each role.
@@ -26,7 +39,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=EXISTING_FILE)
 @click.option("--as", "name", metavar="NAME", help="Print what the identity NAME may do.")
 def check(file: Path, name: str | None) -> None:
     """Check the access FILE, with the files that it names.
@@ -34,17 +47,17 @@ def check(file: Path, name: str | None) -> None:
     If it is valid: prints its warnings and a summary. Otherwise: prints every mistake, with line, column and the code of the
     broken rule (see ykactor rule), and exits with code 1.
     """
-    access = read(file)
+    access = read_access(file)
     warn(access.warnings)
     if name is None:
         identities = "1 identity" if len(access.identities) == 1 else f"{len(access.identities)} identities"
         say(f"{file}: ok, {identities}, {plural(len(access.tokens.all), 'token')}")
     else:
-        identity = find(access, file, name)
+        identity = find_identity(access, file, name)
         say_lines(_table(identity, [token for token in access.tokens.all if token.identity == name]))
 
 
-def read(file: Path) -> Access:
+def read_access(file: Path) -> Access:
     """The access file, or the end of the command with all its mistakes."""
     try:
         return access_file.read(file)
@@ -53,7 +66,7 @@ def read(file: Path) -> Access:
         raise SystemExit(exit_codes.FAILED) from None
 
 
-def find(access: Access, file: Path, name: str) -> Identity:
+def find_identity(access: Access, file: Path, name: str) -> Identity:
     """The identity with this name, or the end of the command."""
     identity = access.find(name)
     if identity is None:
@@ -96,3 +109,116 @@ def _proof(proof: Proof) -> str:
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
+
+
+_access_option = click.option(
+    "--access",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=EXISTING_FILE,
+    help="The access file.",
+)
+
+
+def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Moment | None:
+    """``90d``, or a moment in the future."""
+    now_ns = system_ns()
+    if text is None:
+        return None
+    days_ns = moments.days_ns(text)
+    if days_ns is not None:
+        return moments.at(now_ns + days_ns)
+    moment = moments.parse(text)
+    if moment is None:
+        raise click.BadParameter(f"found {text!r}, expected a number of days such as 90d, or {moments.FORM}")
+    if moments.unix_ns(moment) <= now_ns:
+        raise click.BadParameter(f"found {text}, expected a time in the future")
+    return moment
+
+
+def _new_file(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """A file that another one may replace: no link, no terminal."""
+    if path is not None and os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise click.BadParameter(f"found {path}, which is no regular file, expected one or nothing")
+    return path
+
+
+_COLUMNS = [Column(key.upper(), field(key)) for key in ("id", "identity", "state", "created", "expires")]
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke tokens, by which clients show who they are.
+
+    A daemon that runs with the access file follows what these commands change.
+    """
+
+
+@token.command()
+@click.argument("identity")
+@_access_option
+@click.option("--expires", metavar="90d|DATE", callback=_expiry, help="From when the token is refused; default: never.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    callback=_new_file,
+    help="Write the token to FILE, which only you may read, instead of printing it.",
+)
+def create(identity: str, file: Path, expires: Moment | None, output: Path | None) -> None:
+    """Make a token for IDENTITY and print it. It is shown this once: only its SHA-256 is kept."""
+    found = read_access(file)
+    find_identity(found, file, identity)
+    secret, now = tokens.make(), moments.at(system_ns())
+    with nullcontext() if output is None else written_private(output, f"{secret}\n".encode()):
+        changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
+    if output is None:
+        say(secret)
+    say(f"token {changed.all[-1].id} of {identity}, expires {_shown(expires)}", err=True)
+
+
+@token.command("list")
+@_access_option
+@output_option
+def list_tokens(file: Path, output: str) -> None:
+    """List the tokens, without showing them. ID is what ykactor token revoke takes."""
+    now_ns = system_ns()
+    rows = [_row(token, now_ns) for token in read_access(file).tokens.all]
+    write(formatted(Printout(rows, [row["id"] for row in rows], lambda is_wide: table(_COLUMNS, rows)), output))
+
+
+def _row(token: Token, now_ns: int) -> Row:
+    return {
+        "id": token.id,
+        "identity": token.identity,
+        "state": "valid" if now_ns < token.expires_ns else "expired",
+        "created": _shown(token.created),
+        "expires": _shown(token.expires),
+    }
+
+
+@token.command()
+@click.argument("token_id", metavar="ID")
+@_access_option
+def revoke(token_id: str, file: Path) -> None:
+    """Make the token ID worthless, at once for a daemon that runs with the access file."""
+
+    def without(old: Tokens) -> Tokens:
+        if all(token.id != token_id for token in old.all):
+            known = ", ".join(token.id for token in old.all) or "none"
+            raise TokensError(f"found no token {token_id}, expected one of: {known}")
+        return old.without(token_id)
+
+    _change(file.parent / read_access(file).tokens_file, without)
+    say(f"token {token_id} is revoked")
+
+
+def _change(path: Path, changed: Callable[[Tokens], Tokens]) -> Tokens:
+    with exit_codes.ending(TokensError):
+        return tokens.change(path, changed)
+
+
+def _shown(moment: Moment | None) -> str:
+    return "never" if moment is None else moments.shown(moment)

@@ -1,4 +1,4 @@
-"""The verbs of an operator: ``drain``, ``undrain``, ``cancel``, ``hold``, ``release``, ``priority`` and ``move``.
+"""The verbs of an operator: ``drain``, ``undrain``, ``cancel``, ``hold``, ``release``, ``priority``, ``move``; and ``rm``.
 
 Each takes several names, acts on one after the other, and prints a line for each; one that is refused stops none of the others.
 """
@@ -6,21 +6,21 @@ Each takes several names, acts on one after the other, and prints a line for eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ykactor.client import Disconnected, RequestRefused, operate
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.jobs.asking import job_of, present_key
-from ykactor.surfaces.cli.ranges import WholeNumber
+from ykactor.surfaces.cli.options import PRIORITY
 from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.si import messages as si
 
-PRIORITY = WholeNumber(-(2**31), 2**31 - 1)
+if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion do without
+    from ykactor.client import RequestRefused
+
 #: Names that are looked at together.
 _NAMES_MAX = 1000
 _HOW_TO_NAME = "write it like that, as APP/ASK; or give --whole if the names are those of applications"
@@ -44,9 +44,7 @@ class Act(NamedTuple):
 def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
     """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
     try:
-        refused = loop.run(_ask, daemon, list(acts), expectations)
-    except* (Disconnected, RequestRefused) as errors:
-        raise daemon.problem(errors.exceptions[0]) from None
+        refused = daemon.run(_ask, daemon, list(acts), expectations)
     except* KeyboardInterrupt:
         say("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
         raise
@@ -56,6 +54,8 @@ def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[
 
 async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.ExpectNoAllocations]) -> int:
     """Returns how many were refused."""
+    from ykactor.client import RequestRefused, operate
+
     refused = 0
     async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
         for expectation in expectations:
@@ -110,6 +110,8 @@ def _named(names: Sequence[str], app: str, whole: bool) -> list[_Named]:
 
 
 def _one_named(name: str, app: str) -> _Named:
+    from ykactor.surfaces.cli.jobs.asking import job_of, present_key
+
     if not app and (job := job_of(name)):
         return _Named(name, job, loop.run(present_key, name))
     application_id, is_task, key = (app, "/", name) if app else name.partition("/")
@@ -236,6 +238,76 @@ def _set_hold(name: str, held: bool, partition: str) -> si.HoldQueue | si.HoldAp
     if name.lower() == "root" or name.lower().startswith("root."):
         return si.HoldQueue(queue_name=name, held=held, partition_name=partition)
     return si.HoldApplication(application_id=name, held=held, partition_name=partition)
+
+
+# ---- the resource manager
+
+
+@click.group()
+def rm() -> None:
+    """Hand the daemon over from one resource manager to another."""
+
+
+@rm.command("release")
+@click.argument("rm_id", metavar="RM_ID")
+@click.option(
+    "--forget-epoch",
+    is_flag=True,
+    help="As an operator, also forget the epoch of RM_ID, registered or not, so that a process with any epoch may register.",
+)
+@daemon_options
+def release_rm(rm_id: str, *, forget_epoch: bool, daemon: Destination) -> None:
+    """End the registration of the resource manager RM_ID, so that another one may register.
+
+    The daemon drops all nodes and applications of RM_ID, and closes its session if it has one, after which ykactor local
+    ends; stop its service first, which would start it again. A caller that is no operator does this as RM_ID itself, if it may
+    register as RM_ID and no higher epoch has.
+    """
+    try:
+        daemon.run(_release_rm, rm_id, daemon, forget_epoch)
+    except* KeyboardInterrupt:
+        say(f"interrupted: the daemon has not confirmed that {rm_id} is deregistered", err=True)
+        raise
+    forgotten = " and its epoch is forgotten" if forget_epoch else ""
+    say(f"{rm_id} is deregistered{forgotten}; another resource manager may register")
+
+
+def _not_released(rm_id: str, refusal: RequestRefused, daemon: Destination) -> click.ClickException:
+    """The error that the registration of ``rm_id`` is not ended: none exists, another one does, or the caller may not end it."""
+    match refusal.code:
+        case "REFUSED":
+            return click.ClickException(refusal.message)
+        case "RESYNC_REQUIRED":
+            return click.ClickException(f"{rm_id} is not registered, found no resource manager")
+        case "ALREADY_REGISTERED":
+            return click.ClickException(f"{rm_id} is not registered: {refusal.message.removeprefix(f'found {rm_id}: ')}")
+        case _:
+            return daemon.problem(refusal)
+
+
+async def _release_rm(rm_id: str, daemon: Destination, forget_epoch: bool) -> None:
+    """Release as an operator, so that the session of the resource manager is told who has ended it; else as itself."""
+    from ykactor.client import RequestRefused, operate
+
+    try:
+        async with operate(daemon.url, on_journal=print_journal_status, **daemon.login()) as operator:
+            await operator.request(si.ReleaseResourceManager(rm_id=rm_id, forget_epoch=forget_epoch))
+    except RequestRefused as as_operator:
+        if as_operator.code != "NOT_PERMITTED" or forget_epoch:
+            raise _not_released(rm_id, as_operator, daemon) from None
+        try:
+            await _deregister(rm_id, daemon)
+        except RequestRefused as as_itself:
+            refusal = as_operator if as_itself.code == "STALE_EPOCH" else as_itself
+            raise _not_released(rm_id, refusal, daemon) from None
+
+
+async def _deregister(rm_id: str, daemon: Destination) -> None:
+    """Resume the session of the resource manager, and end its registration."""
+    from ykactor.client import connect
+
+    async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **daemon.login()) as rm:
+        await rm.request(si.DeregisterResourceManagerRequest())
 
 
 #: In the order in which they are listed.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from ykactor.core.values.quantities import quantity_text
+from ykactor.core.values.times import S_NS
 
 #: The cell without a value: no limit, nothing pending.
 NONE = "-"
@@ -15,6 +17,27 @@ _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
 #: Durations below it are shown with fractions.
 _EXACT_NS = 10 * 10**9
 _HOURS = {"vcore": ("core h", 1000 * _HOUR_S), "memory": ("GiB h", 2**30 * _HOUR_S)}
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 queue``, ``2 queues``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def time_text(unix_ns: int) -> str:
+    """UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(unix_ns // 10**9, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns // 10**6 % 1000:03}Z"
+
+
+def detail_text(detail: str) -> str:
+    """The detail of an event; ``-`` if it has none."""
+    return NONE if detail == "DETAILS_NONE" else detail
+
+
+def seconds_since(unix_ns: int, now_ns: int) -> int:
+    """Whole seconds; 0 if the clock of the daemon is ahead."""
+    return max(0, (now_ns - unix_ns) // S_NS)
 
 
 def age(seconds: int) -> str:

@@ -7,13 +7,13 @@ from typing import BinaryIO
 import click
 
 from ykactor.sim.openb import TraceError, openb_scenario, read_nodes, read_tasks
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.options import EXISTING_FILE
 from ykactor.surfaces.cli.queue_files import NoTextError, explained, name_of, read_once, warn
 from ykactor.surfaces.cli.terminal import JsonFile, write
 from ykactor.wire.queuefile.load import ConfigError, load
 from ykactor.wire.queuefile.manifests import config_map, open_queues
 from ykactor.wire.scenario import dump_jsonl
-
-_EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 #: The name of a ConfigMap (RFC 1123); Kubernetes allows less for a namespace.
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -25,8 +25,8 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("nodes_csv", metavar="NODES.csv", type=_EXISTING_FILE)
-@click.argument("tasks_csv", metavar="TASKS.csv", type=_EXISTING_FILE)
+@click.argument("nodes_csv", metavar="NODES.csv", type=EXISTING_FILE)
+@click.argument("tasks_csv", metavar="TASKS.csv", type=EXISTING_FILE)
 @click.option("-o", "--output", metavar="OUT.jsonl", type=JsonFile("wb"), default="-", help="Default: stdout.")
 def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     """Convert the openb GPU trace (Alibaba, 2023).
@@ -42,10 +42,8 @@ def openb(nodes_csv: Path, tasks_csv: Path, output: BinaryIO) -> None:
     GPUs are counted in thousandths, as the resource gpu-milli, in total for each node: single devices of a node are not
     modelled. The GPU models that a task accepts (gpu_spec) are ignored.
     """
-    try:
+    with exit_codes.ending(TraceError):
         scenario = openb_scenario(read_nodes(nodes_csv), read_tasks(tasks_csv))
-    except TraceError as mistake:
-        raise click.ClickException(str(mistake)) from None
     dump_jsonl(scenario, output)
 
 

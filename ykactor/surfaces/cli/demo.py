@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,23 +22,206 @@ from ykactor.actors.clock import system_ns
 from ykactor.client import Disconnected, RequestRefused
 from ykactor.client.login import LoginOptions
 from ykactor.journal.errors import JournalError
+from ykactor.local import control
 from ykactor.local.exclusive import InUse
 from ykactor.local.isolation import Isolation, best_isolation
 from ykactor.local.machine import this_machine, this_user
 from ykactor.local.manager import Settings, managing
+from ykactor.local.model import State
 from ykactor.local.private import NotPrivate
-from ykactor.surfaces.cli import demo_tour, loop
-from ykactor.surfaces.cli.door_options import DEFAULT_ADDRESS, DEFAULT_HTTP, AddressParam, OptionalAddressParam
-from ykactor.surfaces.cli.environment import reserves_nodes
+from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.exit_codes import first_of
 from ykactor.surfaces.cli.jobs.local import end_signals
-from ykactor.surfaces.cli.obstacles import door_problem, prepare_descriptors, state_problem
-from ykactor.surfaces.cli.serve import StateDirectory, kept_state, make_daemon, running
-from ykactor.surfaces.cli.terminal import say
+from ykactor.surfaces.cli.options import ADDRESS, ADDRESS_OR_NONE, DEFAULT_ADDRESS, DEFAULT_HTTP, reserves_nodes
+from ykactor.surfaces.cli.serve import (
+    StateDirectory,
+    kept_state,
+    make_daemon,
+    obstacle,
+    prepare_descriptors,
+    running,
+)
+from ykactor.surfaces.cli.terminal import say, say_lines
+from ykactor.surfaces.cli.urls import DEFAULT_URL
+from ykactor.surfaces.cli.views.showing import take_snapshot
 from ykactor.surfaces.daemon import daemon as server
 from ykactor.surfaces.log.logs import configure
 from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings
 from ykactor.wire.queuefile.load import load
+
+#: The resources of the node, however many cores the machine has: nothing here computes.
+CORES = 4
+#: How long a task runs, beside the time that so many commands take: the report and the training have to run when the alert comes,
+#: also on a slow machine.
+TASK_S = 6
+_COMMANDS = 6
+QUEUES = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: batch
+            resources:
+              max: {vcore: "3"}
+          - name: research
+            resources:
+              guaranteed: {vcore: "1"}
+              max: {vcore: "2"}
+          - name: urgent
+            properties:
+              preemption.delay: 3s
+            resources:
+              guaranteed: {vcore: "1"}
+              max: {vcore: "2"}
+"""
+_PAUSE_S = 0.1
+#: Each task asks for this, beside a core.
+_MEMORY = "16Mi"
+
+
+class Tour:
+    """The scenes of the tour. Each begins when what it shows has come about.
+
+    Args:
+        program: what to type for ``ykactor``.
+        url, page: of the daemon; "" is no page.
+        local: of the local resource manager.
+    """
+
+    def __init__(self, program: str, url: str, page: str, local: Settings) -> None:
+        self._program = program
+        self._url = url
+        self._page = page
+        self._local = local
+        self._task_s = TASK_S
+        #: The environment that tells commands where jobs and daemon are; nothing else of their options comes from ours.
+        self._places = {"YKACTOR_LOCAL_DIR": str(local.directory)} | ({} if url == DEFAULT_URL else {"YKACTOR_URL": url})
+        others = {name: value for name, value in os.environ.items() if not name.startswith("YKACTOR_")}
+        self._environ = others | self._places
+
+    async def run(self) -> None:
+        """All scenes; returns when all jobs have ended."""
+        self._introduce()
+        await self._node_is_there()
+        _say("root.batch may use 3 cores at most: its quota. root.research and root.urgent may use 2, and have 1 guaranteed.")
+        began_at = trio.current_time()
+        await self._call("queues")
+        self._task_s = TASK_S + round(_COMMANDS * (trio.current_time() - began_at))
+        report = await self._quota()
+        training = await self._all_cores()
+        alert = await self._preemption(report)
+        for job in (alert, training, report):
+            await self._until(job, lambda job: False)
+        await self._end(alert)
+
+    # ---- the scenes
+
+    def _introduce(self) -> None:
+        page = f" Its page is {self._page}/." if self._page else ""
+        exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in self._places.items())
+        say_lines(
+            f"A daemon listens on {self._url}.{page}\n"
+            "This machine is its only node. Jobs come into three queues, and run on it as processes; that takes half a minute.\n"
+            f"They only sleep and print, so the node offers {CORES} cores, however many the machine has.\n"
+            f"Here {self._local.isolation.description}.\n\n"
+            'Lines that begin with "$" are commands. You can call them, and others, from another terminal:\n'
+            f"  export {exports}\n"
+            f"  {self._program} top\n"
+            "Ctrl-C ends everything.\n"
+        )
+
+    async def _quota(self) -> str:
+        _say("A report of six tasks comes into root.batch. Three of them run, and three wait for the quota of the queue.")
+        report = await self._submit("report", "root.batch", "--array", "1-6", "--retries", "1")
+        await self._until(report, lambda job: job.job.states.get(State.RUNNING) == 3)
+        await self._call("asks")
+        return report
+
+    async def _all_cores(self) -> str:
+        _say("A training comes into root.research, and gets the last core.")
+        training = await self._submit("training", "root.research")
+        await self._until(training, _runs)
+        await self._call("nodes")
+        return training
+
+    async def _preemption(self, report: str) -> str:
+        _say(
+            "An alert comes into root.urgent. No core is free, but one is guaranteed to this queue. When the alert has waited\n"
+            "for preemption.delay (3 s), it preempts a task of root.batch, which has no guarantee: that task gets SIGTERM."
+        )
+        alert = await self._submit("alert", "root.urgent")
+        await self._call("asks")
+        await self._until(alert, _runs)
+        preempted = next((task.index for task in (await self._job(report)).tasks if task.attempt), 1)
+        _say("The alert runs. The task that has made room is started again when there is room, because its job has --retries 1.")
+        await self._call("jobs", report)
+        await self._call("logs", f"{report}.{preempted}")
+        _say("What waits runs as soon as others end.")
+        return alert
+
+    async def _end(self, alert: str) -> None:
+        await self._call("jobs", "--limit", "3")
+        _say("All have ended. This has happened to the alert:")
+        await self._call("story", alert)
+        _say(
+            "The daemon runs until Ctrl-C. In the other terminal you can run something yourself:\n"
+            f"  {self._program} run --queue root.research -- echo hello"
+        )
+
+    # ---- commands and jobs
+
+    async def _call(self, *words: str) -> str:
+        """Print a command, and what it prints, which is returned."""
+        say(f"$ {self._program} {shlex.join(words)}")
+        done = await trio.run_process(
+            [sys.executable, "-m", "ykactor", *words],
+            capture_stdout=True,
+            stderr=subprocess.STDOUT,
+            check=False,
+            env=self._environ,
+            start_new_session=True,  # Ctrl-C is for this program, which then ends it
+        )
+        output = done.stdout.decode()
+        say_lines(output)
+        return output
+
+    async def _submit(self, name: str, queue: str, *options: str) -> str:
+        """A job; its id."""
+        script = f"echo begun; sleep {self._task_s}; echo done"
+        about = ("--name", name, "--queue", queue, "--vcore", "1", "--memory", _MEMORY)
+        return (await self._call("run", "--detach", *about, *options, "--", "sh", "-c", script)).strip()
+
+    async def _node_is_there(self) -> None:
+        """Wait until the daemon knows the machine."""
+        while True:
+            snapshot = await take_snapshot(self._url, **self._local.login)
+            if any(partition.nodes for partition in snapshot.partitions):
+                return
+            await trio.sleep(_PAUSE_S)
+
+    async def _until(self, name: str, is_so: Callable[[control.ShownJob], bool]) -> None:
+        """Wait until it is so, or the job has ended, also if somebody else has ended it."""
+        while True:
+            job = await self._job(name)
+            if is_so(job) or all(task.state.is_final for task in job.tasks):
+                return
+            await trio.sleep(_PAUSE_S)
+
+    async def _job(self, name: str) -> control.ShownJob:
+        shown = await control.ask(self._local.directory, control.ShowJob(name))
+        assert isinstance(shown, control.ShownJob)
+        return shown
+
+
+def _say(sentence: str) -> None:
+    say_lines(f"{sentence}\n")
+
+
+def _runs(job: control.ShownJob) -> bool:
+    return State.RUNNING in job.job.states
+
 
 RM_ID = "ykactor-demo"
 #: Seconds for a job that has to end; all of them do so at once.
@@ -48,7 +233,7 @@ _NO_PROOF = LoginOptions(token="", tls=None, insecure=False)
 @click.option(
     "--ws",
     "address",
-    type=AddressParam(),
+    type=ADDRESS,
     metavar="HOST:PORT|unix:PATH",
     default=DEFAULT_ADDRESS,
     show_default=True,
@@ -56,7 +241,7 @@ _NO_PROOF = LoginOptions(token="", tls=None, insecure=False)
 )
 @click.option(
     "--http",
-    type=OptionalAddressParam(),
+    type=ADDRESS_OR_NONE,
     metavar="HOST:PORT|unix:PATH|none",
     default=DEFAULT_HTTP,
     show_default=True,
@@ -75,16 +260,15 @@ def command(address: Address, http: Address | None, state_dir: Path | None) -> N
     prepare_descriptors()
     configure("warning", sys.stderr, for_people=True)
     settings = server.Settings(reserves=reserves_nodes(os.environ))
+    kept = "Nothing is kept." if state_dir is None else f"What has happened is kept in {state_dir}."
     where = DoorSettings((address,), http=() if http is None else (http,))
     try:
         with kept_state(state_dir, settings) as state, _jobs_directory(state_dir) as directory:
-            make = partial(make_daemon, load(demo_tour.QUEUES), settings, state)
+            make = partial(make_daemon, load(QUEUES), settings, state)
             local_of = partial(_local_settings, directory, best_isolation(directory))
-            was_interrupted = loop.run(_demonstrate, make, where, local_of, _what_is_kept(state_dir))
-    except* JournalError as errors:
-        raise state_problem(first_of(errors)) from None
-    except* DoorError as errors:
-        raise door_problem(first_of(errors)) from None
+            was_interrupted = loop.run(_demonstrate, make, where, local_of, kept)
+    except* (JournalError, DoorError) as errors:
+        raise obstacle(first_of(errors)) from None
     except* (Disconnected, RequestRefused, InUse, NotPrivate, sqlite3.Error) as failures:
         raise click.ClickException(str(first_of(failures))) from None
     if was_interrupted:
@@ -99,11 +283,6 @@ def _jobs_directory(state_dir: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="ykactor-") as directory:
         yield Path(directory)
-
-
-def _what_is_kept(state_dir: Path | None) -> str:
-    """The last line, after Ctrl-C."""
-    return "Nothing is kept." if state_dir is None else f"What has happened is kept in {state_dir}."
 
 
 async def _demonstrate(
@@ -121,7 +300,7 @@ async def _demonstrate(
             local = local_of(url)
             page = next((other for other in others if other.startswith("http")), "")
             async with managing(local), trio.open_nursery() as nursery:
-                nursery.start_soon(demo_tour.Tour(_program(), url, page, local).run)
+                nursery.start_soon(Tour(_program(), url, page, local).run)
                 number = await anext(signals)
                 nursery.cancel_scope.cancel()
                 say("")
@@ -135,7 +314,7 @@ def _local_settings(directory: Path, isolation: Isolation, url: str) -> Settings
         login=_NO_PROOF,
         rm_id=RM_ID,
         directory=directory,
-        machine=this_machine({"vcore": demo_tour.CORES * 1000}),
+        machine=this_machine({"vcore": CORES * 1000}),
         isolation=isolation,
         user=this_user(),
         grace_s=GRACE_S,

@@ -48,6 +48,15 @@ class FileProblem(click.ClickException):
         return cls(str(error) if error.filename is None else f"{error.filename}: {error.strerror}{expected}")
 
 
+@contextmanager
+def ending(*errors: type[Exception], kind: type[click.ClickException] = click.ClickException) -> Iterator[None]:
+    """Ends the command with the message of an error of these types."""
+    try:
+        yield
+    except errors as error:
+        raise kind(str(error)) from None
+
+
 def first_of(errors: BaseExceptionGroup[_Error]) -> _Error:
     """The first error in a group, however deep it is."""
     first = errors.exceptions[0]

@@ -9,6 +9,8 @@ import click
 from ykactor.journal import maintenance
 from ykactor.journal.errors import JournalError
 from ykactor.journal.files import unknown_after
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, EXISTING_FILE, text_or_json
 from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
 
 
@@ -16,13 +18,11 @@ class _JournalGroup(click.Group):
     """Prints what is wrong with a journal as one line."""
 
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with exit_codes.ending(JournalError):
             return super().invoke(ctx)
-        except JournalError as error:
-            raise click.ClickException(str(error)) from None
 
 
-_directory = click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+_directory = click.argument("directory", metavar="DIR", type=EXISTING_DIRECTORY)
 _source = click.argument("source", metavar="DIR|BACKUP", type=click.Path(exists=True, path_type=Path))
 
 
@@ -33,9 +33,7 @@ def command() -> None:
 
 @command.command()
 @_source
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
-)
+@text_or_json("json is one document.")
 def info(source: Path, output: str) -> None:
     """Print what the journal in DIR, or a BACKUP, holds: sizes, the number of records, the transactions with their times."""
     found = maintenance.info(source)
@@ -99,7 +97,7 @@ def backup(directory: Path, file: Path) -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=EXISTING_FILE)
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def restore(file: Path, directory: Path) -> None:
     """Make FILE, a copy of ykactor journal backup, the journal of DIR, which is new or empty, and print as of when it is.

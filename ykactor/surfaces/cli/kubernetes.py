@@ -19,12 +19,10 @@ import trio
 from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.door_options import AddressParam
-from ykactor.surfaces.cli.ranges import WholeNumber
+from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed, WholeNumber, address_of
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.log.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
-from ykactor.surfaces.log.logs import configure, get_logger, log_event
+from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
 from ykactor.surfaces.net.doors import TcpAddress
 from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 
@@ -39,20 +37,17 @@ log = get_logger(__name__)
 LEASE = "ykactor"
 
 
-class ProbeAddress(AddressParam):
-    """``HOST:PORT``."""
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> TcpAddress:
-        found = super().convert(value, param, ctx)  # type: ignore[arg-type]
-        if not isinstance(found, TcpAddress):
-            self.fail(f"found {value!r}, expected HOST:PORT", param, ctx)
-        return found
+def _tcp_address(text: str) -> TcpAddress:
+    found = address_of(text)
+    if not isinstance(found, TcpAddress):
+        raise ValueError(f"found {text!r}, expected HOST:PORT")
+    return found
 
 
 _API_SERVER = (
     click.option(
         "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="How to reach the API server: a token or a client certificate.  [default: the service account of this pod]",
     ),
     click.option("--context", default="", metavar="NAME", help="A context of the kubeconfig.  [default: its current one]"),
@@ -81,7 +76,9 @@ def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
 )
-@click.option("--listen", type=ProbeAddress(), metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there.")
+@click.option(
+    "--listen", type=Parsed("host:port", _tcp_address), metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there."
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_context
 def command(
@@ -178,10 +175,8 @@ def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
         from ykactor.kubernetes.credentials import CredentialsError, in_cluster, of_kubeconfig
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: install ykactor[kubernetes]") from None
-    try:
+    with exit_codes.ending(CredentialsError, kind=exit_codes.Refused):
         return in_cluster() if kubeconfig is None else of_kubeconfig(kubeconfig, context)
-    except CredentialsError as error:
-        raise exit_codes.Refused(str(error)) from None
 
 
 async def _run(credentials: Credentials, settings: Settings, process: Process, listen: TcpAddress | None) -> int:

@@ -10,45 +10,45 @@ import click
 import ykactor
 from ykactor.surfaces.cli import exit_codes
 
-#: Command name -> module of this package that holds a click command named ``command``.
+#: Command name -> module of this package with the click command, which is named ``command`` or as it says behind the colon.
 COMMANDS = {
     "serve": "serve",
     "demo": "demo",
-    "check-config": "check_config",
+    "check-config": "queue_files",
     "rule": "rule",
     "simulate": "simulate",
     "submit": "submit",
     "kubernetes": "kubernetes",
-    "rm": "rm",
+    "rm": "acts:rm",
     "queues": "views.queues",
     "apps": "views.apps",
-    "app": "views.app",
+    "app": "views.apps:app",
     "asks": "views.asks",
-    "priorities": "views.priorities",
+    "priorities": "views.asks:priorities",
     "nodes": "views.nodes",
-    "node": "views.node",
+    "node": "views.nodes:node",
     "users": "views.users",
-    "partitions": "views.partitions",
-    "config": "views.config",
-    "health": "views.health",
-    "stats": "views.stats",
+    "partitions": "views.daemon:partitions",
+    "config": "views.daemon:config",
+    "health": "views.daemon:health",
+    "stats": "views.daemon:stats",
     "top": "views.top",
-    "events": "views.events",
+    "events": "events",
     "preemptions": "views.preemptions",
     "local": "jobs.local",
     "run": "jobs.run",
     "jobs": "jobs.jobs",
-    "logs": "jobs.logs",
-    "wait": "jobs.wait",
-    "follow": "follow",
+    "logs": "jobs.run:logs",
+    "wait": "jobs.run:wait",
+    "follow": "events:follow_command",
     "story": "story",
     "convert": "convert",
     "journal": "journal",
     "replay": "replay",
-    "audit": "audit",
+    "audit": "history:audit",
     "usage": "usage",
     "access": "access",
-    "token": "token",
+    "token": "access:token",
     "samples": "samples",
     "man": "man",
 }
@@ -70,7 +70,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _verbs().get(cmd_name)
-        command: click.Command = _module(COMMANDS[cmd_name]).command
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(_module(module), name or "command")
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:

@@ -13,14 +13,12 @@ from msgspec.structs import replace
 
 from ykactor.core.records.encoding import UnreadableRowError
 from ykactor.core.records.restore import DamagedStateError
-from ykactor.journal.errors import JournalError
 from ykactor.journal.reading import Reader
 from ykactor.sim.replay import Difference, Replay, reproduce
-from ykactor.surfaces.cli.causes import in_words
-from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.ranges import WholeNumber
+from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.history import in_words, opened, readable
+from ykactor.surfaces.cli.options import WholeNumber, text_or_json
 from ykactor.surfaces.cli.terminal import indented, say_lines
-from ykactor.surfaces.files.history import readable
 from ykactor.wire.history import RecordedTurn, UnreadableCauseError, decode_cause, decode_turn
 from ykactor.wire.post_mortem import UnreadablePostMortemError
 
@@ -47,9 +45,7 @@ class Outcome(Struct, rename="camel"):
 @click.argument("source", metavar="DIR|POST-MORTEM", type=click.Path(exists=True, path_type=Path))
 @click.option("--until", type=WholeNumber(min=1), metavar="NUMBER", help="The last transaction. Default: the newest.")
 @click.option("--partition", metavar="NAME", help="Only the turns of this partition.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json is one document."
-)
+@text_or_json("json is one document.")
 def command(source: Path, until: int | None, partition: str | None, output: str) -> None:
     """Run the turns in the journal in DIR again, each with its recorded cause, and compare what was decided.
 
@@ -76,13 +72,10 @@ def _reproduce(path: Path) -> None:
 
 
 def _replay(directory: Path, until: int | None, partition: str | None, output: str) -> None:
-    try:
-        with Reader.open(directory) as reader:
-            outcome = replayed(reader, until, partition)
-            if partition is not None and not outcome.turns:
-                _refuse_unknown(reader, until, partition)
-    except JournalError as error:
-        raise click.ClickException(str(error)) from None
+    with opened(directory) as reader:
+        outcome = replayed(reader, until, partition)
+        if partition is not None and not outcome.turns:
+            _refuse_unknown(reader, until, partition)
     if not outcome.turns and outcome.difference is None:
         raise click.ClickException(
             f"{directory}: found no turn after a base, expected one; history that is older than the oldest base in it"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import grp
 import logging
 import os
 import signal
+import tempfile
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,28 +23,28 @@ from ykactor.actors.clock import Clock
 from ykactor.actors.health import AHEAD_NS
 from ykactor.core.config.model import SchedulerConfig
 from ykactor.core.values.times import DAY_NS, S_NS
-from ykactor.journal.errors import JournalError
+from ykactor.journal.errors import JournalError, NotWrittenError, is_no_room, may_pass
 from ykactor.journal.files import Durability
-from ykactor.surfaces.cli import door_options, exit_codes, loop
-from ykactor.surfaces.cli.door_options import (
+from ykactor.surfaces.cli import exit_codes, loop
+from ykactor.surfaces.cli.options import (
+    ADDRESS,
+    ADDRESS_OR_NONE,
     DEFAULT_ADDRESS,
     DEFAULT_HTTP,
-    AddressParam,
-    OptionalAddressParam,
-    SocketGroup,
-    SocketMode,
+    EXISTING_DIRECTORY,
+    EXISTING_FILE,
+    Parsed,
+    WholeNumber,
+    reserves_nodes,
 )
-from ykactor.surfaces.cli.environment import reserves_nodes
-from ykactor.surfaces.cli.obstacles import door_problem, lacking, prepare_descriptors, prepare_state_dir, state_problem
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
-from ykactor.surfaces.cli.ranges import WholeNumber
 from ykactor.surfaces.daemon.daemon import Daemon, Settings
 from ykactor.surfaces.files.recovery import Recovered
 from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.files.state_dir import StateDir, StateSettings, open_state_dir
-from ykactor.surfaces.log.log_writer import LOG_CLOSE_S, STANDARD_ERROR, LogWriter
-from ykactor.surfaces.log.logs import configure, get_logger, log_event
-from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings, open_doors
+from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
+from ykactor.surfaces.net.descriptors import TooFewDescriptorsError, raise_limit
+from ykactor.surfaces.net.doors import Address, DoorError, DoorSettings, RefusedDoorError, open_doors
 from ykactor.surfaces.net.systemd import Extension, Notifier
 from ykactor.wire.queuefile.load import ConfigError, load
 
@@ -51,7 +54,57 @@ if TYPE_CHECKING:
     from ykactor.surfaces.files.access_file import AccessFile
     from ykactor.surfaces.files.tls_files import TlsFiles
 
+
 log = get_logger(__name__)
+
+
+# ---- what keeps a daemon from starting: one line each, with the exit code that says whether another start may help
+
+
+def prepare_descriptors() -> None:
+    """Let the process have enough file descriptors, or end the command."""
+    with exit_codes.ending(TooFewDescriptorsError, kind=exit_codes.Refused):
+        raise_limit()
+
+
+def obstacle(error: JournalError | DoorError) -> click.ClickException:
+    """The error of a daemon that cannot use its state directory, or cannot listen."""
+    if isinstance(error, NotWrittenError):
+        return exit_codes.Unavailable(str(error))
+    if isinstance(error, JournalError):
+        return exit_codes.FileProblem(str(error))
+    kind = exit_codes.Refused if isinstance(error, RefusedDoorError) else exit_codes.Unavailable
+    return kind(str(error))
+
+
+@contextmanager
+def lacking() -> Iterator[None]:
+    """Ends the command with ``TEMPORARY`` if a file cannot be opened for a reason that may pass."""
+    try:
+        yield
+    except OSError as error:
+        if may_pass(error):
+            raise exit_codes.Unavailable(exit_codes.FileProblem.of(error).message) from None
+        raise
+
+
+def prepare_state_dir(path: Path) -> None:
+    """Make the directory, and find out at the start whether it can be written."""
+    with lacking():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"x")  # also on a disk that is full
+            file.flush()
+    except OSError as error:
+        if is_no_room(error):
+            reason = f"found no room on the disk ({error.strerror}); free some, the state is as it was"
+        elif may_pass(error):
+            reason = f"cannot be written at the moment ({error.strerror})"
+        else:
+            reason = f"cannot be written ({error.strerror}), expected a directory that this user may write to"
+        kind = exit_codes.Unavailable if may_pass(error) else exit_codes.FileProblem
+        raise kind(f"{path}: {reason}") from None
 
 
 class StateDirectory(click.Path):
@@ -64,6 +117,25 @@ class StateDirectory(click.Path):
         if value == "":
             self.fail("found an empty name, expected a directory", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def _mode(text: str) -> int:
+    """The mode of a file in octal digits."""
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise ValueError(f"found {text!r}, expected octal digits up to 0777 such as 0660")
+    return mode
+
+
+def _group(text: str) -> int:
+    """The number of the group with a name."""
+    try:
+        return grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise ValueError(f"found {text!r}, expected the name of a group of this machine") from None
 
 
 def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ...]) -> str | None:
@@ -105,7 +177,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--ws",
     "addresses",
-    type=AddressParam(),
+    type=ADDRESS,
     metavar="HOST:PORT|unix:PATH",
     multiple=True,
     default=[DEFAULT_ADDRESS],
@@ -115,7 +187,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--http",
     "http_addresses",
-    type=OptionalAddressParam(),
+    type=ADDRESS_OR_NONE,
     metavar="HOST:PORT|unix:PATH|none",
     multiple=True,
     default=[DEFAULT_HTTP],
@@ -126,20 +198,33 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 @click.option(
     "--ws-mode",
     "socket_mode",
-    type=SocketMode(),
+    type=Parsed("mode", _mode),
     default="0660",
     show_default=True,
     help="The mode of the file of a Unix socket: who may write to it can connect.",
 )
-@click.option("--ws-group", "socket_group", type=SocketGroup(), help="The group of that file.  [default: that of the daemon]")
+@click.option(
+    "--ws-group", "socket_group", type=Parsed("group", _group), help="The group of that file.  [default: that of the daemon]"
+)
 @click.option(
     "--access",
     "access_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="The access file, which says who may do what (see ykactor access). With it everybody has to show who they are. "
     "Default: root and the user of the daemon may do everything, and other users of this machine may read.",
 )
-@door_options.tls_options
+@click.option(
+    "--tls-cert",
+    type=EXISTING_FILE,
+    help="Encrypt all TCP connections (wss://) with this certificate, in PEM, with those between it and its authority. "
+    "Read again when it changes.",
+)
+@click.option("--tls-key", type=EXISTING_FILE, help="The key of that certificate, in PEM.")
+@click.option(
+    "--tls-client-ca",
+    type=EXISTING_FILE,
+    help="The authorities of clients, in PEM: a certificate of theirs shows who somebody is, as the access file says.",
+)
 @click.option(
     "--insecure",
     "is_insecure",
@@ -164,7 +249,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
 )
 @click.option(
     "--web-root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_DIRECTORY,
     help="A directory with the files of a web UI, which are served instead of the page at /, to everybody who can connect; none "
     "that begins with a dot.",
 )
@@ -187,7 +272,9 @@ def command(
     socket_mode: int,
     socket_group: int | None,
     access_file: Path | None,
-    tls: TlsFiles | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
     is_insecure: bool,
     host_names: tuple[str, ...],
     has_old_metrics: bool,
@@ -196,6 +283,8 @@ def command(
     log_level: str,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C. SIGHUP reads the queue file, the access file and the files of TLS again."""
+    has_access = access_file is not None
+    tls = _read_tls(tls_cert, tls_key, tls_client_ca, has_access)
     prepare_descriptors()
     with lacking():
         config = None if config_file is None else _first_config(config_file)
@@ -211,18 +300,15 @@ def command(
     settings = Settings(
         watched, manual, reserves_nodes(os.environ), state_dir, host_names, access_file, web_root, has_old_metrics
     )
-    has_access = access_file is not None
     where = DoorSettings(addresses, socket_mode, socket_group, has_access, is_insecure, http_addresses, tls)
     access = read_access(access_file)
     try:
         with kept_state(state_dir, settings, durability, keep_mib, keep_days) as state:
             if config is None:
                 _log_without_file(state)
-            loop.run(_serve, config, settings, where, state, access)
-    except JournalError as error:
-        raise state_problem(error) from None
-    except DoorError as error:
-        raise door_problem(error) from None
+            loop.run(_serve, partial(make_daemon, config, settings, state, access, tls), where)
+    except (JournalError, DoorError) as error:
+        raise obstacle(error) from None
     except Exception as failure:
         _report_crash(failure, state_dir)
         raise SystemExit(exit_codes.SOFTWARE) from None
@@ -231,10 +317,8 @@ def command(
 
 
 def _first_config(file: str) -> SchedulerConfig:
-    try:
+    with exit_codes.ending(ConfigError, NoTextError):
         return load(read_watched(file), name_of(file))
-    except (ConfigError, NoTextError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _log_without_file(state: StateDir | None) -> None:
@@ -264,17 +348,6 @@ def kept_state(
     return open_state_dir(kept, extension.on_progress, reserves=settings.reserves)
 
 
-async def _serve(
-    config: SchedulerConfig | None,
-    settings: Settings,
-    where: DoorSettings,
-    state: StateDir | None,
-    access: AccessFile | None,
-) -> None:
-    if await _until_signal(make_daemon(config, settings, state, access=access, tls=where.tls), where):
-        raise KeyboardInterrupt
-
-
 def clock_after(recovered: Recovered | None) -> Clock:
     """A clock that goes on after what the journal has (DU-6)."""
     if recovered is None:
@@ -295,20 +368,12 @@ def make_daemon(
     tls: TlsFiles | None = None,
 ) -> Daemon:
     """A daemon that goes on from this state; ``config`` as in ``Daemon``."""
+    clock = clock_after(None if state is None else state.recovered)
+    access_watcher, tls_watcher = _follow(access, clock), _follow_tls(tls, clock)
     if state is None:
-        clock = Clock.of_the_system()
-        return Daemon(config, settings, clock, access=_follow(access, clock), tls=_follow_tls(tls, clock))
-    clock = clock_after(state.recovered)
-    return Daemon(
-        config,
-        settings,
-        clock,
-        journal=state.journal(clock.now_ns),
-        recovered=state.take_recovered(),
-        terms=state.terms,
-        access=_follow(access, clock),
-        tls=_follow_tls(tls, clock),
-    )
+        return Daemon(config, settings, clock, access=access_watcher, tls=tls_watcher)
+    journal = state.journal(clock.now_ns)
+    return Daemon(config, settings, clock, journal, state.take_recovered(), state.terms, access_watcher, tls_watcher)
 
 
 def read_access(path: Path | None) -> AccessFile | None:
@@ -317,10 +382,22 @@ def read_access(path: Path | None) -> AccessFile | None:
         return None
     from ykactor.surfaces.files.access_file import AccessFile  # needs libraries that take 0.1 s to load
 
-    try:
+    with exit_codes.ending(ConfigError, kind=exit_codes.FileProblem):
         return AccessFile(path)
-    except ConfigError as error:
-        raise exit_codes.FileProblem(str(error)) from None
+
+
+def _read_tls(cert: Path | None, key: Path | None, client_ca: Path | None, has_access: bool) -> TlsFiles | None:
+    """The files of TLS, or the end of the command."""
+    if (cert is None) != (key is None):
+        raise click.UsageError("found one of --tls-cert and --tls-key, expected both")
+    if client_ca is not None and (cert is None or not has_access):
+        raise click.UsageError("found --tls-client-ca, expected --tls-cert and --access with it: else it has no effect")
+    if cert is None or key is None:
+        return None
+    from ykactor.surfaces.files.tls_files import TlsFileError, TlsFiles  # needs libraries that take 0.1 s to load
+
+    with exit_codes.ending(TlsFileError, kind=exit_codes.FileProblem):
+        return TlsFiles(cert, key, client_ca)
 
 
 def _follow(file: AccessFile | None, clock: Clock) -> AccessWatcher | None:
@@ -350,15 +427,17 @@ async def running(daemon: Daemon, where: DoorSettings) -> AsyncIterator[list[str
         nursery.cancel_scope.cancel()
 
 
-async def _until_signal(daemon: Daemon, where: DoorSettings) -> bool:
-    """Run a daemon until a signal ends it; returns whether that was SIGINT (Ctrl-C)."""
+async def _serve(make: Callable[[], Daemon], where: DoorSettings) -> None:
+    """Run a daemon until a signal ends it; Ctrl-C raises ``KeyboardInterrupt`` when it has ended."""
+    daemon = make()
     received: set[int] = set()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with running(daemon, where), trio.open_nursery() as nursery:
             nursery.start_soon(_handle_signals, daemon, signals, received)
             await daemon.stopped.wait()
             nursery.cancel_scope.cancel()
-    return signal.SIGINT in received
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt
 
 
 async def _handle_signals(daemon: Daemon, signals: AsyncIterator[int], received: set[int]) -> None:

@@ -18,7 +18,8 @@ from rich.progress import Progress
 from ykactor.core.values.printable import printable
 from ykactor.sim.simulator import Outcome, simulate, simulate_directly
 from ykactor.sim.summary import Summary, print_report, wide_console
-from ykactor.surfaces.cli.environment import reserves_nodes
+from ykactor.surfaces.cli import exit_codes
+from ykactor.surfaces.cli.options import EXISTING_FILE, reserves_nodes, text_or_json
 from ykactor.surfaces.cli.terminal import JsonFile, indented, say, say_lines
 from ykactor.wire.decision_log import decision_log
 from ykactor.wire.queuefile.load import ConfigError
@@ -32,23 +33,16 @@ _OUTPUT = JsonFile("wb", lazy=False)
 
 
 @click.command()
-@click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.argument("scenario", type=EXISTING_FILE, required=False)
 @click.option(
     "--config",
     metavar="QUEUES.yaml",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Use this queue file instead of the configuration of the scenario.",
 )
 @click.option("--decisions", type=_OUTPUT, help="Write the decision log to this file, as JSON Lines.")
 @click.option("--final", type=_OUTPUT, help="Write the final state to this file, as JSON.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the summary; json is one document.",
-)
+@text_or_json("The form of the summary; json is one document.")
 @click.option("--oracle", is_flag=True, help="Use a direct loop instead of the actors; the decisions are the same.")
 @click.option(
     "--no-wakes",
@@ -76,14 +70,12 @@ def command(
         return
     if scenario is None:
         raise click.UsageError("Missing argument 'SCENARIO'.")
-    try:
+    with exit_codes.ending(ScenarioError, ConfigError):
         loaded = load(scenario, config)
         load_config(loaded.config, loaded.config_file or f"{scenario}: config")  # so that its mistakes name the file
         for warning in unit_warnings(scenario, loaded):
             say(f"warning: {warning}", err=True)
         outcome = _run(structs.replace(loaded, wakes=loaded.wakes and not no_wakes), oracle)
-    except (ScenarioError, ConfigError) as error:
-        raise click.ClickException(str(error)) from None
     for refusal in outcome.refused:
         say(f"refused: {refusal}", err=True)
     if decisions is not None:

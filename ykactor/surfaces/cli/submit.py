@@ -18,9 +18,10 @@ from ykactor.client.connection import alongside
 from ykactor.client.login import LoginOptions
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.submissions import PARTITION_ATTRIBUTE
-from ykactor.surfaces.cli import loop
-from ykactor.surfaces.cli.check_config import plural, queues_count
-from ykactor.surfaces.cli.ranges import Number
+from ykactor.surfaces.cli import exit_codes, loop
+from ykactor.surfaces.cli.cells import plural
+from ykactor.surfaces.cli.options import EXISTING_FILE, Number
+from ykactor.surfaces.cli.queue_files import queues_count
 from ykactor.surfaces.cli.terminal import print_journal_status, say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.wire.queuefile.load import ConfigError
@@ -120,7 +121,7 @@ HAND_OVER = "; submit --rm-id with its id adds the scenario to them"
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=EXISTING_FILE)
 @daemon_options
 @click.option(
     "--speed",
@@ -144,10 +145,8 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     register. If --rm-id names the resource manager that is registered, its session is closed, and its nodes and applications
     are kept.
     """
-    try:
+    with exit_codes.ending(ScenarioError):
         scenario = load(file)
-    except ScenarioError as error:
-        raise click.ClickException(str(error)) from None
     for warning in unit_warnings(file, scenario):
         say(f"warning: {warning}", err=True)
     if with_config:
@@ -169,10 +168,8 @@ def _replacement(scenario: Scenario, file: Path) -> str:
     """The sentence about the configuration of the daemon; raises ClickException if the scenario's has a mistake or is empty."""
     if not scenario.config:
         raise click.ClickException(f"{file}: found an empty config, expected a queue configuration for --with-config")
-    try:
+    with exit_codes.ending(ConfigError):
         config = load_config(scenario.config, scenario.config_file or f"{file}: config")
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
     partitions = ", ".join(f"{entry.name} ({plural(queues_count(entry.root), 'queue')})" for entry in config.partitions)
     return (
         f"{scenario.name} replaces the queue configuration of the daemon by these partitions: {partitions}; "

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from ykactor.core.values.printable import printable, printable_json, printable_lines
-from ykactor.wire.si import messages as si
+
+if TYPE_CHECKING:
+    from ykactor.wire.si import messages as si
 
 #: A colour, as ``click.style`` has it, and its end.
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import click
 from msgspec import Struct
 
-from ykactor.client import RequestRefused
-from ykactor.client.connection import check_url
-from ykactor.client.login import Login, LoginOptions, tls_context
+from ykactor.surfaces.cli import loop
+from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed
+
+if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion do without
+    from ykactor.client.login import LoginOptions
+
+_Result = TypeVar("_Result")
+_Args = TypeVarTuple("_Args")
 
 DEFAULT_URL = "ws://127.0.0.1:9081"
 #: Characters of a token file that are read: a token is much shorter.
 _TOKEN_FILE_MAX = 16 * 2**10
 
 
-class DaemonUrl(click.ParamType[str]):
-    """``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
+def _url(text: str) -> str:
+    """An address of a daemon: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
+    from ykactor.client.connection import check_url
 
-    name = "url"
+    check_url(text)
+    return text
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            check_url(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return value
+
+DAEMON_URL = Parsed("url", _url)
 
 
 class Destination(Struct, frozen=True):
@@ -58,8 +61,23 @@ class Destination(Struct, frozen=True):
         token = "" if self.token_file is None else _read_token(self.token_file)
         return {"token": token, "tls": self._tls(), "insecure": self.insecure}
 
+    def run(self, main: Callable[[*_Args], Awaitable[_Result]], *args: *_Args) -> _Result:
+        """Run ``main``, which asks this daemon, in an event loop.
+
+        Raises:
+            ClickException: there is no connection, or the daemon refuses, or ``main`` raises it.
+        """
+        from ykactor.client import Disconnected, RequestRefused
+
+        try:
+            return loop.run(main, *args)
+        except* (Disconnected, RequestRefused) as errors:
+            raise self.problem(errors.exceptions[0]) from None
+
     def problem(self, error: BaseException) -> click.ClickException:
         """The error of a command that gets no answer; for a refused proof also which one to give, and where to get it (SE-58)."""
+        from ykactor.client import RequestRefused
+
         is_unknown = isinstance(error, RequestRefused) and error.code == "NOT_AUTHENTICATED"
         return click.ClickException(f"{error}; {self._missing_proof()}" if is_unknown else str(error))
 
@@ -75,6 +93,8 @@ class Destination(Struct, frozen=True):
                 if file is not None:
                     raise click.UsageError(f"found {option} with {self.url}, expected wss://: without TLS it has no effect")
             return None
+        from ykactor.client.login import tls_context
+
         try:
             context = tls_context(self.tls_ca)
         except ssl.SSLError:
@@ -90,6 +110,8 @@ class Destination(Struct, frozen=True):
 
 def _read_token(file: Path) -> str:
     """The token. It is in no message."""
+    from ykactor.client.login import Login
+
     try:
         with file.open() as opened:  # also a pipe
             token = opened.read(_TOKEN_FILE_MAX).strip()
@@ -101,12 +123,10 @@ def _read_token(file: Path) -> str:
     return token
 
 
-_file = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 _OPTIONS = (
     click.option(
         "--url",
-        type=DaemonUrl(),
+        type=DAEMON_URL,
         envvar="YKACTOR_URL",
         show_envvar=True,
         default=DEFAULT_URL,
@@ -115,28 +135,28 @@ _OPTIONS = (
     ),
     click.option(
         "--token-file",
-        type=_file,
+        type=EXISTING_FILE,
         envvar="YKACTOR_TOKEN_FILE",
         show_envvar=True,
         help="A file with the token that shows who you are; no option takes it, because all users can see arguments.",
     ),
     click.option(
         "--tls-ca",
-        type=_file,
+        type=EXISTING_FILE,
         envvar="YKACTOR_TLS_CA",
         show_envvar=True,
         help="With wss: the authorities to trust, in PEM, instead of those of the system.",
     ),
     click.option(
         "--tls-cert",
-        type=_file,
+        type=EXISTING_FILE,
         envvar="YKACTOR_TLS_CERT",
         show_envvar=True,
         help="With wss: the certificate that shows who you are, in PEM.",
     ),
     click.option(
         "--tls-key",
-        type=_file,
+        type=EXISTING_FILE,
         envvar="YKACTOR_TLS_KEY",
         show_envvar=True,
         help="The key of that certificate, in PEM, if it is in a file of its own.",

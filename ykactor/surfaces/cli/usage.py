@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,27 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ykactor.actors.clock import system_ns
-from ykactor.client import Disconnected, RequestRefused, read_usage
-from ykactor.client.login import LoginOptions
+from ykactor.client import read_usage
 from ykactor.core.accounting.accounts import ALL_DAYS, Account
 from ykactor.core.inspection.accounting import Column, day_text, named, sums
-from ykactor.core.records.encoding import UnreadableRowError
-from ykactor.core.records.restore import DamagedStateError
 from ykactor.core.values.parts import finished
 from ykactor.core.values.printable import printable
 from ykactor.core.values.times import DAY_NS
-from ykactor.journal.errors import JournalError
-from ykactor.journal.reading import Reader
 from ykactor.sim.summary import wide_console
-from ykactor.surfaces.cli import loop
 from ykactor.surfaces.cli.cells import hour_of
-from ykactor.surfaces.cli.since import Since
+from ykactor.surfaces.cli.history import opened
+from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, PAST
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import NOTHING
 from ykactor.surfaces.cli.views.showing import taking
 from ykactor.surfaces.files.recovery import recover_partitions
-from ykactor.wire.si import messages as si
 
 #: The values of the columns, and what was counted.
 Row = tuple[tuple[str, ...], Account]
@@ -56,11 +51,11 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
     callback=_columns,
     help=f"What is summed up for itself: {', '.join(Column)}; several with commas between them.",
 )
-@click.option("--since", "since_ns", type=Since(), default=0, help="Only from this day on (UTC); default: all that is kept.")
+@click.option("--since", "since_ns", type=PAST, default=0, help="Only from this day on (UTC); default: all that is kept.")
 @click.option(
     "--until",
     "until_ns",
-    type=Since(),
+    type=PAST,
     default=ALL_DAYS[-1] * DAY_NS,
     help="Only up to the end of this day (UTC); default: up to now.",
 )
@@ -68,7 +63,7 @@ def _columns(_ctx: click.Context, _param: click.Parameter, text: str) -> list[Co
 @click.option("-o", "--output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 @click.option(
     "--state-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_DIRECTORY,
     help="Read the journal in this state directory instead of asking a daemon, which may run meanwhile.",
 )
 @daemon_options
@@ -107,15 +102,10 @@ def command(
 def _from_daemon(
     daemon: Destination, columns: list[Column], days: range, partition: str | None
 ) -> dict[tuple[str, ...], Account]:
-    async def ask(url: str, login: LoginOptions) -> list[si.UsageRow]:
-        first_day, last_day = day_text(days[0]), day_text(days[-1])
-        partitions = [] if partition is None else [partition]
-        return await read_usage(url, by=columns, first_day=first_day, last_day=last_day, partitions=partitions, **login)
-
-    try:
-        rows = loop.run(taking(ask, daemon))
-    except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+    first_day, last_day = day_text(days[0]), day_text(days[-1])
+    partitions = [] if partition is None else [partition]
+    ask = partial(read_usage, by=columns, first_day=first_day, last_day=last_day, partitions=partitions)
+    rows = daemon.run(taking(ask, daemon))
     return {
         tuple(getattr(row, column) for column in columns): Account(*map(_exact, (row.allocated, row.waited, row.lost)))
         for row in rows
@@ -127,11 +117,8 @@ def _exact(amounts: Mapping[str, int | str]) -> dict[str, int]:
 
 
 def _from_journal(directory: Path, columns: list[Column], days: range, partition: str | None) -> dict[tuple[str, ...], Account]:
-    try:
-        with Reader.open(directory) as reader:
-            partitions = recover_partitions(reader, reserves=True)
-    except (JournalError, UnreadableRowError, DamagedStateError) as error:
-        raise click.ClickException(str(error)) from None
+    with opened(directory) as reader:
+        partitions = recover_partitions(reader, reserves=True)
     if partition is not None and partition not in partitions:
         raise click.UsageError(f"--partition: found {partition!r}, expected one of {', '.join(sorted(partitions)) or 'none'}")
     now_ns, found = system_ns(), dict[tuple[str, ...], Account]()
@@ -180,9 +167,5 @@ def _add_lines(table: Table, values: tuple[str, ...], account: Account) -> None:
     """A line for each resource type."""
     for name, quantities in _by_type(account):
         unit, factor = hour_of(name)
-        table.add_row(*map(_cell, (*values, name)), *(f"{quantity / factor:,.2f}" for quantity in quantities), unit)
-
-
-def _cell(name: str) -> Text:
-    """Text, because rich would take brackets for markup."""
-    return Text(printable(name))
+        cells = (Text(printable(text)) for text in (*values, name))  # because rich would take brackets for markup
+        table.add_row(*cells, *(f"{quantity / factor:,.2f}" for quantity in quantities), unit)

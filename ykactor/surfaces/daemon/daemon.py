@@ -38,14 +38,13 @@ from ykactor.journal.terms import Terms
 from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.daemon.groups import GroupResolver
-from ykactor.surfaces.daemon.incidents import Incidents, log_no_base
 from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source
-from ykactor.surfaces.daemon.reports import JournalLog, log_cycle, log_stopped, problems, status_of
+from ykactor.surfaces.daemon.reports import Incidents, JournalLog, log_cycle, log_no_base, log_stopped, problems, status_of
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, restored_outbox
 from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
-from ykactor.surfaces.metrics.sources import Instruments, Sources
+from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.surfaces.net.doors import HTTP, WS, Door
 from ykactor.surfaces.net.systemd import Notifier, feed_watchdog
 from ykactor.surfaces.sessions.pending import late_answer
@@ -323,8 +322,10 @@ class Daemon:
 
     async def _serve_http(self, nursery: trio.Nursery, doors: Sequence[Door], admission: Admission, stopping: trio.Event) -> None:
         from ykactor.surfaces.http.server import serve_rest  # needs libraries that take 0.2 s to load
+        from ykactor.surfaces.metrics.scrape import Sources
 
-        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, self._tls)
+        expires_s = None if self._tls is None else self._tls.expires_s
+        sources = Sources(self, self._partitions.actors, self._instruments, self._settings.has_old_metrics, expires_s)
         serve = partial(serve_rest, doors, self, admission, sources, stopping=stopping)
         await nursery.start(partial(serve, web_root=self._settings.web_root), name="http")
 

@@ -1,23 +1,35 @@
-"""The reports of the daemon about itself: the line of ``systemctl status``, and some of the log."""
+"""Reports of the daemon about itself: the line of ``systemctl status``, some lines of the log, and records of failures."""
 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import trio
+from msgspec import Raw, Struct
 
+from ykactor.actors.feed import FeedActor
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.partitions import Partitions
 from ykactor.actors.ring import Ring
+from ykactor.actors.supervision import Incident, Rows, reason_of
 from ykactor.core.messages.facts import Allocated, Preempted, PreemptionRefused
+from ykactor.core.messages.kinds import Consequence
 from ykactor.core.turn.scheduler import Cycle
+from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.files.regular import write_private
 from ykactor.surfaces.log.logs import get_logger, log_event
+from ykactor.wire.history import encode_cause
+from ykactor.wire.post_mortem import EarlierTurn, PostMortem
 
 log = get_logger(__name__)
 
@@ -54,8 +66,6 @@ def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:
 
 # ---- cycles: their results, and each of their preemptions
 
-log = get_logger(__name__)
-
 
 def log_cycle(partition: PartitionName, cycle: int, result: Cycle) -> None:
     """Log each cycle that had results, and before it each of its preemptions."""
@@ -82,8 +92,6 @@ def _log_preemption(partition: PartitionName, cycle: int, fact: Preempted | Pree
 
 
 # ---- the journal: that it is not written, and again while that lasts, and that it is written again
-
-log = get_logger(__name__)
 
 #: How often the log says again that the journal is not written.
 REPEAT_S = 60.0
@@ -116,3 +124,122 @@ class JournalLog:
             log_event(log, logging.INFO, "journal_resumed", seq=self._ring.sequence)
         else:
             log_event(log, logging.ERROR, "journal_stalled", seq=self._ring.durable, reason=stalled.reason)
+
+
+# ---- records of failures of partitions, for inspection: post-mortems, and the messages in quarantine
+
+#: How many files are kept, and their bytes in each of the two directories; the oldest go. A post-mortem has the state of a
+#: partition, about 300 bytes for each task.
+POST_MORTEMS_MAX = 8
+QUARANTINED_MAX = 256
+BYTES_MAX = 2**28
+
+_EVENTS = {
+    Consequence.RESTARTED: "partition_restarted",
+    Consequence.QUARANTINED: "input_quarantined",
+    Consequence.STOPPED: "partition_stopped",
+}
+
+
+class Quarantined(Struct, frozen=True):
+    """A file in quarantine: the message, as the cause of its turn, and what happened."""
+
+    partition: str
+    at_ns: int
+    reason: str
+    traceback: str
+    cause: Raw
+
+
+class Incidents:
+    """The daemon, as supervision uses it (``actors.supervision.Surroundings``).
+
+    Args:
+        directory: failures are kept there, as ``post-mortem-PARTITION-TIME.json`` and ``quarantine/PARTITION-TIME.json``;
+            None: they are only logged.
+    """
+
+    def __init__(self, feed: FeedActor, journal: Journal, directory: Path | None) -> None:
+        self._feed = feed
+        self._journal = journal
+        self._directory = directory
+
+    async def rows(self, partition: PartitionName) -> Rows:
+        """The state of a partition after everything that it has published, when that is durable."""
+        await self._feed.published(partition)
+        return await self._journal.rows(partition)
+
+    def encode(self, cause: Cause) -> bytes:
+        """A cause as JSON."""
+        return encode_cause(cause)
+
+    async def report(self, incident: Incident) -> None:
+        """Log a failure and keep it. That a file cannot be written is logged too."""
+        keys = {"partition": incident.partition, "reason": incident.reason, "traceback": incident.traceback}
+        log_event(log, logging.ERROR, _EVENTS[incident.consequence], **keys)
+        if self._directory is not None:
+            await trio.to_thread.run_sync(self._keep, self._directory, incident, abandon_on_cancel=True)
+
+    def _keep(self, directory: Path, incident: Incident) -> None:
+        name = f"{quote(incident.partition, safe='')}-{incident.at_ns}.json"
+        try:
+            _write(directory / f"post-mortem-{name}", _post_mortem(incident))
+            _thin_out(directory, "post-mortem-*.json", POST_MORTEMS_MAX)
+            if incident.consequence is Consequence.QUARANTINED:
+                _write(directory / "quarantine" / name, _quarantined(incident))
+                _thin_out(directory / "quarantine", "*.json", QUARANTINED_MAX)
+        except OSError as error:
+            log_event(log, logging.ERROR, "post_mortem_failed", partition=incident.partition, reason=str(error))
+
+
+def log_no_base(partition: PartitionName, failure: Exception) -> None:
+    """Log that a running partition cannot be made anew from its rows: later turns may not be replayed before the next start."""
+    trace = "".join(traceback.format_exception(failure))
+    log_event(log, logging.ERROR, "base_failed", partition=partition, reason=reason_of(failure, None), traceback=trace)
+
+
+def _write(path: Path, content: Struct) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(path, msgspec.json.encode(content))
+    log_event(log, logging.INFO, "post_mortem_written", path=path)
+
+
+def _thin_out(directory: Path, pattern: str, count_max: int) -> None:
+    """Delete the oldest files if there are too many, or they are too large; the newest one stays."""
+    newest = sorted(directory.glob(pattern), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    size = 0
+    for count, path in enumerate(newest, 1):
+        size += path.stat().st_size
+        if count > count_max or (count > 1 and size > BYTES_MAX):
+            path.unlink()
+
+
+def _post_mortem(incident: Incident) -> PostMortem:
+    return PostMortem(
+        partition=incident.partition,
+        at_ns=incident.at_ns,
+        consequence=incident.consequence,
+        reason=incident.reason,
+        traceback=incident.traceback,
+        reserves=incident.reserves,
+        now_ns=incident.now_ns,
+        cause=_raw(incident.cause),
+        last=[EarlierTurn(number, now_ns, Raw(cause)) for number, now_ns, cause in incident.last],
+        rows=[(_json(key), _json(row)) for key, row in incident.rows],
+    )
+
+
+def _quarantined(incident: Incident) -> Quarantined:
+    return Quarantined(incident.partition, incident.at_ns, incident.reason, incident.traceback, _raw(incident.cause))
+
+
+def _json(text: bytes) -> Raw:
+    """The text of a row; as a string if it is damaged, so that the rest can be read."""
+    try:
+        return msgspec.json.decode(text, type=Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Raw(msgspec.json.encode(text.decode(errors="replace")))
+
+
+def _raw(cause: bytes | None) -> Raw:
+    return Raw(b"null" if cause is None else cause)

@@ -78,8 +78,6 @@ class TlsWatcher(FileWatcher):
 
 # ---- warnings before the certificate of the daemon expires (SE-35)
 
-log = get_logger(__name__)
-
 #: So many days before it expires.
 DAYS = (30, 7, 1)
 

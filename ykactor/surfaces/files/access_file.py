@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 from ykactor.access.access import Access
 from ykactor.access.file import Environment, load
-from ykactor.surfaces.files.regular import Found, check_ownership, directories_of, found_at, together
+from ykactor.surfaces.files.regular import FilesTogether, Found
 from ykactor.wire.queuefile.text import ConfigError, Mistake
 
 
-class AccessFile:
+class AccessFile(FilesTogether):
     """An access file with the files that it names; these are beside it.
 
     Args:
@@ -28,10 +28,9 @@ class AccessFile:
     """
 
     def __init__(self, path: Path, others: Collection[int] = ()) -> None:
+        super().__init__()
         self.path = path
         self._owners = {0, os.geteuid(), *others}
-        #: Of all files, when they were loaded the last time.
-        self._found: Mapping[Path, Found] = {}
         self.access = Access()
         self.load()
 
@@ -50,35 +49,18 @@ class AccessFile:
             self._found = found
         return self.access
 
-    @property
-    def content(self) -> bytes:
-        """The content of the files when they were loaded the last time."""
-        return together(self._found.items())
-
-    def read(self) -> bytes:
-        """The present content of these files, to be compared with ``content``; no error."""
-        return together((path, self._found_at(path)) for path in self._found)
-
     def lacks(self, numbers: Collection[int]) -> bool:
         """True if one of them could not be loaded because of an error with one of these numbers."""
         return any(isinstance(found, OSError) and found.errno in numbers for found in self._found.values())
 
-    def directories(self) -> set[Path]:
-        """The directories of these files, and those to which links lead."""
-        return directories_of(self._found)
+    def owners(self, path: Path) -> Collection[int] | None:
+        return self._owners
 
     def _noted(self, found: dict[Path, Found], path: Path) -> bytes:
         found[path] = content = self._found_at(path)
         if isinstance(content, OSError):
             raise content
         return content
-
-    def _found_at(self, path: Path) -> Found:
-        try:
-            check_ownership(path, self._owners)
-        except OSError as error:
-            return error
-        return found_at(path)
 
 
 def read(path: Path) -> Access:

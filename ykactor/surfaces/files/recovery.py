@@ -43,9 +43,10 @@ from ykactor.surfaces.files.daemon_rows import (
     check,
     epochs_of,
 )
-from ykactor.surfaces.files.history import events_of
-from ykactor.wire.history import HistoryError
+from ykactor.wire.history import HistoryError, RecordedTurn, decode_facts, decode_turn
 from ykactor.wire.si.codec import ENCODINGS, Encoding
+from ykactor.wire.si.events import events
+from ykactor.wire.si.messages import EventRecord
 
 #: The newest events that are made again, for followers that go on by number.
 EVENTS_MAX = 100_000
@@ -246,3 +247,19 @@ def _events(reader: Reader, on_progress: Callable[[], None]) -> list[EventRecord
         else:
             found += again
     return found
+
+
+def events_of(row: LogRow) -> Iterator[tuple[EventRecord, RecordedTurn]]:
+    """The events of a transaction in order, with their numbers, made again from its facts, each with its turn.
+
+    Raises:
+        HistoryError: the transaction is damaged, or of another version.
+    """
+    number = row.first_event
+    for text in row.turns():
+        turn = decode_turn(text)
+        for fact in decode_facts(turn.facts):
+            made = events(fact, turn.partition, number)
+            number += len(made)
+            for event in made:
+                yield event, turn

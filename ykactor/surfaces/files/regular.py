@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -82,25 +82,44 @@ FILE_MAX = 16 * 2**20
 Found = bytes | OSError
 
 
-def found_at(path: Path) -> Found:
-    """The present content, or the error of reading it."""
-    try:
-        return read_regular(path, FILE_MAX)
-    except OSError as error:
-        return error
+class FilesTogether:
+    """Files that are loaded together."""
+
+    def __init__(self) -> None:
+        #: Of all files, when they were loaded the last time.
+        self._found: Mapping[Path, Found] = {}
+
+    def owners(self, path: Path) -> Collection[int] | None:
+        """The numbers of the users that may own a file (``check_ownership``); None: anybody."""
+        raise NotImplementedError
+
+    @property
+    def content(self) -> bytes:
+        """The content of the files when they were loaded the last time; never the same for others."""
+        return _together(self._found.items())
+
+    def read(self) -> bytes:
+        """The present content of these files, to be compared with ``content``; no error. Blocks."""
+        return _together((path, self._found_at(path)) for path in self._found)
+
+    def directories(self) -> set[Path]:
+        """The directories of these files, and those to which links lead."""
+        return {path.parent for file in self._found for path in (file, file.resolve())}
+
+    def _found_at(self, path: Path) -> Found:
+        try:
+            if (owners := self.owners(path)) is not None:
+                check_ownership(path, owners)
+            return read_regular(path, FILE_MAX)
+        except OSError as error:
+            return error
 
 
-def together(found: Iterable[tuple[Path, Found]]) -> bytes:
-    """All of it; never the same for others."""
+def _together(found: Iterable[tuple[Path, Found]]) -> bytes:
     return b"".join(
         b"%s: %d\n%s" % (str(path).encode(), len(content), content) if isinstance(content, bytes) else str(content).encode()
         for path, content in found
     )
-
-
-def directories_of(files: Iterable[Path]) -> set[Path]:
-    """The directories of these files, and those to which links lead."""
-    return {path.parent for file in files for path in (file, file.resolve())}
 
 
 # ---- files that decide who is let in, and that others must not be able to change (SE-36)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from ykactor.access.moments import Moment
-from ykactor.surfaces.files.regular import Found, check_ownership, directories_of, found_at, together
+from ykactor.surfaces.files.regular import FilesTogether
 
 _OPTIONS = ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
 
@@ -25,7 +25,7 @@ class TlsFileError(Exception):
     """A file is not as it should be: the file, what was found and what was expected."""
 
 
-class TlsFiles:
+class TlsFiles(FilesTogether):
     """The files and what they say.
 
     Attributes:
@@ -39,10 +39,10 @@ class TlsFiles:
     """
 
     def __init__(self, cert: Path, key: Path, client_ca: Path | None = None) -> None:
+        super().__init__()
         self.cert = cert
         self.key = key
         self.client_ca = client_ca
-        self._found: Mapping[Path, Found] = {}
         self._certificate: x509.Certificate
         self._is_key_public = False
         self.context: ssl.SSLContext
@@ -86,27 +86,9 @@ class TlsFiles:
             raise found
         return found
 
-    @property
-    def content(self) -> bytes:
-        """The content of the files when they were loaded the last time."""
-        return together(self._found.items())
-
-    def read(self) -> bytes:
-        """The present content, to be compared with ``content``; no error. Blocks."""
-        return together((path, self._found_at(path)) for path in self._found)
-
-    def _found_at(self, path: Path) -> Found:
-        """The present content. The authorities decide who is let in, so nobody else may be able to write them (SE-36)."""
-        if path == self.client_ca:
-            try:
-                check_ownership(path, {0, os.geteuid()})
-            except OSError as error:
-                return error
-        return found_at(path)
-
-    def directories(self) -> set[Path]:
-        """The directories of these files, and those to which links lead."""
-        return directories_of(self._found)
+    def owners(self, path: Path) -> Collection[int] | None:
+        """The authorities decide who is let in, so nobody else may be able to write them (SE-36)."""
+        return {0, os.geteuid()} if path == self.client_ca else None
 
     @property
     def expires(self) -> Moment:

@@ -25,8 +25,7 @@ from ykactor.surfaces.http.readings.look import Look
 from ykactor.surfaces.http.replies import PLAIN, ZIPPED, InParts, Page, accepts_gzip, encoded, reply
 from ykactor.surfaces.metrics.exposition import MEDIA_TYPE
 from ykactor.surfaces.metrics.reading import PartitionFigures, read
-from ykactor.surfaces.metrics.scrape import scrape
-from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.metrics.scrape import Sources, scrape
 from ykactor.surfaces.net.requests import RefusedError
 from ykactor.wire.rest import types, usage
 from ykactor.wire.rest.codec import encode

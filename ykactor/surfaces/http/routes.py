@@ -25,7 +25,7 @@ from ykactor.surfaces.http.monitoring import Health, History, Metrics
 from ykactor.surfaces.http.published import Published
 from ykactor.surfaces.http.replies import Page, reply
 from ykactor.surfaces.http.session import Login, Websockets
-from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.wire.rest import events, queues, types, usage
 from ykactor.wire.rest.applications import Application, PendingAsk, TaskRecord
 from ykactor.wire.rest.codec import encode

@@ -28,7 +28,7 @@ from ykactor.surfaces.http.page import WebRoot, page_routes
 from ykactor.surfaces.http.routes import Services, routes
 from ykactor.surfaces.http.session import Websockets
 from ykactor.surfaces.log.logs import LimitedLog, raised_at
-from ykactor.surfaces.metrics.sources import Sources
+from ykactor.surfaces.metrics.scrape import Sources
 from ykactor.surfaces.net.doors import HTTP, WS, Door, DoorKind
 
 logger = logging.getLogger(__name__)

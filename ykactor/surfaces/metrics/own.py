@@ -21,11 +21,9 @@ from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics.exposition import Exposition, labels
 from ykactor.surfaces.metrics.fact_counts import COUNTERS, FactCounts
-from ykactor.surfaces.metrics.loop import LoopHolds
-from ykactor.surfaces.metrics.reading import PartitionFigures
+from ykactor.surfaces.metrics.instruments import LoopHolds, SessionCounts
+from ykactor.surfaces.metrics.reading import REASONS, PartitionFigures
 from ykactor.surfaces.metrics.series import NAMES_MAX
-from ykactor.surfaces.metrics.session_counts import SessionCounts
-from ykactor.surfaces.metrics.waiting import REASONS
 
 #: Queues above their max that have series of their own.
 ABOVE_MAX = 100

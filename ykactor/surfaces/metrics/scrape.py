@@ -5,17 +5,37 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from ykactor.actors.clock import system_ns
+from ykactor.actors.gateway import Gateway
+from ykactor.actors.partition import PartitionActor
+from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.metrics import own, yunikorn
 from ykactor.surfaces.metrics.exposition import Exposition
+from ykactor.surfaces.metrics.instruments import Instruments
 from ykactor.surfaces.metrics.reading import PartitionFigures
-from ykactor.surfaces.metrics.sources import Sources
+
+
+class Sources(Struct, frozen=True):
+    """The sources that a scrape reads.
+
+    Attributes:
+        has_old_names: see ``yunikorn.add_queues``.
+        expires_s: the Unix time at which the certificate of the daemon expires, in seconds; None without TLS.
+    """
+
+    gateway: Gateway
+    actors: Mapping[PartitionName, PartitionActor]
+    instruments: Instruments
+    has_old_names: bool
+    expires_s: Callable[[], float] | None = None
 
 
 def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[bytes]]:
@@ -38,8 +58,8 @@ def scrape(sources: Sources, figures: Sequence[PartitionFigures]) -> Steps[list[
     own.add_actors(to, sources.gateway)
     own.add_loop(to, instruments.loop)
     own.add_sessions(to, instruments.sessions)
-    if sources.certificate is not None:
-        own.add_certificate(to, sources.certificate.expires_s())
+    if sources.expires_s is not None:
+        own.add_certificate(to, sources.expires_s())
     add_process(to)
     return (yield from to.encoded())
 

@@ -28,7 +28,7 @@ from ykactor.surfaces.admission.admission import Admission, bearer_of, host_of, 
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.admission.listener import Arrival, Listener
 from ykactor.surfaces.admission.slots import FEED_PATH, OPERATOR_PATH, RM_PATH, SESSION_ROLES, Slot
-from ykactor.surfaces.metrics.session_counts import SessionCounts
+from ykactor.surfaces.metrics.instruments import SessionCounts
 from ykactor.surfaces.net.doors import Door
 from ykactor.surfaces.net.requests import Head, RefusedError, RequestReader
 from ykactor.surfaces.net.transports import FrameStream, Transport

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 import trio
 
-from ykactor.core.values.quantities import QuantityError, parse_quantity
+from ykactor.core.values.quantities import parse_quantity
 from ykactor.local import control
 from ykactor.local.model import State, Task
 from ykactor.local.private import NotPrivate
+from ykactor.surfaces.cli.options import Parsed
 
 #: Seconds to wait for an answer when the local resource manager has gone: it may be starting again.
 AWAY_S = 30.0
@@ -49,24 +50,16 @@ directory_option = click.option(
 )
 
 
-class Amount(click.ParamType[tuple[str, int]]):
-    """``NAME=QUANTITY``, or the quantity of a given resource type; the value in base units."""
+def amount_of(resource: str) -> Parsed[tuple[str, int]]:
+    """The type of a quantity of a resource type, in base units; "": of any, as ``NAME=QUANTITY``."""
 
-    name = "quantity"
-
-    def __init__(self, resource: str = "") -> None:
-        self._resource = resource
-
-    def convert(self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        name, _, text = (self._resource, "", value) if self._resource else value.partition("=")
+    def parse(value: str) -> tuple[str, int]:
+        name, _, text = (resource, "", value) if resource else value.partition("=")
         if not name or not text:
-            self.fail(f"found {value!r}, expected NAME=QUANTITY such as gpu=2", param, ctx)
-        try:
-            return name, parse_quantity(name, text)
-        except QuantityError as error:
-            self.fail(str(error), param, ctx)
+            raise ValueError(f"found {value!r}, expected NAME=QUANTITY such as gpu=2")
+        return name, parse_quantity(name, text)
+
+    return Parsed("quantity", parse)
 
 
 async def answer(directory: Path, request: control.Request) -> control.Answer:

@@ -13,9 +13,9 @@ from ykactor.core.values.times import S_NS
 from ykactor.local import control
 from ykactor.local.model import Task
 from ykactor.surfaces.cli import cells, loop
-from ykactor.surfaces.cli.follow import time_text
+from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
-from ykactor.surfaces.cli.ranges import WholeNumber
+from ykactor.surfaces.cli.options import WholeNumber
 from ykactor.surfaces.cli.terminal import write
 from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
 

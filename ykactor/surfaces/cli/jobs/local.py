@@ -19,8 +19,8 @@ from ykactor.local.manager import Settings, managing
 from ykactor.local.private import NotPrivate
 from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.cells import resource as resource_text
-from ykactor.surfaces.cli.jobs.asking import Amount, directory_option
-from ykactor.surfaces.cli.ranges import Number
+from ykactor.surfaces.cli.jobs.asking import amount_of, directory_option
+from ykactor.surfaces.cli.options import Number
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.net.descriptors import raise_limit
@@ -32,7 +32,7 @@ from ykactor.surfaces.net.descriptors import raise_limit
 @click.option(
     "--resource",
     "amounts",
-    type=Amount(),
+    type=amount_of(""),
     multiple=True,
     metavar="NAME=QUANTITY",
     help="An amount of this machine, such as gpu=2 or vcore=4, instead of what is found. Repeatable.",

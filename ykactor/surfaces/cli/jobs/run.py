@@ -1,4 +1,4 @@
-"""``ykactor run``: runs a command on this machine when the daemon has room for it."""
+"""``ykactor run``, ``wait`` and ``logs``: runs a command when the daemon has room, waits for jobs, and prints what they write."""
 
 from __future__ import annotations
 
@@ -7,21 +7,118 @@ import os
 import re
 import secrets
 import stat
+import sys
 import termios
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import click
+import trio
 
 from ykactor.core.config.properties import WITH_GANGS
 from ykactor.core.values.quantities import parse_duration
 from ykactor.local import control
 from ykactor.local.model import Job
+from ykactor.local.untrusted import Unreadable, is_there, open_regular
 from ykactor.surfaces.cli import loop
-from ykactor.surfaces.cli.acts import PRIORITY
-from ykactor.surfaces.cli.jobs.asking import Amount, answer, directory_option, endings, exit_code, shown
-from ykactor.surfaces.cli.jobs.logs import Output, copy_until
-from ykactor.surfaces.cli.ranges import WholeNumber
+from ykactor.surfaces.cli.jobs.asking import amount_of, answer, directory_option, endings, exit_code, shown
+from ykactor.surfaces.cli.options import PRIORITY, Parsed, WholeNumber
 from ykactor.surfaces.cli.terminal import say
+
+
+@click.command()
+@click.argument("task", metavar="JOB[.INDEX]")
+@directory_option
+@click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the task has ended.")
+def logs(task: str, directory: Path, follows: bool) -> None:
+    """Print what a task of JOB has written, all its attempts, to standard output and standard error.
+
+    The INDEX is needed if the job has several tasks.
+    """
+    loop.run(_print, directory, task, follows)
+
+
+async def _print(directory: Path, name: str, follows: bool) -> None:
+    found = await shown(directory, name)
+    if len(found.tasks) > 1:
+        first, last = found.job.indexes
+        raise click.ClickException(f"found {name}, which has several tasks, expected {name}.{first} to {name}.{last}")
+    output = Output(Path(found.directory), found.tasks[0].index)
+    if follows:
+        await copy_until(output, lambda: shown(directory, name, waits=True))
+    else:
+        output.copy()
+
+
+_PAUSE_S = 0.05
+_CHUNK = 2**16
+
+T = TypeVar("T")
+
+
+class Output:
+    """The files ``out`` and ``err`` of the attempts of a task, one attempt after the other.
+
+    Args:
+        directory: of the job.
+    """
+
+    def __init__(self, directory: Path, index: int) -> None:
+        self._directory = directory
+        self._index = index
+        self._attempt = 0
+        self._places = {"out": 0, "err": 0}
+        self._unreadable: set[Path] = set()
+
+    async def keep_copying(self) -> None:
+        """Copy what is new again and again."""
+        while True:
+            self.copy()
+            await trio.sleep(_PAUSE_S)
+
+    def copy(self) -> None:
+        """Write what is new to standard output and standard error."""
+        while True:
+            attempt = self._directory / f"{self._index}.{self._attempt}"
+            is_over = is_there(self._directory / f"{self._index}.{self._attempt + 1}")
+            for name, target in (("out", sys.stdout.buffer), ("err", sys.stderr.buffer)):
+                self._places[name] += self._copy(attempt / name, self._places[name], target)
+            if not is_over:
+                return
+            self._attempt += 1
+            self._places = {"out": 0, "err": 0}
+
+    def _copy(self, path: Path, place: int, target: BinaryIO) -> int:
+        """Returns the number of bytes from ``place`` to the present end; 0 if there is no such file yet."""
+        try:
+            descriptor = open_regular(path)
+        except FileNotFoundError:
+            return 0
+        except Unreadable as reason:  # the job has replaced its own output
+            if path not in self._unreadable:
+                self._unreadable.add(path)
+                say(f"what the task has written cannot be read: {reason}", err=True)
+            return 0
+        with open(descriptor, "rb") as file:
+            file.seek(place)
+            count = left = max(0, os.fstat(descriptor).st_size - place)
+            while left and (chunk := file.read(min(left, _CHUNK))):
+                target.write(chunk)
+                left -= len(chunk)
+        target.flush()
+        return count - left
+
+
+async def copy_until(output: Output, end: Callable[[], Awaitable[T]]) -> T:
+    """Copy what the task writes until ``end`` returns, and then the rest."""
+    from ykactor.client.connection import alongside  # takes 0.2 s to load, which ``wait`` does without
+
+    async with alongside(output.keep_copying):
+        found = await end()
+    output.copy()
+    return found
+
 
 #: Limits of a job: what the kernel takes, and what the local resource manager keeps.
 ENVIRON_MAX = 2**20
@@ -37,29 +134,20 @@ _STANDARD_INPUT = 0
 _ARRAY = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 
 
-class _Array(click.ParamType[tuple[int, int]]):
-    name = "array"
-
-    def convert(self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        match = _ARRAY.fullmatch(value)
-        first, last = (int(match[1]), int(match[2])) if match else (1, 0)
-        if not 0 <= last - first < ARRAY_MAX:
-            self.fail(f"found {value!r}, expected FIRST-LAST such as 1-100, with at most {ARRAY_MAX} tasks", param, ctx)
-        return first, last
+def _array(text: str) -> tuple[int, int]:
+    """The first and the last index of ``1-100``."""
+    match = _ARRAY.fullmatch(text)
+    first, last = (int(match[1]), int(match[2])) if match else (1, 0)
+    if not 0 <= last - first < ARRAY_MAX:
+        raise ValueError(f"found {text!r}, expected FIRST-LAST such as 1-100, with at most {ARRAY_MAX} tasks")
+    return first, last
 
 
-class _Duration(click.ParamType[float]):
-    name = "duration"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if not isinstance(value, str):
-            return value
-        found = parse_duration(value)
-        if found is None or found <= 0:
-            self.fail(f"found {value!r}, expected a duration such as 90s, 10m or 1h30m", param, ctx)
-        return found / 1e9
+def _seconds(text: str) -> float:
+    found = parse_duration(text)
+    if found is None or found <= 0:
+        raise ValueError(f"found {text!r}, expected a duration such as 90s, 10m or 1h30m")
+    return found / 1e9
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -67,15 +155,17 @@ class _Duration(click.ParamType[float]):
 @directory_option
 @click.option("--queue", default="", metavar="QUEUE", help="The queue; without it placement rules choose one.")
 @click.option(
-    "--vcore", type=Amount("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
+    "--vcore", type=amount_of("vcore"), default="1", show_default=True, metavar="QUANTITY", help="Cores: 2, or 500m for a half."
 )
-@click.option("--memory", type=Amount("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory.")
+@click.option("--memory", type=amount_of("memory"), default="512Mi", show_default=True, metavar="QUANTITY", help="Memory.")
 @click.option("--gpu", type=WholeNumber(min=0), default=0, metavar="N", help="GPUs; CUDA_VISIBLE_DEVICES has their indices.")
 @click.option(
-    "--resource", "others", type=Amount(), multiple=True, metavar="NAME=QUANTITY", help="Of another resource. Repeatable."
+    "--resource", "others", type=amount_of(""), multiple=True, metavar="NAME=QUANTITY", help="Of another resource. Repeatable."
 )
 @click.option("--priority", type=PRIORITY, default=0, metavar="N", help="Higher is more important.")
-@click.option("--array", type=_Array(), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has.")
+@click.option(
+    "--array", type=Parsed("array", _array), metavar="FIRST-LAST", help="A task for each index, which YKACTOR_TASK has."
+)
 @click.option(
     "--gang",
     type=WholeNumber(1, GANG_MAX),
@@ -83,7 +173,12 @@ class _Duration(click.ParamType[float]):
     help=f"N tasks, 0 to N-1, that start and end together. Their queue needs the sort policy {WITH_GANGS}.",
 )
 @click.option(
-    "--time", "time_limit_s", type=_Duration(), default=0.0, metavar="DURATION", help="How long a task may run, such as 1h30m."
+    "--time",
+    "time_limit_s",
+    type=Parsed("duration", _seconds),
+    default=0.0,
+    metavar="DURATION",
+    help="How long a task may run, such as 1h30m.",
 )
 @click.option(
     "--retries",
@@ -197,3 +292,26 @@ async def _run(directory: Path, job: Job, waits: bool) -> int:
     for line in endings(ended):
         say(line, err=True)
     return exit_code(ended)
+
+
+@click.command()
+@click.argument("jobs", metavar="JOB[.INDEX]...", nargs=-1, required=True)
+@directory_option
+def wait(jobs: tuple[str, ...], directory: Path) -> None:
+    """Wait until all of the JOBs, or tasks of jobs, have ended.
+
+    Ends with the largest exit code of the tasks, 143 for one that has none.
+    """
+    code = loop.run(_wait, directory, jobs)
+    if code:
+        raise SystemExit(code)
+
+
+async def _wait(directory: Path, jobs: tuple[str, ...]) -> int:
+    codes = []
+    for job in jobs:
+        ended = await shown(directory, job, waits=True)
+        for line in endings(ended):
+            say(line, err=True)
+        codes.append(exit_code(ended))
+    return max(codes)

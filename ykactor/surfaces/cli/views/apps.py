@@ -1,21 +1,25 @@
-"""``ykactor apps``: the applications."""
+"""``ykactor apps`` and ``app``: the applications, and one of them with what runs and what waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import to_builtins
+import click
+from msgspec import structs, to_builtins
 
+from ykactor.actors.clock import system_ns
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import ApplicationState, Outcome
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.times import S_NS
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.views.holds import HELD, is_held, state_text, states_of
-from ykactor.surfaces.cli.views.listing import Column, Row, field
+from ykactor.surfaces.cli.cells import seconds_since, time_text
+from ykactor.surfaces.cli.views import asks
+from ykactor.surfaces.cli.views.listing import Column, Part, Printout, Row, field, fields_of, find, lines_of
 from ykactor.surfaces.cli.views.queues import priority
-from ykactor.surfaces.cli.views.view import View, command_of
+from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.view import HELD, PARTITION, View, command_of, held_by, is_held, state_text, states_of
+from ykactor.wire.si import messages as si
 
 
 def durations(application: Row) -> dict[str, int]:
@@ -68,11 +72,6 @@ def _of_live(row: Row, now_ns: int) -> Row:
         "effectivePriority": row.pop("effectivePriority", PRIORITY_MIN),
         "isHeld": is_held(row),
     }
-
-
-def seconds_since(unix_ns: int, now_ns: int) -> int:
-    """Whole seconds; 0 if the clock of the daemon is ahead."""
-    return max(0, (now_ns - unix_ns) // S_NS)
 
 
 def pending_count(groups: list[Row]) -> int:
@@ -138,3 +137,76 @@ command = command_of(
     usage --by application has what they have used for a year, and ykactor story --state-dir their events.
     """,
 )
+
+
+_NAME, *_OTHERS = VIEW.columns
+_FIELDS = (
+    *fields_of((_NAME, PARTITION, *_OTHERS, *ENDED_COLUMNS)),
+    Column("Held by", field("held", held_by)),
+    Column("Held with", field("heldWith")),
+)
+_RUNNING = (Column("TASK", field("allocationKey")), Column("NODE", field("nodeID")))
+_REPLACING = (
+    Column("ASK", field("allocationKey")),
+    Column("PLACEHOLDER", field("placeholder")),
+    Column("NODE", field("nodeID")),
+)
+_ENDED = (
+    Column("TASK", field("allocationKey")),
+    Column("STATE", field("state")),
+    Column("EXIT", lambda row: row.get("signal") or field("exitCode")(row), is_number=True),
+    Column("BEGAN", field("startTime", time_text)),
+    Column("ENDED", field("finishedTime", time_text), is_wide=True),
+    Column("RAN", field("ranNanoseconds", cells.exact_age), is_number=True),
+    Column("PEAK", field("peakMemory", cells.memory), is_number=True),
+    Column("NODE", field("nodeID")),
+)
+_OF_THE_APPLICATION = {"APPLICATION", "QUEUE", "USER"}
+_PENDING = tuple(column for column in asks.VIEW.columns if column.header not in _OF_THE_APPLICATION)
+
+
+@click.command()
+@click.argument("application_id", metavar="ID")
+@click.option("--partition", metavar="NAME", help="Only in this partition.")
+@showing_options
+def app(application_id: str, partition: str | None, showing: Showing) -> None:
+    """Print the application ID: its state, what of it runs on which node, and what is pending and why; if it has ended, what it
+    has used, and why it has failed. Ended are its newest tasks of which its resource manager has said how they ended:
+    EXIT is the exit code, or the signal that has ended the task, RAN how long it has run, PEAK the most memory that it has used.
+
+    Exits with code 1 if there is no such application.
+    """
+    showing.run(lambda snapshot: described(snapshot, application_id, partition, system_ns()))
+
+
+def described(snapshot: si.Snapshot, application_id: str, partition: str | None, now_ns: int) -> Printout:
+    """One application of a snapshot.
+
+    Raises:
+        ClickException: there is none of this name, or in several partitions.
+    """
+    state, application = find(snapshot, "application", lambda state: state.applications, application_id, partition)
+    alone = structs.replace(state, applications={application_id: application})
+    (found,) = rows(alone, now_ns)
+    row = {"partition": state.name, **found}
+    running = [{"allocationKey": key, "nodeID": node_id} for key, node_id in row.get("allocations", {}).items()]
+    parts = (
+        Part("Running", _RUNNING, running),
+        Part("Replacing a placeholder, when its release is confirmed", _REPLACING, row.get("replacing", [])),
+        Part("Pending", _PENDING, list(asks.rows(alone, now_ns))),
+        Part("Ended", _ENDED, [record | _ran(record) for record in row.get("records", [])]),
+    )
+    return Printout(row, [application_id], lines_of(_FIELDS, row | _held_with(row, state), parts))
+
+
+def _ran(record: Row) -> Row:
+    """The time that a task has run, if that is known."""
+    if "startTime" not in record or "finishedTime" not in record:
+        return {}
+    return {"ranNanoseconds": record["finishedTime"] - record["startTime"]}
+
+
+def _held_with(row: Row, state: PartitionStatus) -> Row:
+    """The queue that is held, by whom, if that holds the application."""
+    path = row.get("heldWith")
+    return {"heldWith": f"{path}, by {held_by(to_builtins(state.queues[path].held))}"} if path else {}

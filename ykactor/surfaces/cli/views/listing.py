@@ -1,18 +1,20 @@
-"""Rows as a table, JSON, YAML or names: the formats of ``-o``, the same for all commands that print the state."""
+"""Rows as a table, JSON, YAML or names, and one object with its fields: the formats of ``-o``, the same for all commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 import yaml
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.cells import cell_len
 
+from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import NONE, NOT_SHOWN
 from ykactor.surfaces.cli.terminal import indented
+from ykactor.wire.si import messages as si
 
 #: One object as in JSON: a part of a snapshot with the names of what it belongs to. Quantities are base units, times Unix ns.
 Row = dict[str, Any]
@@ -111,3 +113,68 @@ def _line(columns: Sequence[Column], texts: Sequence[str], widths: Sequence[int]
         styled = text if colour is None else click.style(text, fg=colour)
         shown.append(blanks + styled if column.is_number else styled if number == len(columns) else styled + blanks)
     return _GAP.join(shown)
+
+
+#: Before the lines of a table that belongs to an object.
+_INDENT = "  "
+
+T = TypeVar("T")
+
+
+class Part(Struct, frozen=True):
+    """A table with a title; left out without rows."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+
+def fields_of(columns: Iterable[Column]) -> list[Column]:
+    """The columns of a table as the fields of one object, with their labels."""
+    shown = [column for column in columns if column.label is not None]
+    return [structs.replace(each, header=each.label or each.header.replace("-", " ").capitalize()) for each in shown]
+
+
+def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Callable[[bool], Iterator[str]]:
+    """The lines about one object, given whether with all columns; fields without a value are left out."""
+
+    def lines(is_wide: bool) -> Iterator[str]:
+        every = [(field, printable(field.text(row))) for field in fields]
+        shown = [(field, text) for field, text in every if text not in ("", NONE)]
+        width = max(len(field.header) for field, _ in shown)
+        for field, text in shown:
+            colour = field.colour(row)
+            yield f"{field.header:{width}}  {text if colour is None else click.style(text, fg=colour)}"
+        for part in parts:
+            if part.rows:
+                yield f"{part.title}:"
+                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide=is_wide))
+
+    return lines
+
+
+#: The verb that lists what an option, or an argument, names.
+_LISTS = {"partition": "partitions", "queue": "queues", "user": "users", "application": "apps", "app": "apps", "node": "nodes"}
+
+
+def absent(kind: str, name: str, where: str = "the daemon") -> str:
+    """Says that nothing of this kind has the name, as far as it is shown."""
+    return f"{where} has no {kind} {name}, or does not show it; ykactor {_LISTS[kind]} lists them"
+
+
+def find(
+    snapshot: si.Snapshot, kind: str, section: Callable[[PartitionStatus], Mapping[str, T]], name: str, partition: str | None
+) -> tuple[PartitionStatus, T]:
+    """The state of the partition that has an object of this name in a section, and the object.
+
+    Raises:
+        ClickException: no partition has it, or several have.
+    """
+    found = [state for state in snapshot.partitions if name in section(state) and partition in (None, state.name)]
+    if not found:
+        raise click.ClickException(absent(kind, name, "the daemon" if partition is None else f"partition {partition}"))
+    if len(found) > 1:
+        names = " and ".join(state.name for state in found)
+        raise click.ClickException(f"found {kind} {name} in the partitions {names}, expected --partition with one of them")
+    (state,) = found
+    return state, section(state)[name]

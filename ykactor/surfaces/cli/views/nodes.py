@@ -1,7 +1,8 @@
-"""``ykactor nodes``: the nodes, with what is used and what is free."""
+"""``ykactor nodes`` and ``node``: the nodes with what is used and what is free, and one of them with what runs there."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import click
@@ -10,8 +11,10 @@ from msgspec import UNSET, to_builtins
 from ykactor.core.inspection.node_status import NodeStatus, node_state
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views.listing import Column, Row, field
-from ykactor.surfaces.cli.views.view import View, command_of
+from ykactor.surfaces.cli.views.listing import Column, Part, Printout, Row, field, fields_of, find, lines_of
+from ykactor.surfaces.cli.views.showing import Showing, showing_options
+from ykactor.surfaces.cli.views.view import PARTITION, View, command_of
+from ykactor.wire.si import messages as si
 
 #: The note for a reader that is limited to queues (SE-84).
 NOT_SHOWN = "nodes are not shown to you: what you may see is limited to queues (ykactor rule SE-84)"
@@ -71,3 +74,48 @@ command = command_of(
     resource of which the largest part is. FOREIGN is what other schedulers have placed there.
     """,
 )
+
+
+_NAME, *_OTHERS = VIEW.columns
+_FIELDS = fields_of((_NAME, PARTITION, *_OTHERS))
+_TASKS = (
+    Column("TASK", field("allocationKey")),
+    Column("APPLICATION", field("applicationID")),
+    Column("QUEUE", field("queueName")),
+    Column("USER", field("user")),
+)
+_FOREIGN = (Column("ALLOCATION", field("allocationKey")),)
+
+
+@click.command()
+@click.argument("node_id", metavar="ID")
+@click.option("--partition", metavar="NAME", help="Only in this partition.")
+@showing_options
+def node(node_id: str, partition: str | None, showing: Showing) -> None:
+    """Print the node ID: its state and resources, and which tasks run there.
+
+    Exits with code 1 if there is no such node.
+    """
+    showing.run(lambda snapshot: described(snapshot, node_id, partition))
+
+
+def described(snapshot: si.Snapshot, node_id: str, partition: str | None) -> Printout:
+    """One node of a snapshot.
+
+    Raises:
+        ClickException: there is none of this name, or in several partitions.
+    """
+    state, node = find(snapshot, "node", lambda state: state.nodes or {}, node_id, partition)
+    tasks = list(_tasks_on(node_id, state))
+    row = {"partition": state.name, **row_of(node_id, node), "tasks": tasks}
+    foreign = Counter(node.allocations) - Counter(task["allocationKey"] for task in tasks)
+    parts = (Part("Tasks", _TASKS, tasks), Part("Foreign", _FOREIGN, [{"allocationKey": key} for key in foreign]))
+    return Printout(row, [node_id], lines_of(_FIELDS, row, parts))
+
+
+def _tasks_on(node_id: str, state: PartitionStatus) -> Iterator[Row]:
+    for application_id, application in state.applications.items():
+        for key, place in (application.allocations or {}).items():
+            if place == node_id:
+                task = {"allocationKey": key, "applicationID": application_id}
+                yield task | {"queueName": application.queue_name, "user": application.user}

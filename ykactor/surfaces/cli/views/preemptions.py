@@ -6,17 +6,17 @@ import click
 import msgspec
 
 from ykactor.access.model import is_below, normal_queue
-from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.messages.conditions import PREEMPTED_BY_QUOTA
 from ykactor.core.messages.kinds import PreemptionKind
 from ykactor.core.waiting.reasons import NAMES_MAX
-from ykactor.surfaces.cli import cells, loop, past
-from ykactor.surfaces.cli.follow import time_text
-from ykactor.surfaces.cli.since import since_option
-from ykactor.surfaces.cli.terminal import say, write
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.events import opened_past
+from ykactor.surfaces.cli.options import since_option
+from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
-from ykactor.surfaces.cli.views.showing import output_option, write_notes
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
+from ykactor.surfaces.cli.views.showing import output_option, show
 from ykactor.wire.si import messages as si
 
 #: The events that ``PreemptionRows`` has to see.
@@ -142,7 +142,7 @@ _COLUMNS = (
 
 
 @click.command()
-@since_option
+@since_option("events ")
 @click.option("--partition", "partitions", multiple=True, metavar="NAME", help="Only in this partition. Repeatable.")
 @click.option(
     "--queue",
@@ -157,7 +157,7 @@ _COLUMNS = (
 @output_option
 @daemon_options
 def command(
-    since: int,
+    since_ns: int,
     partitions: tuple[str, ...],
     queues: tuple[str, ...],
     applications: tuple[str, ...],
@@ -172,20 +172,15 @@ def command(
     whether the ask was placed or cancelled, or has preempted again (repeated); a queue has released its tasks or not yet, or it
     stays above its max. WORK-LOST is what the victims have used. With -o name the number of each event is printed.
     """
-    try:
-        rows = loop.run(_read, daemon, si.Subscribe(partitions=list(partitions), kinds=KINDS), since)
-    except* (Disconnected, RequestRefused) as errors:
-        raise click.ClickException(str(errors.exceptions[0])) from None
+    rows = daemon.run(_read, daemon, si.Subscribe(partitions=list(partitions), kinds=KINDS), since_ns)
     below = [normal_queue(queue) for queue in queues]
-    printout = listing([row for row in rows if _is_wanted(row, below, applications)])
-    write(formatted(printout, output))
-    write_notes(printout, output)
+    show(listing([row for row in rows if _is_wanted(row, below, applications)]), output)
 
 
 async def _read(daemon: Destination, wanted: si.Subscribe, since_ns: int) -> list[Row]:
     """The preemptions since a Unix time that are in memory."""
     rows, is_complete = PreemptionRows(), True
-    async with past.opened(daemon, "now") as told:
+    async with opened_past(daemon, "now") as told:
         async for message in told.events(wanted):
             if isinstance(message, si.Lagged):
                 is_complete = False

@@ -10,9 +10,8 @@ from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.states import QueueState
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.surfaces.cli import cells
-from ykactor.surfaces.cli.views.holds import HELD, is_held, state_text
 from ykactor.surfaces.cli.views.listing import Column, Row, field, shown
-from ykactor.surfaces.cli.views.view import View, command_of
+from ykactor.surfaces.cli.views.view import HELD, View, command_of, is_held, state_text
 
 _COLOURS = {"Draining": "yellow"}
 

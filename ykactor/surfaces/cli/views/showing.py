@@ -8,18 +8,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from functools import partial, wraps
 from itertools import chain
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, Unpack
 
 import click
 import trio
 from msgspec import Struct
 from rich.cells import cell_len
 
-from ykactor.client import Disconnected, RequestRefused, follow
+from ykactor.client import Disconnected, follow
 from ykactor.client.login import LoginOptions
 from ykactor.core.values.printable import printable
-from ykactor.surfaces.cli import loop
-from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
@@ -34,8 +33,8 @@ _PAUSE_FACTOR = 9
 
 T = TypeVar("T")
 Take = Callable[[], Awaitable[T]]
-#: Asks the daemon of a URL; raises as ``take_snapshot``.
-Ask = Callable[[str, LoginOptions], Awaitable[T]]
+#: Asks the daemon of a URL, with ``LoginOptions``; raises as ``take_snapshot``.
+Ask = Callable[..., Awaitable[T]]
 
 
 class Showing(Struct, frozen=True):
@@ -55,18 +54,14 @@ class Showing(Struct, frozen=True):
         Raises:
             ClickException: there is no connection, or the daemon refuses to answer, or ``show`` raises it.
         """
-        try:
-            return loop.run(self._run, ask, show)
-        except* (Disconnected, RequestRefused) as errors:
-            raise self.daemon.problem(errors.exceptions[0]) from None
+        return self.daemon.run(self._run, ask, show)
 
-    async def _run(self, ask: Ask[T], show: Callable[[T], Printout]) -> Printout:
+    async def _run(self, ask: Ask[T], printed: Callable[[T], Printout]) -> Printout:
         take = taking(ask, self.daemon)
         if self.is_watching:
-            await watch(take, show, self.output, is_terminal=sys.stdout.isatty())
-        printout = show(await take())
-        write(formatted(printout, self.output))
-        write_notes(printout, self.output)
+            await watch(take, printed, self.output, is_terminal=sys.stdout.isatty())
+        printout = printed(await take())
+        show(printout, self.output)
         return printout
 
 
@@ -76,13 +71,13 @@ def taking(ask: Ask[T], daemon: Destination) -> Take[T]:
 
     async def take() -> T:
         with trio.move_on_after(ANSWER_S):
-            return await ask(daemon.url, login)
+            return await ask(daemon.url, **login)
         raise Disconnected(f"{daemon.url}: no answer within {ANSWER_S:g} s, the daemon has too much to do")
 
     return take
 
 
-async def take_snapshot(url: str, login: LoginOptions) -> si.Snapshot:
+async def take_snapshot(url: str, **login: Unpack[LoginOptions]) -> si.Snapshot:
     """The present state of a daemon, as far as it shows it.
 
     Raises:
@@ -148,6 +143,12 @@ def on_screen(lines: Iterable[str], width: int, height: int) -> Iterator[str]:
             yield f"... {plural(len(every) - number, 'more line')}"
             return
         yield line
+
+
+def show(printout: Printout, output: str) -> None:
+    """Print it in one of ``FORMATS``, and its notes."""
+    write(formatted(printout, output))
+    write_notes(printout, output)
 
 
 def write_notes(printout: Printout, output: str) -> None:

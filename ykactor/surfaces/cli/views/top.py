@@ -16,15 +16,15 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from ykactor.client import Disconnected, RequestRefused
 from ykactor.core.inspection.partition_status import PartitionStatus, summary_of
 from ykactor.core.inspection.queue_status import QueueStatus
 from ykactor.core.values.printable import printable
-from ykactor.surfaces.cli import cells, loop
-from ykactor.surfaces.cli.check_config import plural
+from ykactor.surfaces.cli import cells
+from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.exit_codes import Refused
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views import queues, resource_manager, stats
+from ykactor.surfaces.cli.views import queues
+from ykactor.surfaces.cli.views.daemon import REASONS, absence_of, reasons_of
 from ykactor.surfaces.cli.views.listing import Column, Row, field, table
 from ykactor.surfaces.cli.views.showing import Take, answers, take_snapshot, taking
 from ykactor.wire.si import messages as si
@@ -58,10 +58,7 @@ def command(daemon: Destination) -> None:
     """
     if not has_terminal():
         raise Refused("found no terminal, expected one; ykactor queues --watch can be used without")
-    try:
-        loop.run(_show, daemon)
-    except* (Disconnected, RequestRefused) as errors:
-        raise daemon.problem(errors.exceptions[0]) from None
+    daemon.run(_show, daemon)
 
 
 def has_terminal() -> bool:
@@ -112,7 +109,7 @@ async def _refresh(live: Live, url: str, take: Take[si.Snapshot]) -> None:
 
 def frame(snapshot: si.Snapshot, height: int) -> list[str]:
     """The state on so many lines; each partition gets as many as the others."""
-    away = resource_manager.absence_of(snapshot)
+    away = absence_of(snapshot)
     notices = [click.style(printable(away), fg="red")] if away else []
     share = (height - len(notices)) // max(1, len(snapshot.partitions))
     parts = (line for state in snapshot.partitions for line in _of_partition(state, snapshot.cycles, share))
@@ -123,7 +120,7 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
     summary = summary_of(state)
     room = max(2, height - _FIXED_LINES)
     rows = _queue_rows(state)
-    reasons = stats.reasons(state)
+    reasons = reasons_of(state)
     shown = rows[: max(room - len(reasons), room * _QUEUES_OF_THREE // 3)]
     numbers = (
         plural(sum(summary.applications.values()), "application"),
@@ -136,7 +133,7 @@ def _of_partition(state: PartitionStatus, cycles: Mapping[str, Mapping[str, floa
     yield from table(_QUEUES, sorted(shown, key=lambda row: row["queueName"].split(".")))
     yield ""
     if reasons:
-        yield from table(stats.REASONS, reasons[: room - len(shown)])
+        yield from table(REASONS, reasons[: room - len(shown)])
         yield ""
 
 

@@ -2,19 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 from msgspec import UNSET, Struct
 
+from ykactor.access.model import is_below, normal_queue
 from ykactor.actors.clock import system_ns
 from ykactor.core.inspection.partition_status import PartitionStatus
-from ykactor.surfaces.cli.since import Since
-from ykactor.surfaces.cli.views.filters import FILTERS, Choice
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
+from ykactor.core.messages.states import ApplicationState, Outcome
+from ykactor.surfaces.cli.cells import time_text
+from ykactor.surfaces.cli.options import since_option
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, absent, field, table
 from ykactor.surfaces.cli.views.showing import Showing, showing_options
 from ykactor.wire.si import messages as si
+
+#: Beside the state of what is held, as ``Ready,SchedulingDisabled`` of kubectl.
+HELD = "Held"
+
+
+def is_held(row: Row) -> bool:
+    """True if a queue or an application is held, itself or with a queue above it."""
+    return "held" in row or "heldWith" in row
+
+
+def held_by(hold: Row) -> str:
+    """``ops since 2026-07-31T09:30:00.000Z``."""
+    return f"{hold['by']} since {time_text(hold['since'])}"
+
+
+def state_text(row: Row) -> str:
+    """``Active``, or ``Active,Held``; of an application that has ended, how."""
+    return ",".join(states_of(row))
+
+
+def states_of(row: Row) -> list[str]:
+    """All that a row is: its state, or the outcome that its resource manager has told, and whether it is held."""
+    state: str = row.get("outcome") or row["state"]
+    return [state, HELD] if row.get("isHeld") else [state]
+
+
+#: The states in which applications have ended.
+_ENDED = frozenset((ApplicationState.COMPLETED, ApplicationState.FAILED, ApplicationState.REJECTED, *Outcome))
+
+
+class Filter(Struct, frozen=True):
+    """An option that may be given several times.
+
+    Attributes:
+        help: of the option.
+        spelled: a name as the daemon writes it.
+        known: the names in the state of a partition.
+        keeps: whether a row has one of the names.
+    """
+
+    help: str
+    spelled: Callable[[str], str]
+    known: Callable[[PartitionStatus], Iterable[str]]
+    keeps: Callable[[Row, Sequence[str]], bool]
+
+
+def _users(state: PartitionStatus) -> set[str]:
+    """The users that have an application, and those that a limit names."""
+    limited = (limit.whose.removeprefix("user ") for limit in state.limits if limit.whose.startswith("user "))
+    return {*limited, *(application.user for application in state.applications.values() if application.user is not UNSET)}
+
+
+FILTERS: Mapping[str, Filter] = {
+    "partition": Filter(
+        "Only what is in this partition. Repeatable.",
+        spelled=str.lower,
+        known=lambda state: [state.name.lower()],
+        keeps=lambda row, names: row["partition"].lower() in names,
+    ),
+    "queue": Filter(
+        "Only what is in this queue and in the queues below it. Repeatable.",
+        spelled=normal_queue,
+        known=lambda state: state.queues,
+        keeps=lambda row, names: is_below(row.get("queueName", ""), names),
+    ),
+    "app": Filter(
+        "Only what is of this application. Repeatable.",
+        spelled=str,
+        known=lambda state: state.applications,
+        keeps=lambda row, names: row.get("applicationID") in names,
+    ),
+    "user": Filter(
+        "Only what belongs to this user. Repeatable.",
+        spelled=str,
+        known=_users,
+        keeps=lambda row, names: row.get("user") in names,
+    ),
+}
+
+
+class Choice(Struct, frozen=True):
+    """The choice of the options; an option that is not given keeps all rows.
+
+    Attributes:
+        names: by the option, as the daemon writes them.
+        states: of which a row must have one.
+        since_ns: the Unix time before which a row must not have ended, and it must have ended.
+    """
+
+    names: Mapping[str, Sequence[str]]
+    states: Sequence[str] = ()
+    since_ns: int | None = None
+
+    @classmethod
+    def of(cls, states: Sequence[str] = (), since_ns: int | None = None, **names: Sequence[str]) -> Choice:
+        """The choice of options with their values, as they were given."""
+        spelled = {option: [FILTERS[option].spelled(name) for name in given] for option, given in names.items() if given}
+        return cls(spelled, states, since_ns)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if there is an option that may keep less than all rows."""
+        return bool(self.names or self.states) or self.since_ns is not None
+
+    @property
+    def is_past(self) -> bool:
+        """True if only ended applications can be chosen."""
+        return self.since_ns is not None or (bool(self.states) and _ENDED.issuperset(self.states))
+
+    def keeps(self, row: Row) -> bool:
+        """True if all options keep the row."""
+        if self.states and not any(state in self.states for state in states_of(row)):
+            return False
+        if self.since_ns is not None and row.get("finishedTime", -1) < self.since_ns:
+            return False
+        return all(FILTERS[option].keeps(row, names) for option, names in self.names.items())
+
+    def unknown(self, states: Sequence[PartitionStatus]) -> Iterator[str]:
+        """A sentence about each name that no partition has: it may be a typo."""
+        for option, names in self.names.items():
+            known = {name for state in states for name in FILTERS[option].known(state)}
+            yield from (absent(option, name) for name in names if name not in known)
+
 
 #: Remarks about rows that are printed at most.
 REMARKS_MAX = 10
@@ -93,13 +218,7 @@ def command_of(view: View, explanation: str) -> click.Command:
         multiple=True,
         help="Only what is in this state. Repeatable.",
     )
-    since = click.option(
-        "--since",
-        "since_ns",
-        type=Since(),
-        metavar="TIME",
-        help="Only what has ended from this time on: in UTC, as 2026-07-31 or 2026-07-31T09:30:00, or 10m, 2h or 7d ago.",
-    )
+    since = since_option("what has ended ", default=None)
     chooses = [
         click.option(f"--{name}", multiple=True, metavar="NAME", help=FILTERS[name].help) for name in ("partition", *view.filters)
     ]

@@ -1,10 +1,30 @@
-"""The holds of the event loop, in which it serves nobody: the lateness of a timer."""
+"""The instruments of a daemon: whatever counts and measures beside the actors."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Container
+
 import trio
 
+from ykactor.access.model import Role
 from ykactor.actors.durations import Histogram
+from ykactor.core.values.ids import PartitionName
+from ykactor.surfaces.metrics.fact_counts import FactCounts
+
+
+class SessionCounts:
+    """Counts.
+
+    Attributes:
+        open: sessions by role.
+        waits: how often one had to wait because of its limits.
+    """
+
+    def __init__(self) -> None:
+        self.open: Counter[Role] = Counter()
+        self.waits = 0
+
 
 #: How often it is measured. A hold that is shorter may be missed, and of a longer one so much at most is not seen.
 PERIOD_S = 0.05
@@ -44,3 +64,19 @@ class LoopHolds:
             self._max_before_s = self._max_s if since_s < 2 * WINDOW_S else 0.0
             self._max_s = 0.0
             self._window_s += since_s
+
+
+class Instruments:
+    """The measurements and counters beside the actors.
+
+    Args:
+        partitions: those that there are.
+
+    Attributes:
+        sessions: counts of them.
+    """
+
+    def __init__(self, partitions: Container[PartitionName]) -> None:
+        self.facts = FactCounts(partitions)
+        self.loop = LoopHolds()
+        self.sessions = SessionCounts()
