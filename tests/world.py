@@ -35,7 +35,7 @@ from ykactor.core.messages.acts import (
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.states import Outcome
+from ykactor.core.messages.states import Outcome, TaskOutcome, TaskRecord
 from ykactor.core.messages.submissions import (
     AddApplication,
     AnswerPredicate,
@@ -49,7 +49,6 @@ from ykactor.core.messages.submissions import (
     Submission,
     UpdateNode,
 )
-from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.turn.scheduler import SchedulerCore

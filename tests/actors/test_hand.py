@@ -6,7 +6,7 @@ from world import app, ask
 from ykactor.actors.commands import Answers, Intake, Read, RunCycles, TakeSnapshot
 from ykactor.actors.hand import CHUNK_MAX, TEXTS_MAX, Culprit, Hand
 from ykactor.actors.receipts import Accepted
-from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.submissions import HeldLimits
 
 A, B, C, D = (ask(key, "app-1", vcore=1) for key in "abcd")
 

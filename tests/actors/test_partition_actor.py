@@ -16,8 +16,8 @@ from ykactor.actors.mailbox import MailboxOverflow
 from ykactor.actors.partition import INBOX_MAX, PartitionActor
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import Allocated, PredicatesAsked
-from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
+from ykactor.core.messages.submissions import HeldLimits
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.turn.scheduler import Decide, Observe
 from ykactor.core.turn.turn import Input

@@ -58,7 +58,7 @@ class ExtendGang(_ApplicationAct, frozen=True, gc=False):
         replaced("CancelTask | SetPriority\n", "CancelTask | SetPriority | ExtendGang\n"),
     ],
     "core/objects/acts.py": [
-        replaced("CancelTask, HoldApplication,", "CancelTask, ExtendGang, HoldApplication,"),
+        replaced("CancelTask, Hold, HoldApplication,", "CancelTask, ExtendGang, Hold, HoldApplication,"),
         replaced("import states_first", "import Timer, states_first"),
         before(
             "#: The effects of the acts",

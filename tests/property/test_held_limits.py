@@ -13,9 +13,8 @@ from world import app, ask, foreign, load, node, queue, release, remove, tree
 from ykactor.access.limits import IdentityLimits
 from ykactor.core.inspection.invariants import violations
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
-from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.submissions import HeldLimits, Submission
 from ykactor.core.objects.holdings import Kind
 from ykactor.core.records.base import decode_base, encode_base, partition_from
 from ykactor.core.turn.turn import Cause, Input, TurnResult

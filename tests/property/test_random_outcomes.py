@@ -5,8 +5,7 @@ from typing import Any
 
 from world import World, app, ask, make_world, node, queue, record, release, remove, terminate, tree
 
-from ykactor.core.messages.states import Outcome
-from ykactor.core.messages.task_record import TaskOutcome
+from ykactor.core.messages.states import Outcome, TaskOutcome
 
 
 def test_an_outcome_may_come_at_any_time() -> None:

@@ -7,8 +7,7 @@ from kept_rows import all_rows
 from world import World, app, ask, make_world, node, queue, record, release, remove, terminate, tree
 
 from ykactor.core.accounting.past import ENDED_RECORDS_MAX, RECORDS_MAX
-from ykactor.core.messages.states import Outcome
-from ykactor.core.messages.task_record import NAME_MAX
+from ykactor.core.messages.states import NAME_MAX, Outcome
 from ykactor.core.records.base import made_from
 from ykactor.core.values.parts import finished
 

@@ -9,11 +9,11 @@ import pytest
 from queuetexts import SAMPLES
 from test_history import sample
 from world import app, ask, move, release, terminate
+from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 
 from ykactor.core.messages.acts import Administration
-from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import ApplyConfig, RefuseEntry, RemovePartition, Reset, Submission
+from ykactor.core.messages.submissions import ApplyConfig, HeldLimits, RefuseEntry, RemovePartition, Reset, Submission
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.surfaces.cli.history import cause_of, in_words
 from ykactor.wire import queuefile

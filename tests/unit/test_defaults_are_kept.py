@@ -6,7 +6,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.kinds import RejectionCode
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
 

@@ -10,7 +10,7 @@ from msgspec import inspect
 from ykactor.core.messages import facts
 from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.kinds import RejectionCode
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.sessions.peer import error_response
 from ykactor.wire.queuefile.text import SUMMARY_MAX, Mistake, summary

@@ -25,8 +25,7 @@ from world import (
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.codes import PendingCode, Place
-from ykactor.core.waiting.reasons import without_others
+from ykactor.core.waiting.reasons import PendingCode, Place, without_others
 
 A = queue("a")
 

@@ -10,7 +10,7 @@ from world import app, configure, make_world, queue, tree
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import AccessList, NameFilter, PartitionConfig, PlacementFilter, PlacementRule, QueueConfig
-from ykactor.core.messages.rejections import Rejection, RejectionCode
+from ykactor.core.messages.kinds import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.queues import LeafCore, ParentCore

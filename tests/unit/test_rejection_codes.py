@@ -5,9 +5,8 @@ from world import app, ask, foreign, make_world, node, queue, tree
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
-from ykactor.core.messages.held_limits import HeldLimits
-from ykactor.core.messages.rejections import RejectionCode as Code
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.kinds import RejectionCode as Code
+from ykactor.core.messages.submissions import HeldLimits, Submission
 from ykactor.core.values.parts import finished
 
 QUEUES = tree(

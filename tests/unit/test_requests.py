@@ -8,9 +8,9 @@ from ykactor.core.messages import submissions as messages
 from ykactor.core.messages.acts import MoveApplication, SetQueueQuotas, TerminateApplication
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.kinds import NodeAction, TerminationType
-from ykactor.core.messages.rejections import RejectionCode as Code
+from ykactor.core.messages.kinds import RejectionCode as Code
+from ykactor.core.messages.states import TaskOutcome, TaskRecord
 from ykactor.core.messages.submissions import RefuseEntry
-from ykactor.core.messages.task_record import TaskOutcome, TaskRecord
 from ykactor.core.values.ids import PartitionName
 from ykactor.wire.si import messages as si
 from ykactor.wire.si import requests

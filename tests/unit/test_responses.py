@@ -9,8 +9,8 @@ from seeds import seeds
 
 from ykactor.core.messages import facts
 from ykactor.core.messages.asks import Ask
+from ykactor.core.messages.kinds import RejectionCode as Code
 from ykactor.core.messages.kinds import SchedulingState, WaitingCause
-from ykactor.core.messages.rejections import RejectionCode as Code
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.responses import responses

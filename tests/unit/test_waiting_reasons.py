@@ -7,7 +7,7 @@ from ykactor.core.messages.submissions import Submission
 from ykactor.core.values.ids import QueuePath
 from ykactor.core.values.resources import Resource
 from ykactor.core.waiting import reasons
-from ykactor.core.waiting.codes import Place
+from ykactor.core.waiting.reasons import Place
 
 GIB = 2**30
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from ykactor.core.messages.held_limits import TYPES_MAX, HeldLimits
+from ykactor.core.messages.submissions import TYPES_MAX, HeldLimits
 from ykactor.core.values.quantities import parse_uint64
 from ykactor.wire.si.lengths import ITEMS_MAX
 

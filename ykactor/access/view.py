@@ -38,8 +38,7 @@ from ykactor.core.values.ids import NodeID
 from ykactor.core.values.names import Names
 from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import Resource, saturated_and_pruned
-from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
-from ykactor.core.waiting.reasons import AN_OPERATOR, without_others
+from ykactor.core.waiting.reasons import AN_OPERATOR, PendingCause, PendingCode, Place, without_others
 from ykactor.wire.si.kinds import KINDS, Seen
 from ykactor.wire.si.messages import EventRecord, Preemption
 

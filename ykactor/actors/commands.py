@@ -18,8 +18,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.held_limits import HeldLimits
-from ykactor.core.messages.submissions import SetPredicateService, Submission, WantSchedulingStates
+from ykactor.core.messages.submissions import HeldLimits, SetPredicateService, Submission, WantSchedulingStates
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName

@@ -16,9 +16,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import RefuseEntry, Rejected, Submission
+from ykactor.core.messages.submissions import HeldLimits, RefuseEntry, Rejected, Submission
 from ykactor.core.records.encoding import Decoder
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue
 from ykactor.core.values.ids import PartitionName

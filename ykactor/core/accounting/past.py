@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ykactor.core.accounting.accounts import TYPES_MAX
-from ykactor.core.messages.states import ApplicationState, Outcome
-from ykactor.core.messages.task_record import TaskRecord
+from ykactor.core.messages.states import ApplicationState, Outcome, TaskRecord
 from ykactor.core.values.resources import Resource, add_to
 
 #: The newest changes of the state that are kept.

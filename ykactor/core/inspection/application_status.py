@@ -11,12 +11,11 @@ from ykactor.core.accounting.accounts import told
 from ykactor.core.accounting.past import History, Past, total
 from ykactor.core.inspection.queue_status import QueueStatus, effective_priority, held_with
 from ykactor.core.inspection.shown import Held, Shown, held
-from ykactor.core.messages.states import ApplicationState
-from ykactor.core.messages.task_record import TaskRecord
+from ykactor.core.messages.states import ApplicationState, TaskRecord
 from ykactor.core.queueing.priorities import PRIORITY_MIN
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.resources import Resource, most, saturated, saturated_and_pruned
-from ykactor.core.waiting.codes import Place
+from ykactor.core.waiting.reasons import Place
 
 if TYPE_CHECKING:  # the clients of a daemon load this file, and need no scheduler
     from ykactor.core.objects.application import Application

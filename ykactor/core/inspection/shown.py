@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
-from ykactor.core.messages.holds import Hold
+from ykactor.core.messages.acts import Hold
 
 
 class Shown(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

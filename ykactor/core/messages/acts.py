@@ -15,6 +15,13 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 
 
+class Hold(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The hold of an application, or of a queue with all below it: it gets nothing new (OP-1). ``by`` names the operator."""
+
+    by: str
+    since_ns: int
+
+
 class Act(StrEnum):
     """The acts on the daemon that are audited (SE-72).
 

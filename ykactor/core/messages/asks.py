@@ -4,7 +4,7 @@ from typing import final
 
 from msgspec import Struct, structs
 
-from ykactor.core.messages.rejections import Rejection, RejectionCode
+from ykactor.core.messages.kinds import Rejection, RejectionCode
 from ykactor.core.values import selector
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.quantities import parse_uint64

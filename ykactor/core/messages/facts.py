@@ -19,11 +19,11 @@ from ykactor.core.messages.kinds import (
     Gate,
     PreemptionKind,
     QueueLimit,
+    RejectionCode,
     SchedulingState,
     TerminationType,
     WaitingCause,
 )
-from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, QueueState
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.resources import Resource

@@ -1,4 +1,4 @@
-"""The input of a partition: the requests of the resource manager, entry by entry, and configurations.
+"""The input of a partition: the requests of the resource manager, entry by entry, and configurations; and what its sender may hold.
 
 ``wire.si.requests`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All are frozen, because tasks
 pass them on. In the journal a field with its default value is left out, so a default must never change.
@@ -12,8 +12,7 @@ from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
 from ykactor.core.messages.kinds import NodeAction, TerminationType
-from ykactor.core.messages.states import Outcome
-from ykactor.core.messages.task_record import TaskRecord
+from ykactor.core.messages.states import Outcome, TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID
 from ykactor.core.values.resources import Resource
 
@@ -211,3 +210,30 @@ NodeSubmission = UpdateNode | Ask | ReleaseAllocations | AnswerPredicate | Forge
 Submission = (
     LeafSubmission | NodeSubmission | WantSchedulingStates | ApplyConfig | RefuseConfig | RefuseEntry | RemovePartition | Reset
 )
+
+
+#: Resource types of one entry, of a configuration, and beside these of a partition: queues and nodes multiply them.
+TYPES_MAX = 256
+
+
+class HeldLimits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The limits of what the sender of input may hold in a partition at the same time (SE-48).
+
+    Attributes:
+        identity: its name.
+        asks: asks and allocations, foreign ones too.
+        queues: those that placement creates.
+        resource_types: those that objects name, without those of the configuration; None: any number, as in older journals.
+    """
+
+    identity: str
+    applications: int
+    asks: int
+    nodes: int
+    queues: int
+    resource_types: int | None = None
+
+
+def exceeded(limit: str, value: int, identity: str, found: str) -> str:
+    """A sentence about a limit that is exceeded."""
+    return f"limit {limit} = {value} of identity {identity}: {found}"

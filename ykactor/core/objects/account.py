@@ -12,7 +12,7 @@ from ykactor.core.accounting.books import Books
 from ykactor.core.accounting.past import Past
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.task_record import NAME_MAX, TaskRecord
+from ykactor.core.messages.states import NAME_MAX, TaskRecord
 from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, QueuePath
 from ykactor.core.values.parts import Steps

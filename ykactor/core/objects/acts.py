@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ykactor.core.messages.acts import ApplicationAct, CancelTask, HoldApplication, SetPriority, TerminateApplication
+from ykactor.core.messages.acts import ApplicationAct, CancelTask, Hold, HoldApplication, SetPriority, TerminateApplication
 from ykactor.core.messages.asks import prioritised
 from ykactor.core.messages.facts import ApplicationHeld, AskPriorityChanged, Fact, ReleaseStarted
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import TerminationType
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.objects.application import Application

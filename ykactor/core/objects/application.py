@@ -14,6 +14,7 @@ from msgspec import structs
 from ykactor.core.accounting.books import COMMON_TYPES, Books
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages import conditions
+from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import Ask, created_ns, handed_back, mistake_in, readmitted, resized, with_policy_of
 from ykactor.core.messages.facts import (
     Allocated,
@@ -33,9 +34,7 @@ from ykactor.core.messages.facts import (
     Released,
     ReleaseStarted,
 )
-from ykactor.core.messages.holds import Hold
-from ykactor.core.messages.kinds import TerminationType
-from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.kinds import RejectionCode, TerminationType
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState, Outcome
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects import gang

@@ -6,10 +6,9 @@ from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.acts import ApplicationAct
+from ykactor.core.messages.acts import ApplicationAct, Hold
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.planned import Planned
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication, ApplicationNews, ReleaseAllocations

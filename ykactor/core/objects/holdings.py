@@ -8,10 +8,8 @@ from typing import Literal
 from ykactor.core.accounting.books import COMMON_TYPES
 from ykactor.core.messages.asks import Ask, is_foreign
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, NodeRejected
-from ykactor.core.messages.held_limits import HeldLimits, exceeded
-from ykactor.core.messages.kinds import NodeAction
-from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.submissions import AddApplication, Rejected, Submission, UpdateNode
+from ykactor.core.messages.kinds import NodeAction, RejectionCode
+from ykactor.core.messages.submissions import AddApplication, HeldLimits, Rejected, Submission, UpdateNode, exceeded
 from ykactor.core.objects.registry import Registry
 from ykactor.core.values.ids import AllocationKey, NodeID
 from ykactor.core.values.quantities import quota_types, shown

@@ -9,14 +9,12 @@ from typing import Any, TypeVar
 
 from ykactor.core.accounting.books import Books
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.acts import ApplicationAct
+from ykactor.core.messages.acts import ApplicationAct, Hold
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import Allocated, AllocationRejected, ApplicationAdded, Fact
-from ykactor.core.messages.holds import Hold
-from ykactor.core.messages.kinds import TerminationType
+from ykactor.core.messages.kinds import RejectionCode, TerminationType
 from ykactor.core.messages.planned import Cancellation, Eviction, Replacement
-from ykactor.core.messages.rejections import RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import RecordTask, ReleaseAllocations, RemoveApplication
 from ykactor.core.objects import acts, gang

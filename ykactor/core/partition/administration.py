@@ -10,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ykactor.core.config.access import UserGroups, may_administer
-from ykactor.core.messages.acts import Administration, HoldQueue, MoveApplication, Operator, SetQueueQuotas, full_path
+from ykactor.core.messages.acts import (
+    Administration,
+    Hold,
+    HoldQueue,
+    MoveApplication,
+    Operator,
+    SetQueueQuotas,
+    full_path,
+)
 from ykactor.core.messages.facts import ApplicationMoved, Fact, QueueHeld
-from ykactor.core.messages.held_limits import TYPES_MAX
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import ApplicationState
+from ykactor.core.messages.submissions import TYPES_MAX
 from ykactor.core.objects.acts import EFFECTS
 from ykactor.core.objects.application import Application
 from ykactor.core.objects.commands import ActOn, Configure, GiveAway, SetHold, TakeOver

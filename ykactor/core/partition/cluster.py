@@ -18,8 +18,7 @@ from ykactor.core.messages.facts import (
     QueueLimitChanged,
 )
 from ykactor.core.messages.kept_rows import KeptRows
-from ykactor.core.messages.kinds import Change, NodeAction, QueueLimit
-from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.kinds import Change, NodeAction, QueueLimit, RejectionCode
 from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
     AnswerPredicate,

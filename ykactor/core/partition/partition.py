@@ -29,10 +29,10 @@ from ykactor.core.messages.facts import (
     RequestRefused,
     SchedulingStatesWanted,
 )
-from ykactor.core.messages.held_limits import HeldLimits
 from ykactor.core.messages.states import QUEUE_CLEANER_NS
 from ykactor.core.messages.submissions import (
     ApplyConfig,
+    HeldLimits,
     RefuseConfig,
     RefuseEntry,
     RemoveApplication,

@@ -26,8 +26,7 @@ from ykactor.core.messages.facts import (
     PreemptionPolicyChanged,
     Released,
 )
-from ykactor.core.messages.kinds import NodeAction
-from ykactor.core.messages.rejections import RejectionCode
+from ykactor.core.messages.kinds import NodeAction, RejectionCode
 from ykactor.core.messages.states import ApplicationEvent, ApplicationState
 from ykactor.core.messages.submissions import (
     AddApplication,

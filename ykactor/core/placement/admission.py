@@ -10,7 +10,7 @@ from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.config.properties import SORT_POLICIES
 from ykactor.core.messages.facts import ApplicationRejected, Fact, QueueAdded
-from ykactor.core.messages.rejections import Rejection, RejectionCode
+from ykactor.core.messages.kinds import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.commands import Admitted, Adopt, Configure

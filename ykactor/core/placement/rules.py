@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ykactor.core.config.access import UserGroups, may_submit
 from ykactor.core.config.model import NameFilter, PlacementFilter, PlacementRule
-from ykactor.core.messages.rejections import Rejection, RejectionCode
+from ykactor.core.messages.kinds import Rejection, RejectionCode
 from ykactor.core.messages.states import QueueState
 from ykactor.core.messages.submissions import AddApplication
 from ykactor.core.objects.queues import LeafCore, ParentCore

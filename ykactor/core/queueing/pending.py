@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ykactor.core.config.access import UserGroups
+from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import Ask, Shape, order_of, shape_of
 from ykactor.core.messages.changed import Changed
 from ykactor.core.messages.facts import ApplicationAdded, ChargedTo
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.equivalence import (
     HAS_NODE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ykactor.core.config.model import QueueConfig
-from ykactor.core.messages.holds import Hold
+from ykactor.core.messages.acts import Hold
 from ykactor.core.queueing.leaf_order import LeafOrder
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.priorities import Priority, PriorityBag, queue_priority

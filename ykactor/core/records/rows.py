@@ -26,10 +26,9 @@ from msgspec import Struct
 from ykactor.core.accounting.accounts import Account
 from ykactor.core.config.access import UserGroups
 from ykactor.core.config.model import PartitionConfig, QueueConfig
+from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.asks import Ask, AskID
-from ykactor.core.messages.holds import Hold
-from ykactor.core.messages.states import ApplicationState, QueueState
-from ykactor.core.messages.task_record import TaskRecord
+from ykactor.core.messages.states import ApplicationState, QueueState, TaskRecord
 from ykactor.core.nodes.predicates import Answer
 from ykactor.core.objects.gang import TaskGroup
 from ykactor.core.partition.timers import EndedApplication

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.facts import ApplicationAdded, ApplicationChanged, ApplicationHeld, ApplicationLeft, ApplicationMoved
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.state import enrolment, node_facts, queue_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ykactor.core.messages.acts import Hold
 from ykactor.core.messages.facts import (
     ConfigurationChanged,
     LimitChanged,
@@ -13,7 +14,6 @@ from ykactor.core.messages.facts import (
     QueueRemoved,
     QueueTypeChanged,
 )
-from ykactor.core.messages.holds import Hold
 from ykactor.core.messages.kinds import Change, QueueLimit
 from ykactor.core.objects.queues import LeafCore
 from ykactor.core.queueing.tree import QueueNode

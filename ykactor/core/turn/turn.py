@@ -7,17 +7,15 @@ The cause of a turn, with the state and the time before it, decides everything t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from msgspec import Struct
 
 from ykactor.core.messages.acts import Administration
-from ykactor.core.messages.confirmations import confirmations
-from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.held_limits import HeldLimits
+from ykactor.core.messages.facts import Fact, ReleaseStarted
 from ykactor.core.messages.planned import Budget
-from ykactor.core.messages.submissions import Submission
+from ykactor.core.messages.submissions import HeldLimits, ReleaseAllocations, Submission
 from ykactor.core.objects.registry import Exchange
 from ykactor.core.partition.partition import PartitionCore, refusal_in
 from ykactor.core.partition.rounds import Round
@@ -83,7 +81,7 @@ def turn(
     partition.begin_turn()
     if isinstance(cause, CycleDue):
         cycle = yield from _cycle(partition, now_ns, cause.budget)
-        has_confirmed = yield from _confirm(partition, now_ns, confirmations(cycle.facts) if confirms else [])
+        has_confirmed = yield from _confirm(partition, now_ns, _confirmations(cycle.facts) if confirms else [])
         return TurnResult(False, "", cycle, has_confirmed)
     taken_in = _taken_in(partition, scheduler, now_ns, cause)
     has_observed, refusal = yield from _take_in(partition, now_ns, taken_in, confirms=confirms)
@@ -106,10 +104,19 @@ def _take_in(partition: PartitionCore, now_ns: int, taken_in: Exchange[list[Fact
     if not facts:
         return False, ""
     facts = yield Observe(facts)
-    refusal, confirmed = refusal_in(facts), confirmations(facts) if confirms else []
+    refusal, confirmed = refusal_in(facts), _confirmations(facts) if confirms else []
     yield Publish(facts)
     yield from _confirm(partition, now_ns, confirmed)
     return True, refusal
+
+
+def _confirmations(facts: Iterable[Fact]) -> list[Submission]:
+    """The confirmations of a simulated resource manager (AP-133); pending placeholders need none."""
+    return [
+        ReleaseAllocations(fact.ask.application_id, fact.ask.allocation_key, fact.termination_type)
+        for fact in facts
+        if type(fact) is ReleaseStarted and fact.node_id is not None
+    ]
 
 
 def _confirm(partition: PartitionCore, now_ns: int, confirmed: list[Submission]) -> Turn[bool]:

@@ -29,7 +29,7 @@ from ykactor.core.values.parts import Steps
 from ykactor.core.values.resources import QUANTITY_MAX, Resource
 from ykactor.core.values.selector import Selector, left_out_of, selects
 from ykactor.core.waiting import reasons
-from ykactor.core.waiting.codes import PendingCause, PendingCode, Place
+from ykactor.core.waiting.reasons import PendingCause, PendingCode, Place
 
 #: Reasons that ``count_nodes`` counts on their own, the most frequent ones; the others are counted together.
 REASONS_MAX = 8

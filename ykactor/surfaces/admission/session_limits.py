@@ -10,7 +10,7 @@ from typing import Protocol
 import trio
 
 from ykactor.core.messages.acts import Act
-from ykactor.core.messages.held_limits import exceeded
+from ykactor.core.messages.submissions import exceeded
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.log.logs import LimitedLog

@@ -15,7 +15,7 @@ import trio
 
 from ykactor.access.limits import Limits
 from ykactor.access.model import Role
-from ykactor.core.messages.held_limits import exceeded
+from ykactor.core.messages.submissions import exceeded
 from ykactor.surfaces.admission.caller import Caller
 from ykactor.surfaces.net.descriptors import fitting
 

@@ -16,9 +16,8 @@ from ykactor.access.permissions import check_application
 from ykactor.core.config.access import UserGroups
 from ykactor.core.messages.asks import CREATED_TAG, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected
-from ykactor.core.messages.held_limits import exceeded
-from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission
+from ykactor.core.messages.kinds import RejectionCode
+from ykactor.core.messages.submissions import AddApplication, RefuseEntry, Rejected, Submission, exceeded
 from ykactor.core.objects.gang import APPLICATION_CREATED_TAG
 from ykactor.core.placement.users import resolve
 from ykactor.core.values.parts import Steps, in_parts

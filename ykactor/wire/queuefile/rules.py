@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from ykactor.core.config.model import AccessList
-from ykactor.core.messages.held_limits import TYPES_MAX
+from ykactor.core.messages.submissions import TYPES_MAX
 from ykactor.core.placement.rules import RECOVERY_NAME
 from ykactor.core.values.names import GROUP_NAME_RULE, USER_NAME_RULE, is_group_name, is_user_name
 from ykactor.core.values.quantities import QuantityError, is_queue_name, parse_quantity, quantity_text, shown

@@ -18,13 +18,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ykactor.core.inspection.partition_status import PartitionStatus as PartitionStatus
 from ykactor.core.messages.kinds import NodeAction as NodeAction
 from ykactor.core.messages.kinds import PreemptionKind as PreemptionKind
+from ykactor.core.messages.kinds import RejectionCode as RejectionCode
 from ykactor.core.messages.kinds import SchedulingState as SchedulingState
 from ykactor.core.messages.kinds import TerminationType as TerminationType
 from ykactor.core.messages.kinds import WaitingCause as WaitingCause
-from ykactor.core.messages.rejections import RejectionCode as RejectionCode
 from ykactor.core.messages.states import ApplicationState as ApplicationState
 from ykactor.core.messages.states import Outcome as Outcome
-from ykactor.core.messages.task_record import TaskOutcome as TaskOutcome
+from ykactor.core.messages.states import TaskOutcome as TaskOutcome
 from ykactor.core.values.resources import QUANTITY_MAX, QUANTITY_MIN
 
 #: Words that the SI writes in capitals, except at the start of a name.

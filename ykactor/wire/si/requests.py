@@ -17,12 +17,11 @@ from msgspec import structs
 
 from ykactor.core.messages.asks import PREDICATE_CLASS_MAX, Ask
 from ykactor.core.messages.facts import AllocationRejected, ApplicationRejected, Fact, NodeRejected
-from ykactor.core.messages.held_limits import TYPES_MAX
-from ykactor.core.messages.kinds import NodeAction, TerminationType
-from ykactor.core.messages.rejections import RejectionCode
-from ykactor.core.messages.states import Outcome
+from ykactor.core.messages.kinds import NodeAction, RejectionCode, TerminationType
+from ykactor.core.messages.states import SIGNAL_MAX, Outcome, TaskOutcome, TaskRecord
 from ykactor.core.messages.submissions import (
     PARTITION_ATTRIBUTE,
+    TYPES_MAX,
     AddApplication,
     AnswerPredicate,
     ForgetPredicates,
@@ -34,7 +33,6 @@ from ykactor.core.messages.submissions import (
     Submission,
     UpdateNode,
 )
-from ykactor.core.messages.task_record import SIGNAL_MAX, TaskOutcome, TaskRecord
 from ykactor.core.values.ids import AllocationKey, ApplicationID, NodeID, PartitionName
 from ykactor.core.values.parts import PART_MAX, Steps, finished
 from ykactor.core.values.quantities import QuantityError, parse_quantity

@@ -13,7 +13,7 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
-from ykactor.core.waiting.codes import PendingCause
+from ykactor.core.waiting.reasons import PendingCause
 
 
 class Look(Struct, frozen=True, gc=False):
