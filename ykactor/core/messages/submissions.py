@@ -1,4 +1,4 @@
-"""The input of a partition: the requests of the resource manager, entry by entry, and configurations; and what its sender may hold.
+"""The input of a partition: the requests of the resource manager, entry by entry, configurations, and the limits of the sender.
 
 ``wire.si.requests`` makes these from requests; ``PartitionCore.ingest`` gives each to its owner. All are frozen, because tasks
 pass them on. In the journal a field with its default value is left out, so a default must never change.

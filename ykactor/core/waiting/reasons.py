@@ -1,6 +1,7 @@
 """The codes and sentences that say why asks are pending (AP-150) and queues stay above their max.
 
-Sentences are for people, in the feed, snapshots and summaries. Functions get present numbers in base units; ``causes`` chooses the sentence for an ask. No decision depends on a sentence.
+Sentences are for people, in the feed, snapshots and summaries. Functions get present numbers in base units; ``causes`` chooses
+the sentence for an ask. No decision depends on a sentence.
 """
 
 from __future__ import annotations
