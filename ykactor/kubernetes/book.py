@@ -342,9 +342,7 @@ class Complaints:
         #: Those that are not told yet, in order.
         self._untold: dict[Event, None] = {}
 
-    def note(
-        self, kind: str, ref: Ref, wrong: Iterable[tuple[str, str]] = (), *, uid: str = "", action: str = "Reading"
-    ) -> None:
+    def note(self, kind: str, ref: Ref, wrong: Iterable[tuple[str, str]] = (), *, uid: str = "", action: str = "Reading") -> None:
         """All that is wrong with an object, a reason and a sentence each; what was known before is not told again."""
         found = [Event(kind, ref, uid, reason, action, note) for reason, note in wrong]
         before = self._of.pop((kind, ref), ())
