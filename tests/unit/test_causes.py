@@ -9,7 +9,6 @@ import pytest
 from queuetexts import SAMPLES
 from test_history import sample
 from world import app, ask, move, release, terminate
-from ykactor.core.turn.causes import Cause, CycleDue, Input, Request, TimersDue
 
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.planned import Budget
