@@ -180,7 +180,7 @@ class Application:
             return self._update_allocation(now_ns, submitted)
         if key in tasks.asks:
             return self._update_ask(now_ns, submitted)
-        placeholder = tasks.placeholder_of(key)
+        placeholder = tasks.placeholder_of(key) if tasks.replacing else None
         if placeholder is not None:
             return self._update_replacement(now_ns, placeholder, submitted)
         if submitted.placeholder and self.gang.is_full(submitted.task_group_name):
