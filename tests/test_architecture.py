@@ -447,3 +447,27 @@ def test_no_two_test_modules_have_one_name() -> None:
     tests = Path(__file__).parent
     names = Counter(path.name for path in tests.rglob("*.py")) - Counter(["conftest.py", "__main__.py"] * 100)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+ESSAY = (PACKAGE / "README.md").read_text()
+
+
+def test_the_walks_of_the_essay_name_what_is_there() -> None:
+    """Three of at most ten files each; each file has the function or method that the walk names."""
+    section = ESSAY.partition("## Three walks\n")[2].partition("\n## ")[0]
+    walks = [re.findall(r"^\d+\. `(\S+)` `(\S+)`:", part, re.MULTILINE) for part in section.split("\n\n")]
+    assert [len(walk) for walk in walks if walk] == [10, 10, 10]
+    for source, name in [step for walk in walks for step in walk]:
+        body = syntax(source).body
+        for part in name.split("."):
+            found = [node for node in body if getattr(node, "name", "") == part]
+            assert found, (source, name)
+            body = getattr(found[0], "body", [])
+
+
+def test_a_file_that_the_essay_names_is_there() -> None:
+    """Paths are below the project, the package or ``core``; in a text about one package they are below that."""
+    folders = [path for path in PACKAGE.rglob("*/") if path.name != "__pycache__"]
+    named = set(re.findall(r"`([\w/.-]+(?:\.(?:py|js|ts|md|toml|yaml)|/))`", ESSAY))
+    assert len(named) > 150
+    assert {path for path in named if not any((top / path).exists() for top in (PACKAGE.parent, PACKAGE, *folders))} == set()
