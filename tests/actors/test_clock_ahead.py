@@ -186,7 +186,7 @@ async def test_creation_times_are_those_of_the_daemon() -> None:
         )
         await rm.request(si.AllocationRequest(allocations=[wanted]))
         (found,) = daemon.registry(DEFAULT).leaf(QueuePath("root.a")).applications.values()
-        (pending,) = found.asks.values()
+        (pending,) = found.tasks.asks.values()
         assert pending.since_ns / S_NS == pytest.approx(now_s + ahead_s - 5, abs=1)
 
 

@@ -149,7 +149,7 @@ class Life:
         """The tasks of each application, whether they run or wait."""
         registry = self.realm[name].core.registry
         found = {application: registry.leaf_of(application).applications[application] for application in registry.applications}
-        return {name: sorted((*each.asks, *each.allocations)) for name, each in found.items()}
+        return {name: sorted((*each.tasks.asks, *each.tasks.allocations)) for name, each in found.items()}
 
 
 def history(chance):

@@ -38,8 +38,8 @@ class Kept:
         for key, data in reader.records():
             row = None if key.startswith(b'["",') else decode(key, data)[2]
             if isinstance(row, TaskRow):
-                assert row.ask.spec.allocation_key not in self.tasks
-                self.tasks[row.ask.spec.allocation_key] = row
+                assert row.ask.allocation_key not in self.tasks
+                self.tasks[row.ask.allocation_key] = row
         self.events = [msgspec.json.encode(event) for event in found.events]
         assert [msgspec.json.decode(event)["sequence"] for event in self.events] == list(range(1, found.last_event + 1))
         _check_turns([text for row in rows for text in row.turns()])
