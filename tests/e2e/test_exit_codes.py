@@ -321,7 +321,7 @@ def test_top_needs_a_terminal(run_here):
     """In a pipe it says what to use instead."""
     code, output, errors = run_here("top")
     assert (code, output) == (exit_codes.USAGE, "")
-    assert errors == "Error: found no terminal, expected one; ykactor queues --watch can be used without\n"
+    assert errors == "Error: found no terminal, expected one: use ykactor queues --watch without one\n"
 
 
 # ---- Ctrl-C and pipes

@@ -18,7 +18,6 @@ from world import queue, tree
 from ykactor.client import Refused, connect
 from ykactor.core.accounting.accounts import AccountKey
 from ykactor.surfaces.cli.main import main
-from ykactor.surfaces.cli.views.listing import NOTHING
 from ykactor.surfaces.daemon.daemon import Daemon
 from ykactor.wire.si import messages as si
 
@@ -133,7 +132,8 @@ async def check_usage(url: str) -> None:
     assert "total" not in text
     assert "total" in (await run(url, "usage", "--until", "1970-01-02")).stdout
     assert await document(url, "usage", "--since", "2040-01-01") == []
-    assert (await run(url, "usage", "--since", "2040-01-01")).stderr == f"{NOTHING}\n"
+    empty = await run(url, "usage", "--since", "2040-01-01")
+    assert empty.stderr == "there are no accounts that match and that the daemon shows you\n"
     unknown = await run(url, "usage", "--partition", "gpu")
     assert (unknown.exit_code, unknown.stderr) == (
         1,

@@ -29,7 +29,7 @@ from ykactor.client.login import LoginOptions
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.main import main
 from ykactor.surfaces.cli.urls import Destination
-from ykactor.surfaces.cli.views import listing, nodes
+from ykactor.surfaces.cli.views import nodes
 from ykactor.surfaces.cli.views.listing import FORMATS, Printout
 from ykactor.surfaces.cli.views.showing import on_screen, taking, watch
 from ykactor.wire import queuefile
@@ -83,7 +83,8 @@ async def test_an_empty_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         for arguments, told in (
             (("apps", "--state", "Failed"), "there are no applications that match"),
             (("nodes", "--state", "Drained"), "there are no nodes that match"),
-            (("events", "--since", "2040-01-01"), listing.NOTHING),
+            (("events", "--since", "2040-01-01"), "there are no events that match and that the daemon shows you"),
+            (("preemptions",), "there are no preemptions that match and that the daemon shows you"),
         ):
             assert (await run(url, *arguments)).stderr == f"{told}\n"
             listed = await run(url, *arguments, "-o", "json")

@@ -168,7 +168,8 @@ def test_check(file: Path) -> None:
     create(file, "ci")
     code, out, err = run(access.command, "check", file)
     assert (code, out) == (0, f"{file}: ok, 2 identities, 1 token\n")
-    assert err == "warning: the identity ops has neither a proof nor a token, so nobody is it: ykactor token create makes one\n"
+    found = "the identity ops has neither a proof nor a token, so nobody can act as it"
+    assert err == f"warning: {found}: ykactor token create makes one\n"
 
 
 def test_check_of_a_wrong_file(file: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_example_of_the_readme() -> None:
     access = access_of(section.partition("```yaml\n")[2].partition("```")[0], JWKS)
     assert [identity.name for identity in access.identities] == ["ci", "dashboard", "ops"]
     assert access.warnings == (
-        "the identity dashboard has neither a proof nor a token, so nobody is it: ykactor token create makes one",
+        "the identity dashboard has neither a proof nor a token, so nobody can act as it: ykactor token create makes one",
     )
 
 
@@ -237,5 +237,5 @@ def test_warnings() -> None:
     access = access_of("identities: [{name: a, roles: [reader]}]", {"tokens.json": tokens.text_of(kept)})
     assert access.warnings == (
         f"tokens.json: the token {kept.all[0].id} is for 'gone', which is no identity; it lets nobody in",
-        "the identity a has neither a proof nor a token, so nobody is it: ykactor token create makes one",
+        "the identity a has neither a proof nor a token, so nobody can act as it: ykactor token create makes one",
     )

@@ -201,7 +201,8 @@ def _warnings(identities: Iterable[Identity], found: Tokens, tokens_file: str) -
     with_token = {token.identity for token in found.all}
     for identity in identities:
         if not identity.proofs and identity.name not in with_token:
-            yield f"the identity {identity.name} has neither a proof nor a token, so nobody is it: ykactor token create makes one"
+            why = "has neither a proof nor a token, so nobody can act as it"
+            yield f"the identity {identity.name} {why}: ykactor token create makes one"
 
 
 class ProofText(Text):

@@ -22,7 +22,7 @@ from ykactor.surfaces.cli.cells import detail_text, plural, time_text
 from ykactor.surfaces.cli.options import since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, table
+from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, none_shown, table
 from ykactor.surfaces.cli.views.showing import output_option, show
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
@@ -258,7 +258,7 @@ def listing(events: list[si.EventRecord], missing_queues: list[str]) -> Printout
     rows = [msgspec.to_builtins(event) for event in events]
     names = [str(event.sequence) for event in events]
     notes = [absent("queue", queue) for queue in missing_queues]
-    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), notes)
+    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), notes, none_shown("events"))
 
 
 async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None, list[str]]:

@@ -25,7 +25,7 @@ from ykactor.surfaces.cli.history import opened
 from ykactor.surfaces.cli.options import EXISTING_DIRECTORY, PAST
 from ykactor.surfaces.cli.terminal import indented, say, say_lines, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import NOTHING
+from ykactor.surfaces.cli.views.listing import none_shown
 from ykactor.surfaces.cli.views.showing import taking
 from ykactor.surfaces.files.recovery import recover_partitions
 
@@ -96,7 +96,7 @@ def command(
     elif rows:
         _print_table(columns, rows)
     else:
-        say(NOTHING, err=True)
+        say(none_shown("accounts"), err=True)
 
 
 def _from_daemon(

@@ -54,8 +54,9 @@ def shown(key: str, text: Callable[[Any], str] = str) -> Callable[[Row], str]:
     return field(key, text, NOT_SHOWN)
 
 
-#: The note below an empty table of what may be hidden.
-NOTHING = "nothing is there that matches and that the daemon shows you"
+def none_shown(things: str) -> str:
+    """The note below an empty table of what may be hidden."""
+    return f"there are no {things} that match and that the daemon shows you"
 
 
 class Printout(Struct, frozen=True):
@@ -66,14 +67,14 @@ class Printout(Struct, frozen=True):
         names: of the objects in it.
         lines: for people, given whether with all columns.
         notes: sentences for standard error.
-        nothing: the note below an empty table: there may be nothing, or it is hidden from the caller.
+        nothing: the note below an empty table: there may be nothing, or it is hidden from the caller. Empty: no note.
     """
 
     document: Any
     names: list[str]
     lines: Callable[[bool], Iterable[str]]
     notes: Sequence[str] = ()
-    nothing: str = NOTHING
+    nothing: str = ""
 
 
 def formatted(printout: Printout, output: str) -> Iterable[str]:

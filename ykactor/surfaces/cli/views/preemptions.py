@@ -15,7 +15,7 @@ from ykactor.surfaces.cli.events import opened_past
 from ykactor.surfaces.cli.options import since_option
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, table
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, none_shown, table
 from ykactor.surfaces.cli.views.showing import output_option, show
 from ykactor.wire.si import messages as si
 
@@ -203,4 +203,5 @@ def _is_wanted(row: Row, queues: list[str], applications: tuple[str, ...]) -> bo
 
 def listing(rows: list[Row]) -> Printout:
     """The preemptions as a table."""
-    return Printout(rows, [str(row["sequence"]) for row in rows], lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide))
+    names = [str(row["sequence"]) for row in rows]
+    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), nothing=none_shown("preemptions"))

@@ -154,7 +154,7 @@ def show(printout: Printout, output: str) -> None:
 def write_notes(printout: Printout, output: str) -> None:
     """Print the notes on standard error: names that do not exist, or that a table is empty."""
     is_empty_table = not printout.names and output in ("table", "wide")
-    for note in printout.notes or [printout.nothing] * is_empty_table:
+    for note in printout.notes or [printout.nothing] * (is_empty_table and printout.nothing != ""):
         say(note, err=True)
 
 

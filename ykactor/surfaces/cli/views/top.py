@@ -57,7 +57,7 @@ def command(daemon: Destination) -> None:
     the resource manager is away.
     """
     if not has_terminal():
-        raise Refused("found no terminal, expected one; ykactor queues --watch can be used without")
+        raise Refused("found no terminal, expected one: use ykactor queues --watch without one")
     daemon.run(_show, daemon)
 
 
