@@ -14,7 +14,7 @@ from ykactor.core.messages.facts import Allocated, AskAdded, ConfigurationChange
 from ykactor.core.preemption.attempts import OUTSIDE
 from ykactor.core.state import allocation_facts, application_facts, ask_facts, enrolment, node_facts, queue_facts
 from ykactor.core.state.state import Handler, SchedulerState, Worklist
-from ykactor.core.values.parts import PART_MAX, Steps
+from ykactor.core.values.parts import PART_MAX, Steps, in_parts
 
 #: The number of facts after which all changed objects are brought up to date.
 YIELD_EVERY = 1000
@@ -22,6 +22,8 @@ YIELD_EVERY = 1000
 PAUSE_EVERY = 150
 #: An application or a queue takes as long as so many items; and so many amounts, or groups of a user, as one.
 _ITEMS, _AMOUNTS, _GROUPS = PART_MAX // PAUSE_EVERY, 50, 50
+#: Applications, or changes of pending amounts, in one step: each step is resumed through several generators.
+_TOGETHER = 5
 
 
 class Observer:
@@ -91,23 +93,25 @@ class Observer:
         state, work = self._state, self._work
         if work.tree_changed:
             yield from queue_facts.rebuild(state, work, at_ns)
-        for usage, change in work.pending.items():
-            state.ledger.change_pending(usage, change)
-            yield len(usage.path_up) * len(change) // _AMOUNTS
+        for changes in in_parts(work.pending.items(), _TOGETHER):
+            for usage, change in changes:
+                state.ledger.change_pending(usage, change)
+            yield sum([len(usage.path_up) * len(change) for usage, change in changes]) // _AMOUNTS
         work.pending.clear()
         for application in work.woken:
             work.consequences += enrolment.wake(state, at_ns, application)
         work.woken.clear()
         yield from state.tree.refresh_shares()
-        for application in work.applications:
-            items = _ITEMS
-            if not application.enrolled:
-                work.consequences += enrolment.enrol(state, at_ns, application)
-                items += len(application.who.groups) // _GROUPS
-            leaf = state.tree.leaf_of(application)
-            state.update_position(leaf, application)
-            if application.queues:
-                state.quota_reports.note(leaf, application)
+        for applications in in_parts(work.applications, _TOGETHER):
+            items = _ITEMS * len(applications)
+            for application in applications:
+                if not application.enrolled:
+                    work.consequences += enrolment.enrol(state, at_ns, application)
+                    items += len(application.who.groups) // _GROUPS
+                leaf = state.tree.leaf_of(application)
+                state.update_position(leaf, application)
+                if application.queues:
+                    state.quota_reports.note(leaf, application)
             yield items
         work.applications.clear()
         for node_id in work.nodes:

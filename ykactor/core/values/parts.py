@@ -31,10 +31,10 @@ Pausing = Generator[tuple[()], Any, R]
 PART_MAX = 500
 
 
-def in_parts(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in order, ``PART_MAX`` at a time."""
+def in_parts(items: Iterable[T], most: int | None = None) -> Iterator[list[T]]:
+    """The items in order, ``most`` at a time, by default ``PART_MAX``."""
     left = iter(items)
-    while part := list(islice(left, PART_MAX)):
+    while part := list(islice(left, most or PART_MAX)):
         yield part
 
 
