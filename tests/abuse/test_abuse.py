@@ -16,7 +16,7 @@ from target import target
 async def test_stalled_followers_slow_nobody() -> None:
     """SE-90: the others get all events in order, and as fast; who does not read is dropped, and the log says so."""
     async with target() as abused:
-        print(await crowd(abused, followers=50, stalled=10, requests=40))
+        print(await crowd(abused, followers=40, stalled=10, requests=24))
 
 
 async def test_peers_that_never_finish() -> None:
@@ -35,7 +35,7 @@ async def test_connections_with_tls() -> None:
 async def test_floods() -> None:
     """SE-92: beside a client that sends as much as it can, right or wrong, another one is served."""
     async with target() as abused:
-        figures, _ = await floods(abused, 20)
+        figures, _ = await floods(abused, 10)
         print(figures)
 
 
@@ -56,7 +56,7 @@ async def test_mutants_of_queue_files(tmp_path: Path) -> None:
 async def test_extremes(tmp_path: Path) -> None:
     """SE-95: the largest of everything that is right breaks no invariant, and is decided again in the same way."""
     async with target("--state-dir", tmp_path) as abused:
-        print(await extremes(abused, tmp_path, count=150, entries=2000, seed=1))
+        print(await extremes(abused, tmp_path, count=90, entries=2000, seed=1))
 
 
 async def test_large_entries(tmp_path: Path) -> None:

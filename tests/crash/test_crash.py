@@ -8,7 +8,7 @@ from faulty import POWER
 from life import ALLOCATIONS, RESTORED, World
 from seeds import seeds
 
-KILLS = 8
+KILLS = 5
 FAILURES = 2
 
 
