@@ -1,7 +1,8 @@
 """The messages between sessions, partition actors and the feed.
 
 Sessions and the config watcher send ``PartitionCommand``s to ``PartitionActor.inbox``. Partitions send ``FeedCommand``s to the
-feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``).
+feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``). ``TwoPhaseSwitch`` and ``read_partition``
+are the two waits for what partitions do with a command.
 """
 
 from __future__ import annotations

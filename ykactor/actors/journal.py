@@ -2,7 +2,8 @@
 
 The feed adds each turn when its events are numbered, and outboxes add each message. Neither lets anybody read what is not
 durable: after a commit the journal raises the number up to which each of them may be read. While one group is committed the next
-one gathers. What waits is bounded: whoever causes turns or messages waits for ``room`` before.
+one gathers. What waits is bounded: whoever causes turns or messages waits for ``room`` before. A ``WriterThread`` does the
+work that blocks.
 """
 
 from __future__ import annotations

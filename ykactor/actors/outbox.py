@@ -1,4 +1,4 @@
-"""The messages to a resource manager: numbered, kept for a while, and read by at most one session at a time.
+"""The messages to a resource manager: numbered, kept for a while, and read by at most one session at a time; and its epochs.
 
 The feed posts the decisions of partitions, sessions post acknowledgements and errors; the attached session takes messages out, as
 soon as they are durable.

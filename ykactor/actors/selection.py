@@ -1,4 +1,7 @@
-"""The events of one filter and view in one encoding: batches that all subscribers with the same share."""
+"""The events of one filter and view in one encoding: batches that all subscribers with the same share.
+
+An ``EventFilter`` has the events that a subscriber wants, a ``View`` those that it may see.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One application: its state, and what happens to its asks and allocations (``tasks``).
 
-``Application`` belongs to its leaf (``leaf.LeafCore``), which is its only writer. Every method returns the facts that it caused,
+``Application`` belongs to its leaf (``queues.LeafCore``), which is its only writer. Every method returns its facts,
 in order; state changes come before the allocation or release that follows from the same step (AP-96). Methods that concern all
 tasks of the application pause (``values.parts``). What happens to its placeholders is in ``gang``.
 """

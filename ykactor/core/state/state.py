@@ -2,7 +2,8 @@
 
 ``SchedulerState`` holds the ledger, the queue tree, the pending applications, the nodes, reservations and preemption attempts.
 The ``Observer`` keeps it up to date with the facts of the owners. Between two observations only the planner changes it, and the
-owners confirm these changes. ``inspection.invariants`` computes the whole state again from the owners and compares.
+owners confirm these changes. ``inspection.invariants`` computes the whole state again from the owners and compares. A
+``Worklist`` collects what an observation still has to bring up to date.
 
 Classes that cannot be placed are parked and cost nothing until they are tried again:
 - everywhere, when something grew: less is in use, or a limit is larger (``capacity_grew``);
