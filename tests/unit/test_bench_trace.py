@@ -24,14 +24,14 @@ async def test_one_ask_is_followed_from_the_bytes_to_the_feed() -> None:
 
 
 async def test_one_ask_runs_through_no_more_than_is_written_down() -> None:
-    """The table in bench/README.md bounds files, functions, calls and moves; a timer that is due may add a few calls."""
+    """The table in bench/README.md bounds files, functions, calls and moves; a timer, or the order of tasks, may add a few."""
     (row,) = re.findall(r"\| files \|.*\n.*\n\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", (FOLDER / "README.md").read_text())
     files, functions, calls, moves = map(int, row)
     trace = await of_one_ask(SMALL)
     assert len(trace.files()) <= files
     assert len(trace.functions()) <= functions + 2
-    assert len(trace.calls) <= 1.01 * calls
-    assert trace.moves() <= 1.01 * moves
+    assert len(trace.calls) <= 1.02 * calls
+    assert trace.moves() <= 1.02 * moves
 
 
 async def test_calls_in_bulk_are_those_of_the_next_run() -> None:
