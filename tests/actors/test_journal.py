@@ -17,6 +17,7 @@ from ykactor.actors.journal import (
     PAUSE_MAX_S,
     RETRY_MAX_S,
     RETRY_S,
+    WIDENS_MIN,
     WINDOW_MAX_S,
     WINDOW_S,
     Journal,
@@ -186,27 +187,35 @@ async def test_a_busy_daemon_commits_in_time(autojump_clock):
 
     After a moment of rest it is ``WINDOW_S`` again.
     """
-    store, outbox = MemoryStore(lambda: 0.0), Reader()
-    numbers = count(1)
-
-    async def windows(seconds):
-        """The windows, of which each has as many messages as steps of a tenth of ``WINDOW_S``; how long they were."""
-        before = len(store.batches)
-        for _ in range(round(10 * seconds / WINDOW_S)):
-            journal.post(outbox, next(numbers), b"m")
-            autojump_clock.jump(WINDOW_S / 10)
-            await trio.lowlevel.checkpoint()
-        return [batch.messages_count / 10 * WINDOW_S for batch in store.batches[before:]]
-
+    store, numbers = MemoryStore(lambda: 0.0), count(1)
     async with running(store) as journal:
         for _ in range(2):
-            taken = await windows(4 * WINDOW_MAX_S)
+            taken = await windows(journal, store, numbers, 2 * WIDENS_MIN)
             assert taken[:4] == pytest.approx([WINDOW_S, 2 * WINDOW_S, 4 * WINDOW_S, WINDOW_MAX_S], abs=WINDOW_S / 2)
             assert taken[4:] == pytest.approx([WINDOW_MAX_S] * len(taken[4:]), abs=WINDOW_S / 2)
             await journal.flushed()
             await trio.sleep(1)
-            journal.post(outbox, next(numbers), b"m")
+            journal.post(Reader(), next(numbers), b"m")
             await trio.sleep(1)
+
+
+async def test_a_lone_request_waits_for_no_wide_window(autojump_clock):
+    """A busy daemon to which few requests come commits each after ``WINDOW_S``."""
+    store = MemoryStore(lambda: 0.0)
+    async with running(store) as journal:
+        taken = await windows(journal, store, count(1), 5)
+    assert len(taken) > 10
+    assert max(taken) <= 2 * WINDOW_S  # with the steps of the event loop at its end
+
+
+async def windows(journal, store, numbers, rate):
+    """Keep the daemon busy, with ``rate`` messages in each ``WINDOW_S``. Returns the seconds from commit to commit."""
+    clock, before = trio.lowlevel.current_clock(), len(store.batches)
+    for _ in range(round(4 * rate * WINDOW_MAX_S / WINDOW_S)):
+        journal.post(Reader(), next(numbers), b"m")
+        clock.jump(WINDOW_S / rate)
+        await trio.lowlevel.checkpoint()
+    return [batch.messages_count / rate * WINDOW_S for batch in store.batches[before:]]
 
 
 @pytest.mark.parametrize("commit_s", [PAUSE_MAX_S / 2, 1.0])

@@ -122,9 +122,12 @@ class Recording(NamedTuple):
 
 
 #: The longest that the journal waits for more before a commit, while the daemon is busy. Each time that it was busy all the while
-#: the next window is twice as long, up to the most: an ask that is placed before the commit of its turn has one row, not two.
+#: with many requests, the next window is twice as long, up to the most: an ask that is placed before the commit of its turn has
+#: one row, not two.
 WINDOW_S = 0.005
 WINDOW_MAX_S = 0.04
+#: The events and messages of a window that make the next one longer. One request has fewer: it waits for no other.
+WIDENS_MIN = 20
 #: The longest that it waits for more even so, because there was more after the last commit.
 PAUSE_MAX_S = 0.002
 #: When a batch is tried again while the disk is full: at first, and at most. A large one takes 0.4 s each time.
@@ -439,7 +442,9 @@ class Journal:
             # nothing else tells: its statistics leave out the tasks of the present step, an instrument takes 70 us instead of 10,
             # and the shortest sleep 1 ms.
             await wait_all_tasks_blocked()
-        self._window_s = min(2 * self._window_s, WINDOW_MAX_S) if window.cancelled_caught else WINDOW_S
+        batch = self._gathered.batch
+        is_flooded = window.cancelled_caught and batch.events_count + batch.messages_count >= WIDENS_MIN
+        self._window_s = min(2 * self._window_s, WINDOW_MAX_S) if is_flooded else WINDOW_S
         while self._is_in_turn:
             await self._turn_ended.park()
 
