@@ -133,8 +133,9 @@ class Registry:
 
     def replace_queues(self, queues: dict[QueuePath, QueueCore]) -> None:
         """Replace the set of queues; their settings have changed already, or ``count_queues`` follows."""
-        for path, _ in self.queues.items() ^ queues.items():
-            self.changed.queue(path)
+        for path in {**self.queues, **queues}:
+            if self.queues.get(path) is not queues.get(path):
+                self.changed.queue(path)
         self.queues = queues
         self.count_queues()
 

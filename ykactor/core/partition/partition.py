@@ -221,8 +221,9 @@ class PartitionCore:
         return reload.facts
 
     def _replace_queues(self, queues: dict[QueuePath, QueueCore]) -> None:
-        for path in self.registry.queues.keys() - queues.keys():
-            self.timers.forget_leaf(path)
+        for path in self.registry.queues:
+            if path not in queues:
+                self.timers.forget_leaf(path)
         self.registry.replace_queues(queues)
 
     def _remove(self, now_ns: int) -> Round:
