@@ -1,4 +1,4 @@
-"""What all tests of actors share."""
+"""Fixtures shared by the tests of actors."""
 
 import pytest
 import trio

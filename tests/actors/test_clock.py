@@ -40,7 +40,7 @@ async def test_who_sleeps_until_a_deadline_wakes_exactly_then(autojump_clock, st
 
 @pytest.mark.parametrize("before_us", range(1, 40))
 async def test_the_clock_is_exact_up_to_the_end_of_the_longest_scenario(autojump_clock, before_us):
-    """Where microseconds are not told apart, a player would wait for ever for a time that the clock never shows."""
+    """A clock that rounded microseconds would let a player wait for ever for a time that it never shows."""
     clock = Clock(0)
     due_ns = round(SECONDS_MAX) * S_NS - before_us * 1_000
     await trio.sleep_until(clock.to_trio(due_ns))

@@ -74,7 +74,7 @@ class Machine:
         await self.daemon._submit({DEFAULT: [*submissions]})
 
     def timed_out(self) -> int:
-        """How many placeholders the resource manager is to release, because they have waited too long."""
+        """The number of placeholders that the resource manager is to release because they timed out."""
         outbox = self.daemon.outboxes.current
         assert outbox is not None
         answers = [JSON.decode_response(data) for data in outbox.after(0, 1000)]
@@ -92,7 +92,7 @@ def gang(name: str, timeout_s: int) -> list[Submission]:
 async def test_timers_go_by_the_corrected_clock_and_told_times_never_back(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
-    """What remains of a timeout remains after the correction, and from then on the time counts in which nothing runs."""
+    """A timeout keeps its remaining time at the correction; from then on, time in which nothing runs counts too."""
     machine = Machine(tmp_path, days * DAY_S, monkeypatch)
     async with machine.living():
         await machine.submit(node("n1", vcore=1000), *gang("short", 60))
@@ -157,7 +157,7 @@ async def test_proofs_expire_by_the_corrected_clock(autojump_clock: trio.testing
 
 
 async def test_proofs_expire_when_the_clock_is_corrected(autojump_clock: trio.testing.MockClock) -> None:
-    """Who does nothing is let in no longer too, soon after the clock was set forward behind the moment, as after a suspension."""
+    """The admission of an idle caller expires too, soon after the clock was set forward past its end, as after a suspension."""
     behind_s = DAY_S
     found = access(expires_ns=NOW_NS + 3600 * S_NS)
     clock = Clock(NOW_NS, lambda: NOW_NS + round((trio.current_time() - behind_s) * S_NS))

@@ -258,7 +258,7 @@ async def test_while_the_disk_is_full_readers_are_told_and_wait(seed, autojump_c
 
 
 async def test_a_snapshot_waits_for_turns_without_events_too(seed, autojump_clock):
-    """What it shows may come from a turn of which followers hear nothing."""
+    """A snapshot may show the effects of a turn that has no events for followers."""
     async with make_world(MemoryStore(lambda: 2.0)) as w, trio.open_nursery() as nursery:
         nursery.start_soon(w.answer)
         await w.publish(0)
@@ -269,7 +269,7 @@ async def test_a_snapshot_waits_for_turns_without_events_too(seed, autojump_cloc
 
 
 async def test_a_snapshot_waits_until_it_is_durable(seed, autojump_clock):
-    """It is late as the disk is; when it takes too long the follower is told why."""
+    """A snapshot is as late as the disk; when it takes too long the follower is told why."""
     async with make_world(MemoryStore(lambda: 2.0)) as w, trio.open_nursery() as nursery:
         nursery.start_soon(w.answer)
         await w.publish(3)
@@ -288,7 +288,7 @@ async def test_a_snapshot_waits_until_it_is_durable(seed, autojump_clock):
 
 
 def test_an_outbox_keeps_what_is_not_durable():
-    """Nobody could read it yet; when it is durable the bounds hold again, with the next message."""
+    """Messages that are not durable are kept, as no reader could have read them; once they are durable the bounds hold again."""
     journal = Journal(MemoryStore(), encode_facts, lambda: 0)
     box = Outbox("rm-1", JSON, kept_max=3, journal=journal)
     for number in range(10):

@@ -74,7 +74,7 @@ async def play(config, delay):
 
 @pytest.mark.parametrize("delay", seeds(12))
 async def test_the_configuration_follows_its_turns(autojump_clock: trio.testing.MockClock, delay: int) -> None:
-    """It is in force for the next start when all partitions have it, never before."""
+    """A configuration is in force for the next start when all partitions have it, never before."""
     store = await play(several_loaded(default=AFTER, gpu=AFTER), delay)
     position = {key: number for number, batch in enumerate(store.batches) for key in batch.puts}
     for name in (b"default", b"gpu"):

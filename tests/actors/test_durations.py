@@ -1,4 +1,4 @@
-"""How long turns take, by phase."""
+"""The durations of turns, by phase."""
 
 from samplefacts import ALLOCATED, ASK, S
 

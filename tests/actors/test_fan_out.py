@@ -79,7 +79,7 @@ class Reader:
         return self._since is not None and trio.current_time() - self._since > self._patience_s
 
     async def follow(self, subscription):
-        """Until it is dropped, as a session does."""
+        """Take updates until the follower is dropped, as a session does."""
         while not self.told or self.told[-1] != Unread():
             self.told.append(await subscription.next(self))
 

@@ -81,7 +81,7 @@ class Life:
         self.pauses_s = (0.0003, 0.02, 3)
 
     async def run(self):
-        """Until every request is answered, and everything is decided."""
+        """Run until every request is answered and everything is decided."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.realm.run)
             async with trio.open_nursery() as clients:

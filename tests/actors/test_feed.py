@@ -301,7 +301,7 @@ async def test_batches_are_bounded_by_bytes():
 
 
 async def test_a_snapshot_that_holds_back_too_much_fails(monkeypatch):
-    """What partitions publish while another one is awaited is bounded; nothing of it is lost."""
+    """The publications held back while a partition is awaited are bounded, and none is lost."""
     monkeypatch.setattr(feed_module, "HELD_FACTS_MAX", 10)
     async with make_world("default", "gpu") as w:
 
@@ -490,7 +490,7 @@ def test_a_scan_is_short():
 
 
 async def test_snapshot_is_exact_at_its_number(seed):
-    """What a partition publishes after its answer waits for the other answers, then comes behind the snapshot."""
+    """The publications of a partition after its answer wait for the other answers, then come behind the snapshot."""
     async with make_world("default", "gpu") as w:
         await w.publish("a")
         taken = []

@@ -22,7 +22,7 @@ PUTS = ("put", "give", "_publish")
 
 @cache
 def syntax(source: str) -> ast.Module:
-    """What a file says."""
+    """The syntax tree of a source file."""
     return ast.parse((PACKAGE / source).read_text())
 
 
@@ -80,7 +80,7 @@ def test_the_innermost_wait_for_nobody(role: Role) -> None:
 
 
 def test_every_put_that_waits_is_in_the_table() -> None:
-    """What a file sends by a put that may wait is a command of an edge that names the file."""
+    """Each message that a file sends by a put that may wait is a command of an edge that names the file."""
     for source in SOURCES:
         allowed = [edge.messages for edge in FLOW if edge.kind is Kind.COMMAND and source in edge.sent_in]
         for message in waiting_puts(source):
@@ -115,7 +115,7 @@ def test_room_is_reserved_only_where_the_table_says_so() -> None:
 
 
 def test_room_is_awaited_only_where_the_table_says_so() -> None:
-    """Who waits for room in the journal is in the table, which proves that nobody waits in a circle."""
+    """Every wait for room in the journal is in the table, which proves that there is no circular wait."""
     waiting = {
         source
         for source in SOURCES

@@ -1,4 +1,4 @@
-"""What a partition has in hand: the order in which it is handled, and what is left of it after a failure."""
+"""The in-flight batch of a partition: the order in which it is handled, and what is left of it after a failure."""
 
 import pytest
 from world import app, ask
@@ -92,7 +92,7 @@ def test_after_a_failure_each_message_of_the_turn_is_handled_alone():
 
 @pytest.mark.parametrize("bad", [A, B, C])
 def test_the_message_that_fails_alone_is_found(bad):
-    """It is taken out; its command is finished with the rest of its submissions, none of which is handled twice."""
+    """The failing message is taken out; its command finishes with its other submissions, none of which is handled twice."""
     commands = [intake(A), intake(B, C)]
     hand = Hand()
     hand.take(commands)
@@ -112,7 +112,7 @@ def test_the_message_that_fails_alone_is_found(bad):
 
 
 def test_a_command_that_fails_twice_is_its_own_culprit():
-    """What is behind it stays."""
+    """The messages behind the culprit stay."""
     snapshot, behind = TakeSnapshot(1), intake(A)
     hand = Hand()
     hand.take([snapshot, behind])

@@ -1,4 +1,4 @@
-"""What is kept of failures: files from which they can be made again, and not too many."""
+"""Post-mortems: files from which failures can be reproduced, bounded in number."""
 
 import json
 import logging
@@ -27,12 +27,12 @@ def bad(monkeypatch, word):
 
 
 def made_again(directory):
-    """What each post-mortem, in the order of time, raises again."""
+    """The failures that the post-mortems reproduce, in the order of time."""
     return [repr(reproduce(path)) for path in sorted(directory.glob("post-mortem-*.json"))]
 
 
 def replayed(path):
-    """What ``ykactor replay`` makes of a file."""
+    """The result of ``ykactor replay`` with this file."""
     return CliRunner().invoke(main, ["replay", str(path)])
 
 

@@ -120,7 +120,7 @@ async def test_a_batch_holds_what_was_added(autojump_clock):
 
 
 async def test_facts_without_a_turn_are_recorded(autojump_clock):
-    """What a session publishes itself has no number and no cause."""
+    """The facts that a session publishes itself have no number and no cause."""
     store = MemoryStore()
     async with running(store) as journal:
         journal.add(Reader(), Publication("gpu", []), [encode([NodeRemoved(0, "n")])], set(), 1)
@@ -183,7 +183,7 @@ async def test_what_is_under_way_is_committed_together(steps, autojump_clock):
 
 
 async def test_a_busy_daemon_commits_in_time(autojump_clock):
-    """What is added while tasks run all the time is committed after ``WINDOW_S``, then after twice as long, up to the most.
+    """A daemon that is always busy commits after ``WINDOW_S``, then after twice as long each time, up to ``WINDOW_MAX_S``.
 
     After a moment of rest it is ``WINDOW_S`` again.
     """
@@ -238,7 +238,7 @@ async def test_commits_are_rarer_while_there_is_more(commit_s, autojump_clock):
 
 
 async def test_a_turn_is_not_divided(autojump_clock):
-    """What is posted while a turn is numbered waits for the rest of the turn."""
+    """A message posted while a turn is numbered waits for the rest of the turn."""
     store, feed, outbox = MemoryStore(), Reader(), Reader()
     async with running(store) as journal:
         journal.begin_turn()

@@ -115,7 +115,7 @@ class Life:
         return content
 
     async def _watched(self, *_: Path, stop_event: trio.Event, **__: object) -> AsyncIterator[None]:
-        """What the file system tells, in the place of ``awatch``."""
+        """Yield the simulated events of the file system, in the place of ``awatch``."""
         self._events, told = trio.open_memory_channel[None](10)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_end, stop_event, nursery.cancel_scope)
@@ -190,7 +190,7 @@ class Life:
     # ---- what must be so
 
     def told(self) -> tuple[str, ...]:
-        """What the resource manager was sent."""
+        """The answers that were sent to the resource manager, in words."""
         outbox = self.daemon.outboxes.current
         assert outbox is not None
         found = []

@@ -76,7 +76,7 @@ async def test_offer_takes_room_and_never_waits():
 
 
 async def test_give_waits_only_for_room():
-    """It is a checkpoint only if the inbox is full; then it waits for its turn, and learns of the end, like ``put``."""
+    """``give`` is a checkpoint only if the inbox is full; then it waits for its turn, and learns of the end, like ``put``."""
     box = filled(1, capacity=2)
     with trio.testing.assert_no_checkpoints():
         await box.give(1)
@@ -101,7 +101,7 @@ async def test_message_without_room_is_our_mistake():
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 async def test_closed_inbox_gives_what_is_left_and_then_ends(count):
-    """What was accepted before the end is still handled, the last batch too."""
+    """Messages accepted before the end are still handed out, those of the last batch too."""
     waited, polled = filled(count), filled(count)
     waited.close()
     polled.close()

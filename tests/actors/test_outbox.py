@@ -42,7 +42,7 @@ def test_messages_are_numbered_from_one_without_gaps():
     [(-1, None), (4, None), (5, [6, 7, 8, 9, 10]), (9, [10]), (10, []), (11, None)],
 )
 def test_only_kept_messages_can_be_read(after: int, expected: list[int] | None):
-    """What is no longer kept, or not yet there, is an error; the boundaries themselves are fine."""
+    """Reading messages that are no longer kept, or not yet there, is an error; the boundaries themselves are fine."""
     box = outbox(10, kept_max=5)
     if expected is None:
         with pytest.raises(MessagesLostError):
@@ -65,7 +65,7 @@ def test_messages_are_kept_up_to_their_bytes():
 
 
 async def test_a_session_that_lacks_a_message_dropped_for_its_bytes_is_told():
-    """As when the count is exceeded."""
+    """A session that lacks a message dropped for its bytes gets the same error as when the count is exceeded."""
     box: Outbox[Any] = Outbox("rm-1", JSON, bytes_max=1000)
     reader = box.attach(0)
     box.post(Note("x" * 600))

@@ -105,7 +105,7 @@ async def test_each_owner_has_one_task_from_its_first_command_to_its_last(seed):
 
 
 async def test_requester_that_gives_up_does_not_disturb_the_owners(seed):
-    """Who is cancelled while it waits is not woken by the answers; the owners serve the next requester."""
+    """A requester that is cancelled while it waits is not woken by the answers; the owners serve the next requester."""
     core = Owner("q")
     async with trio.open_nursery() as nursery:
         owners = Owners(nursery)

@@ -223,7 +223,6 @@ async def test_time_alone_lets_a_queue_give_back(seed, autojump_clock):
 
 
 async def test_due_timers_come_before_input_of_the_same_moment(seed, autojump_clock):
-    """What falls due now has happened before what is said now."""
     async with stage() as s:
         await s.send(node("n1", vcore=4000), app("app-1"), *asks(1))
         await trio.sleep_until(s.clock.to_trio(300 * S_NS))
@@ -388,7 +387,7 @@ async def test_snapshot_under_load_equals_what_was_published(seed, autojump_cloc
 
 
 async def test_closed_inbox_ends_the_partition_in_good_order(seed, autojump_clock):
-    """What is in the inbox is still handled and published, then ``run`` returns and all its tasks are gone."""
+    """The messages in the inbox are still handled and published, then ``run`` returns and all its tasks are gone."""
     s = Stage(TWO_LEAVES)
     async with trio.open_nursery() as nursery:
         await nursery.start(s.actor.run)

@@ -79,7 +79,7 @@ class Realm:
         return [line for fact in self.facts(name) if (line := spoken(fact)) is not None]
 
     def state(self):
-        """What could have changed, by identity where there is one."""
+        """The state that could have changed, by identity where there is one."""
         return {
             name: (
                 id(actor.core.registry.config),
@@ -171,7 +171,7 @@ async def test_all_agree_and_all_change(seed, autojump_clock):
 
 
 async def test_an_application_that_is_earlier_than_the_vote_counts(seed, autojump_clock):
-    """What is in the inbox before the question is handled before it is answered."""
+    """The messages in the inbox before the vote are handled before the partition votes."""
     async with realm(**TWO) as setup:
         gpu = setup.blocked("gpu")
         async with trio.open_nursery() as nursery:
@@ -314,7 +314,7 @@ async def test_a_closed_partition_leaves_nobody_waiting(seed, autojump_clock, cl
 
 
 async def test_closed_during_the_vote(seed, autojump_clock):
-    """Who stops answers what is in the inbox first: the preparation comes to its end, then everybody is gone."""
+    """A closing partition handles its inbox first: the preparation completes, then all partitions end."""
     async with realm(**TWO) as setup:
         gpu = setup.blocked("gpu")
         answers = []
@@ -456,7 +456,7 @@ async def test_what_is_in_the_inbox_is_handled_before_the_end(seed, autojump_clo
 
 
 async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
-    """Nobody waits for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
+    """No sender waits for ever for room in the inbox of a partition that goes, and nothing is accepted behind its end."""
     async with realm(**TWO) as setup:
         await busy(setup)
         gpu, free = setup["gpu"], setup.blocked("gpu")
@@ -485,7 +485,7 @@ async def test_senders_that_wait_while_a_partition_goes(seed, autojump_clock):
 
 
 async def test_a_snapshot_that_waits_for_a_partition_that_goes(seed, autojump_clock):
-    """It is not refused and does not hang: it is of those that are left."""
+    """The snapshot is not refused and does not hang: it has the partitions that are left."""
     async with realm(**TWO) as setup, trio.open_nursery() as nursery:
         feed = FeedActor(FakeDelivery(lambda *_: []), setup.partitions.inboxes)
         setup.publish = feed.inbox.put

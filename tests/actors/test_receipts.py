@@ -22,7 +22,7 @@ BOTH = ("default", "east")
 
 
 def records(*receipts):
-    """What a journal holds: (request, partition, whether it is done, why it refused)."""
+    """The journal records of receipts: (request, partition, whether it is done, why it refused)."""
     return dict(
         accepted.receipt(partition, is_done=is_done, refusal=refusal) for accepted, partition, is_done, refusal in receipts
     )
@@ -111,7 +111,7 @@ async def test_a_refused_request_leaves_the_reason(autojump_clock):
 
 
 async def test_who_waits_for_all_answers(autojump_clock):
-    """Until each request is answered, or its session answers nothing more."""
+    """``all_answered`` waits until each request is answered, or its session answers nothing more."""
     requests = Requests(None)
     ours, theirs = object(), object()
     first, second = requests.accept("r-1", ours), requests.accept("r-2", theirs)

@@ -259,7 +259,7 @@ async def test_a_failure_harms_nothing(tmp_path, monkeypatch, autojump_clock):
 
 
 async def test_memory_does_not_grow(tmp_path, monkeypatch, autojump_clock):
-    """What a partition was before it was made anew is garbage."""
+    """The state of a partition before a renewal is garbage."""
     async with renewing(tmp_path, monkeypatch) as made:
         olds = weakref.WeakSet()
         made.may_end.set()

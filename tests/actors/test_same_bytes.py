@@ -176,7 +176,7 @@ def test_partitions_that_come_and_go(number):
 
 
 def test_the_stories_hold_what_they_should():
-    """Of the scenarios above: configurations that were refused, partitions that were removed, and work after both."""
+    """The scenarios above have configurations that were refused, partitions that were removed, and work after both."""
     told = b"".join(log_of_several(number) for number in range(8))
     assert b'"state":"accepted","reason":""' in told
     assert b"cannot become a parent" in told

@@ -188,7 +188,7 @@ async def test_each_bad_message_of_a_request_is_found(seed, autojump_clock, monk
 
 
 async def test_a_request_of_an_administrator_that_fails_twice_is_refused(seed, autojump_clock, monkeypatch):
-    """It is told once that it failed, and once that it is over."""
+    """The administrator is told once that the request failed, and once that it is over."""
     poison(monkeypatch, "Terminate")
     async with realm() as r:
         await busy(r, "default")
@@ -204,7 +204,7 @@ async def test_a_request_of_an_administrator_that_fails_twice_is_refused(seed, a
 
 
 async def test_a_snapshot_that_fails_twice_stops_nobody(seed, autojump_clock, monkeypatch):
-    """Who asked for it is told that there is no answer; then the next one succeeds."""
+    """The requester of the snapshot is told that there is no answer; then the next snapshot succeeds."""
     async with realm() as r:
         await busy(r, "default")
         with monkeypatch.context() as patch:
@@ -426,7 +426,7 @@ async def test_the_first_configuration_can_fail(seed, autojump_clock, monkeypatc
 
 
 async def test_a_configuration_that_only_others_can_apply_stops_the_partition(seed, autojump_clock, monkeypatch):
-    """Nobody waits for it: the others have it in force."""
+    """The partition stops without delaying the others, which have the configuration in force."""
     async with realm() as r:
         cannot_apply(monkeypatch, "gpu")
         assert await r.partitions.switch(several_loaded(**WIDER)) == ""
@@ -451,7 +451,7 @@ async def test_without_a_journal_a_failure_ends_the_daemon(autojump_clock, monke
     bad_plans(monkeypatch)
 
     async def publish(_):
-        """Nobody listens."""
+        """Discard the facts."""
 
     partitions = Partitions(lambda config: PartitionActor(config, Clock(0), publish))
     with pytest.raises(BaseExceptionGroup) as ended:

@@ -1,4 +1,4 @@
-"""What time alone lets be decided: the actors wake as in a daemon, the plain loop knows when, and both decide the same (SC-5)."""
+"""Decisions that time alone allows: the actors wake as in a daemon, the plain loop knows when; both decide the same (SC-5)."""
 
 from random import Random
 
