@@ -27,7 +27,7 @@ ONE_BY_ONE, SMALL, LARGE = Budget(1, 10**9), Budget(7, 5), Budget(256, 10**9)
 
 
 def cancelled(decided: list[Event]) -> list[Event]:
-    """What a pass cancelled on its way to something else; it may as well end with that (SC-60, GA-21; or SC-10)."""
+    """The cancellations of a pass of asks that it did not place; it may as well end with those (SC-60, GA-21; or SC-10)."""
     placed = {event[1:3] for event in decided if event[0] == "allocated"}
     return [event for event in decided if event[0] in ("unreserved", "ended") and event[1:3] not in placed]
 

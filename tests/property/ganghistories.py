@@ -74,7 +74,7 @@ class ResourceManager:
         return [*nodes, *(self._application(name) for name in APPLICATIONS)]
 
     def draw(self) -> list[Submission]:
-        """What arrives together next, at ``now_ns``."""
+        """Draw the submissions that arrive together next, at ``now_ns``."""
         self.now_ns += self.rng.choices(GAPS_S, GAP_WEIGHTS)[0] * S_NS
         actions = self.rng.choices(self._actions, self._weights, k=self.rng.randint(1, 4))
         return [action() for action in actions]
