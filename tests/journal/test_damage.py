@@ -84,7 +84,7 @@ def test_a_torn_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempPath
 @given(FLIPS)
 @settings(max_examples=scaled(100))
 def test_a_changed_write_ahead_log(unclean: Path, tmp_path_factory: pytest.TempPathFactory, flip: tuple[float, int]) -> None:
-    """As a torn one; a bit that nobody reads may also change nothing."""
+    """A changed write-ahead log is treated as a torn one; a changed bit that nothing reads may also change nothing."""
     directory = copied(unclean, tmp_path_factory.mktemp("changed") / "state")
     flipped(directory / "journal.db-wal", flip)
     assert found(directory) >= LAST // 3

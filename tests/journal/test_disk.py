@@ -86,7 +86,7 @@ def test_a_full_device(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_witness_that_cannot_be_written(store: Store, tmp_path: Path) -> None:
-    """What is committed is durable all the same: it must not be tried again."""
+    """A transaction whose witness cannot be written is durable all the same: it must not be tried again."""
     with replaced(tmp_path / "witness", "/dev/full", os.O_RDWR):
         assert store.commit(numbered(4)) == 4
     check(tmp_path, 4)
@@ -138,7 +138,7 @@ def test_a_failing_disk(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_file_that_is_taken_away(store: Store, tmp_path: Path, is_replaced: bool) -> None:
-    """What is written to it then is nowhere: the daemon ends before it acknowledges anything."""
+    """Writes to a file that was taken away would be lost: the daemon ends before it acknowledges anything."""
     path = tmp_path / "journal.db"
     path.rename(tmp_path / "mine")
     if is_replaced:
@@ -149,7 +149,7 @@ def test_a_file_that_is_taken_away(store: Store, tmp_path: Path, is_replaced: bo
 
 
 def test_a_failing_checkpoint(store: Store, tmp_path: Path) -> None:
-    """What was committed stays in the write-ahead log, whatever happens to the database."""
+    """Committed transactions stay in the write-ahead log, whatever happens to the database."""
     with replaced(tmp_path / "journal.db", "/dev/null", os.O_RDONLY), pytest.raises(DiskError):
         store.checkpoint()
     check(copied(tmp_path, tmp_path.with_name("again")), 3)

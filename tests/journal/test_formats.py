@@ -1,4 +1,4 @@
-"""What journals keep: each version is read by the later ones, and refused by the earlier ones, in whatever place it says more.
+"""Journal formats: later versions read each version; earlier ones refuse it wherever it has anything they do not know.
 
 ``fixtures/state-N*.db`` are journals of daemons of version N, with something of everything; ``fixtures/shapes-N.json`` has the
 names of all that version N keeps (``shapes.py``). They are never made anew once the version is released.
@@ -98,7 +98,7 @@ def test_what_was_kept_is_still_known() -> None:
 
 @pytest.mark.parametrize("name", kept())
 def test_an_unknown_field_is_refused(name: str) -> None:
-    """Of all that a journal has, in whatever depth."""
+    """Each struct that a journal has, at whatever depth, forbids unknown fields."""
     assert kept()[name].__struct_config__.forbid_unknown_fields
 
 

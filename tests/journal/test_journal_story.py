@@ -70,7 +70,7 @@ def test_each_event_has_its_cause(directory: Path) -> None:
 
 
 def test_the_present_state_follows(directory: Path) -> None:
-    """It is that after the newest transaction."""
+    """The present state is the state after the newest transaction."""
     assert "now: node n1, schedulable, uses vcore 1, capacity vcore 4" in story(directory, "n1")
     assert story(directory, "root.a")[-1] == "now: queue root.a Active, uses vcore 1, headroom vcore 3"
     assert story(directory, "t1")[-1] == "now: the daemon has nothing of t1 any more"

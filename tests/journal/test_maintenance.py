@@ -81,7 +81,7 @@ def test_only_an_existing_directory(tmp_path: Path) -> None:
 
 
 def test_info(store: Store, directory: Path) -> None:
-    """What there is: as one JSON document, or a line for each value."""
+    """``info`` prints the measures of a journal as one JSON document, or one line for each value."""
     code, out, err = run("info", directory, "-o", "json")
     found = json.loads(out)
     assert (code, err) == (0, "")
@@ -163,7 +163,7 @@ def test_verify_parses_turns(directory: Path) -> None:
 
 
 def test_verify_goes_on_after_a_damaged_page(store: Store, directory: Path) -> None:
-    """What cannot be read is said, and then what else is wrong; other tables are still looked at."""
+    """Unreadable pages are reported, and then the other faults; other tables are still checked."""
     store.close()
     with closing(sqlite3.connect(directory / "journal.db")) as connection:
         ((root,),) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'record'")
@@ -193,7 +193,7 @@ def test_verify_of_a_history_that_cannot_be_read(store: Store, directory: Path) 
 
 
 def test_verify_finds_damaged_pages(store: Store, directory: Path) -> None:
-    """What SQLite finds is said in its words."""
+    """Faults that SQLite finds are reported in its words."""
     store.close()
     with (directory / "journal.db").open("r+b") as file:
         file.seek(36)
@@ -222,7 +222,7 @@ def test_export(store: Store, directory: Path, tmp_path: Path) -> None:
 
 
 def test_compact(store: Store, directory: Path) -> None:
-    """What is deleted no longer takes room; everything else is as before."""
+    """Deleted transactions no longer take room; everything else is as before."""
     while store.trim(0, 0, now_ns=(LAST - 2) * S_NS):
         pass
     store.close()

@@ -185,7 +185,7 @@ def test_a_write_ahead_log_without_its_database(directory: Path, tmp_path: Path)
 
 
 def test_a_half_made_journal(tmp_path: Path) -> None:
-    """What a process left behind that died while it made the journal is made anew."""
+    """A half-made journal, left by a process that died while it made it, is made anew."""
     (tmp_path / "journal.db.new").write_bytes(b"half")
     (tmp_path / "journal.db.new-journal").write_bytes(b"half")
     opened(tmp_path).close()
@@ -204,7 +204,7 @@ def test_a_reader_needs_a_journal(tmp_path: Path, make: Callable[[Path], None]) 
 
 
 def test_a_refusal_lets_go(directory: Path) -> None:
-    """What was refused does not hold the directory."""
+    """A refusal does not hold the directory."""
     path = directory / "journal.db"
     good = path.read_bytes()
     path.write_bytes(b"")

@@ -64,7 +64,7 @@ def test_one_partition(directory: Path) -> None:
 
 
 def test_until_a_transaction(directory: Path) -> None:
-    """It is the last one that is run."""
+    """The transaction of ``--until`` is the last one that is run."""
     with Reader.open(directory) as reader:
         first = next(row for row in reader.rows() if row.turns())
     code, out, _ = run(directory, "--until", first.number, "-o", "json")
@@ -74,7 +74,7 @@ def test_until_a_transaction(directory: Path) -> None:
 
 
 def test_the_first_difference(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is shown from both sides, with its turn; the exit code is 1."""
+    """The first difference is shown from both sides, with its turn; the exit code is 1."""
     real = Rounds.of_nodes
 
     def of_nodes(self: Rounds, now_ns: int, submissions: list[NodeSubmission]) -> Round:

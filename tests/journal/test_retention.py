@@ -38,7 +38,7 @@ def history_bytes(directory: Path) -> int:
 
 
 def test_by_age(store: Store, tmp_path: Path) -> None:
-    """What is older than the maximum goes; exactly as old stays."""
+    """Transactions older than the maximum go; one that is exactly as old stays."""
     fill(store, 10, 100)
     assert store.trim(UNLIMITED, age_max_ns=5 * S_NS, now_ns=10 * S_NS) == 4
     assert kept(tmp_path) == (5, 10)
@@ -47,7 +47,7 @@ def test_by_age(store: Store, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bytes_max", [5_500, 5_000, 500])
 def test_by_size(store: Store, tmp_path: Path, bytes_max: int) -> None:
-    """As much stays as there is room for, and always the newest."""
+    """The newest transactions stay as far as there is room for them, and always the newest one."""
     fill(store, 10, 1000)
     with Reader.open(tmp_path) as reader:
         sizes = {row.number: row.end_byte - row.first_byte for row in reader.rows()}

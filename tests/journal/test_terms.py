@@ -80,7 +80,7 @@ class Histories:
         self._open(directory)
 
     def _kill(self, directory: Path) -> None:
-        """What is left of it goes on at another place; perhaps without the newest transactions, or without the witness."""
+        """Continue a copy at another place, perhaps without the newest transactions, or without the witness."""
         died = copied(directory, self._new())
         self.stores.pop(directory).close()
         self._damage(died)
@@ -115,7 +115,7 @@ def _events(directory: Path) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_no_number_of_a_term_stands_for_two_things(tmp_path: Path, seed: int) -> None:
-    """Who resumes with a term and a number goes on with what it has seen, or is told that this history does not have it."""
+    """A reader that resumes with a term and a number continues what it has seen, or is told that this history lacks it."""
     histories = Histories(tmp_path, random.Random(seed))
     try:
         for _ in range(STEPS):
@@ -161,7 +161,7 @@ def test_two_starts_from_one_copy_are_two_terms(tmp_path: Path) -> None:
 
 
 def test_transactions_and_the_witness_name_their_term(tmp_path: Path) -> None:
-    """Those of an earlier version have none."""
+    """Transactions and witnesses of an earlier version have no term."""
     for number in (1, 2):
         store = opened(tmp_path)
         store.commit(numbered(number))

@@ -119,7 +119,7 @@ def test_json_since_a_day(directory: Path) -> None:
     ],
 )
 def test_a_wrong_command_line(directory: Path, options: tuple[str, ...], message: str) -> None:
-    """It is refused as a usage error, with what was found and expected."""
+    """A wrong command line is refused as a usage error, with what was found and expected."""
     result = CliRunner().invoke(main, ["usage", "--state-dir", str(directory), *options])
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

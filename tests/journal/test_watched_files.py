@@ -32,7 +32,7 @@ def remove(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """By its own content."""
+    """Replace a file by a copy with its own content."""
     content = path.read_bytes()
     path.rename(path.with_name("mine"))
     path.write_bytes(content)
@@ -82,7 +82,7 @@ def test_nothing_is_acknowledged_after_a_change(tmp_path: Path, name: str, chang
 @pytest.mark.parametrize("at", ["begin", "commit"])
 @pytest.mark.parametrize("change", ["removed", "replaced", "emptied", "cut short", "halved"])
 def test_a_change_in_the_middle_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, at: str) -> None:
-    """It is not acknowledged: before the transaction is written, or when it is and before that is checked."""
+    """The transaction is not acknowledged if the log changes before it is written, or before what was written is checked."""
     store = opened(tmp_path)
     committed(store, 1, 6)
     connection = store._connection
