@@ -1,4 +1,4 @@
-"""Who may submit to a queue and who may administer it."""
+"""The rights to submit to a queue and to administer it."""
 
 import pytest
 

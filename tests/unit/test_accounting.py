@@ -1,4 +1,4 @@
-"""What is counted and remembered of the past is bounded (AP-140, AP-142)."""
+"""The accounts and the past of applications are bounded (AP-140, AP-142)."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_resource_seconds_in_messages() -> None:
 
 
 def test_the_first_start() -> None:
-    """Of several."""
+    """``first_start_ns`` is the first of several starts."""
     past, state = Past(), ApplicationState
     assert past.first_start_ns() is None
     for at_ns, (before, after) in enumerate(pairwise([state.ACCEPTED, state.RUNNING, state.COMPLETING, state.RUNNING])):

@@ -1,4 +1,4 @@
-"""What operators act on, before and after (SE-72)."""
+"""The targets of operators' acts, before and after (SE-72)."""
 
 from typing import get_args
 
@@ -18,13 +18,13 @@ ACTS = [hold("app-1"), cancel("app-1", "t1"), prioritise("app-1", 5, "t1"), prio
 
 
 def test_every_act_has_its_rows() -> None:
-    """What operators send becomes an act, and what a leaf does to an application has an effect."""
+    """Each message of an operator becomes an act, and each act of a leaf on an application has an effect."""
     assert acts.ACTS.keys() == {*get_args(si.OperatorAct)}
     assert EFFECTS.keys() == {*get_args(ApplicationAct)}
 
 
 def test_what_the_audit_tells() -> None:
-    """Of an application or one of its tasks; the priority of all asks is the highest."""
+    """The audit tells the state of an application or of one of its tasks; the priority of all asks is the highest."""
     world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=1)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=9, priority=2), ask("t2", "app-1", vcore=9, priority=3))
     told = [look(world.direct.core.registry, act) for act in ACTS]

@@ -1,4 +1,4 @@
-"""How an application gets into a partition (PL-45 to PL-47, PL-49 to PL-53, AP-13, AP-14, AP-18 to AP-24)."""
+"""The admission of an application to a partition (PL-45 to PL-47, PL-49 to PL-53, AP-13, AP-14, AP-18 to AP-24)."""
 
 from world import World, app, ask, configure, make_world, node, queue, remove, template, tree
 
@@ -90,7 +90,7 @@ def test_rules_are_for_new_applications() -> None:
 
 
 def test_access_is_for_new_applications() -> None:
-    """Who is in stays in, whatever becomes of the ACL (QU-85, CF-77)."""
+    """An application that was admitted stays, whatever becomes of the ACL (QU-85, CF-77)."""
     world = make_world(tree(queue("a", submitacl="bob"), submitacl=""), [node("n1", vcore=9)])
     world.given(app("app-1", user="bob"), configure(tree(queue("a"), submitacl="")))
     world.send(app("app-2", user="bob"), ask("t1", "app-1", vcore=1))

@@ -57,7 +57,7 @@ def test_a_row_has_the_ask_with_its_stamps() -> None:
 
 @pytest.mark.parametrize("kind", FACTS)
 def test_a_fact_with_an_ask_is_read_as_it_was_written(kind: type[Fact]) -> None:
-    """Of each class of facts with an ask, in whatever field; now and before version 4."""
+    """Each class of facts with an ask, in whatever field, is read as it was written, now and before version 4."""
     fact = made(kind)
     text = encode_facts([fact])
     assert text.count(TEXT) == sum(each.type is Ask for each in structs.fields(kind))

@@ -41,13 +41,13 @@ def entries(world) -> list[Preempted]:
 
 
 def waiting(world) -> dict[str, Any]:
-    """What a snapshot says of the only group of asks of ``prod`` that waits."""
+    """The only group of waiting asks of ``prod``, from a snapshot."""
     (group,) = world.state()["applications"]["prod"]["pending"]
     return group
 
 
 def test_an_entry_of_the_ledger() -> None:
-    """Who preempts where, why it may, who goes, shares before and after, what was rejected and why, and what is lost."""
+    """An entry has the preemptor, node, reason, victims, shares before and after, rejected nodes with reasons, and lost work."""
     world = starving(confirms=False)
     world.wait(40)
     (entry,) = entries(world)
@@ -119,7 +119,7 @@ def test_counts_of_a_partition() -> None:
 
 
 def test_why_one_waits_that_may_preempt() -> None:
-    """What came of its last attempt, when that was, and when it may try again."""
+    """A waiting preemptor shows the result and the time of its last attempt, and when it may try again."""
     world = starving(test=40)
     group = waiting(world)
     assert (group["lastAttempt"], group["nextAttempt"]) == (None, 40 * NS)
@@ -133,7 +133,7 @@ def test_why_one_waits_that_may_preempt() -> None:
 
 
 def test_why_one_waits_that_has_preempted() -> None:
-    """How many of its victims have gone, and for which it waits."""
+    """An ask that has preempted shows how many of its victims have gone, and for which it waits."""
     world = make_world(tree(queue("prod", guaranteed={"vcore": 40}), queue("test")), [node("n1", vcore=20)], confirms=False)
     world.given(app("prod", "root.prod"), app("test", "root.test"), *(ask(f"t{n}", "test", vcore=4) for n in range(5)))
     world.given(wants("p1", vcore=20))

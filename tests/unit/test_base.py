@@ -58,7 +58,7 @@ def test_before_the_first_configuration_and_after_the_removal() -> None:
 
 
 def test_the_first_difference() -> None:
-    """By the order of keys; the order of rows and within sets does not count."""
+    """The first difference is that of the lowest key; the order of rows and within sets does not count."""
     rows = [b'[["p","queue","a"],{"x":1}]', b'[["p","ended","k"],{"y":1}]']
     one = decode_base(base_of(rows, reserves=True))
     assert differing_row(one, decode_base(base_of(rows[::-1], reserves=True))) is None
@@ -78,6 +78,6 @@ def test_the_first_difference() -> None:
 
 
 def test_a_damaged_base() -> None:
-    """It is refused as a whole."""
+    """A damaged base is refused as a whole."""
     with pytest.raises(UnreadableRowError, match="base: "):
         decode_base(b'{"rows":[]}')

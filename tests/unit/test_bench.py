@@ -209,7 +209,7 @@ async def test_steps_of_a_daemon_are_counted_by_task() -> None:
 
 @pytest.mark.parametrize("workload", [SMALL, Workload(20, 10, 20, 10, "fair")])
 def test_workload_holds_the_asks_it_says(workload: Workload) -> None:
-    """As many different asks as ``asks`` says, for as many applications, in queues that the configuration has."""
+    """A workload has ``asks`` different asks, of ``applications`` applications, and a configuration that can be loaded."""
     asks = [ask for request in workload.requests() for ask in request.allocations]
     assert len({(ask.application_id, ask.allocation_key) for ask in asks}) == len(asks) == workload.asks
     assert len({ask.application_id for ask in asks}) == workload.applications

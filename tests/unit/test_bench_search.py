@@ -47,7 +47,7 @@ def test_the_worst_is_found_and_the_seed_decides() -> None:
 
 
 def test_a_mutation_changes_one_to_three_numbers() -> None:
-    """What is changed comes from the space."""
+    """The changed values come from the space."""
     rng = random.Random(1)
     before = msgspec.to_builtins(Mix())
     for _ in range(100):

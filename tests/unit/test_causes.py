@@ -89,7 +89,7 @@ def test_the_entry_that_names_the_most() -> None:
 
 
 def test_entries_with_effects_everywhere() -> None:
-    """What names nothing of the event may still be its cause; if nothing does, all of the input is."""
+    """An entry that names nothing of the event may still be its cause; if none does, all of the input is."""
     asks = [ask("t1", "app-1"), ask("t2", "app-1")]
     assert cause_of(event("n1"), Input([asks[0], Reset()])) == "a new registration"
     assert cause_of(event("root"), Input([RemovePartition()])) == "the removal of the partition from the configuration"

@@ -1,4 +1,4 @@
-"""What a client certificate shows, and until when."""
+"""The names in a client certificate, and when it ends."""
 
 from typing import Any
 

@@ -121,7 +121,7 @@ def test_pipes(tmp_path: Path) -> None:
 
 
 def test_too_large() -> None:
-    """Of a file without end only so much is read."""
+    """An endless file is read only up to the maximum."""
     code, out, err = check("/dev/zero")
     assert (code, out) == (2, "")
     assert err == f"Error: /dev/zero: found more than {CONFIG_MAX} bytes, expected at most that\n"

@@ -100,7 +100,7 @@ def test_at_the_very_moment() -> None:
 
 
 def test_it_comes_back_with_fresh_settings() -> None:
-    """What was removed and is created again has nothing of its former life."""
+    """A queue that was removed and is created again has nothing of its former life."""
     world = make_world(tree(placementrules=CREATE))
     world.given(app("app-1", "root.x", namespace__resourcemaxapps="1"), remove("app-1"), at=0)
     world.given(app("app-2", "root.x"), at=10)

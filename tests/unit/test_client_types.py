@@ -1,4 +1,4 @@
-"""What a user of the client may give to its structs, and that this does not change what is sent; and what it is given."""
+"""The types that a user of the client may give to its structs, which do not change what is sent; and those that it gets."""
 
 from typing import get_type_hints
 
@@ -23,7 +23,7 @@ def test_enums_and_tuples_are_sent_as_texts_lists_and_mappings(encoding):
 
 @pytest.mark.parametrize("encoding", [JSON, MSGPACK], ids=["json", "msgpack"])
 def test_the_daemon_gets_lists_and_dicts(encoding):
-    """What is decoded is handed to the core as it is, which needs dicts."""
+    """Decoded structs are handed to the core as they are, which needs dicts."""
     node = si.NodeInfo(node_id="n", action=si.NodeAction.CREATE, attributes={"a": "b"}, schedulable_resource={"vcore": "1"})
     (decoded,) = encoding.decode_request(encoding.encode(si.NodeRequest(nodes=(node,)))).nodes
     assert (type(decoded.attributes), type(decoded.schedulable_resource)) == (dict, dict)

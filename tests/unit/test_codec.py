@@ -74,7 +74,7 @@ def test_requests_of_operators_survive_both_encodings(message):
     ],
 )
 def test_wrong_requests_of_operators(body, code):
-    """As strict as those of resource managers."""
+    """Operators' requests are checked as strictly as those of resource managers."""
     with pytest.raises(ProtocolError) as caught:
         finished(JSON.decoding_operator_request(body))
     assert caught.value.code == code
@@ -243,7 +243,7 @@ def test_a_mistake_in_the_first_value_of_a_repeated_key(text, path):
     ids=["lists", "mapping"],
 )
 def test_a_mistake_in_a_long_message_costs_little(encoding, make, code):
-    """It is not decoded as a whole for the error, which would keep all others waiting for seconds; its id is told."""
+    """The error has the request id, but the message is not decoded as a whole for it: that would delay all others for seconds."""
     data = encoding._library.encode({"type": "NodeRequest", "id": "r-9", "nodes": make()})
     tracemalloc.start()
     error = mistake(data, encoding)

@@ -45,7 +45,7 @@ def promised(command: type) -> Any:
 
 
 def fits(value: object, kind: Any) -> bool:
-    """Whether a value is of a type, down to the elements of lists and tuples."""
+    """True if a value is of a type, down to the elements of lists and tuples."""
     if kind == Fact:
         return isinstance(value, Fact)
     if get_origin(kind) is list:

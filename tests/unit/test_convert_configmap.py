@@ -57,7 +57,7 @@ def test_mistakes_write_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["", "A", 'a"b', "a\nb", "-a", "a" * 254])
 def test_names(name: str) -> None:
-    """What Kubernetes would refuse is a wrong command line."""
+    """A name that Kubernetes would refuse is a wrong command line."""
     code, out, err = convert("-", "--name", name, standard_input=TEXT)
     assert (code, out) == (2, "")
     assert "expected lower case letters" in err

@@ -1,4 +1,4 @@
-"""Where the API server is and how the adapter shows who it is: service accounts and kubeconfigs, each with wrong ones."""
+"""The address of the API server and the adapter's credentials: service accounts and kubeconfigs, each with wrong ones."""
 
 from __future__ import annotations
 

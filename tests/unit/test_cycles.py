@@ -43,7 +43,7 @@ def told(world, kind: type) -> list:
 
 
 def test_taking_back_is_refused() -> None:
-    """What a leaf had to give of a type it may not take back from the one that got it; others may, and other types."""
+    """A leaf may not take back a type from the one that it had to give it to; others may, and it may take other types."""
     cycle_guard = CycleGuard(Changed())
     cycle_guard.note(TEST, PROD, ["vcore"])
     assert "would take vcore back from root.prod" in cycle_guard.objection(PROD, TEST, ["memory", "vcore"])

@@ -107,7 +107,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def test_defaults() -> None:
-    """Of all that a journal has, in whatever depth."""
+    """Each struct that a journal has, at whatever depth, keeps its defaults."""
     found: dict[type[Struct], dict[str, Any]] = {}
     for kind in (*ROWS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)

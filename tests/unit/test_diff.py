@@ -1,4 +1,4 @@
-"""What a new configuration changes, in sentences for people."""
+"""The changes that a new configuration makes, in sentences for people."""
 
 import pytest
 from world import World, app, ask, configure, limit, load, make_world, node, queue, template, tree
@@ -53,7 +53,7 @@ def test_settings(before: dict[str, object], after: dict[str, object], sentences
 
 
 def test_inherited_settings() -> None:
-    """What a queue inherits is re-derived (CF-80), and reported for every queue that it changes for."""
+    """Inherited settings are re-derived (CF-80), and reported for every queue that they change for."""
     before = tree(queue("p", queue("a"), childtemplate=template(applications=1)))
     after = tree(queue("p", queue("a"), queue("q", parent=True), p={"application.sort.policy": "fair"}))
     assert changes(before, after) == [
@@ -99,7 +99,7 @@ def test_dynamic_queues_that_become_managed() -> None:
 
 
 def test_partitions() -> None:
-    """What is not about a queue comes first."""
+    """Changes that are not about a queue come first."""
     before = tree(queue("a"), nodesortpolicy={"type": "fair"})
     after = tree(
         queue("a"),

@@ -60,7 +60,7 @@ def test_defaults() -> None:
 
 
 def test_access_comes_from_above() -> None:
-    """Who may submit to an ancestor may submit to what was created for somebody else (QU-12, QU-82)."""
+    """A user that may submit to an ancestor may submit to a queue that was created for somebody else (QU-12, QU-82)."""
     world = make_world(tree(queue("p", parent=True, submitacl="bob dev"), placementrules=CREATE, submitacl=""))
     world.given(app("app-1", "root.p.a", user="bob"))
     world.send(app("app-2", "root.p.a", user="eve"), app("app-3", "root.p.a", user="eve", groups=("dev",)))
@@ -229,7 +229,7 @@ def quota(**amounts: object) -> str:
     ],
 )
 def test_quota_texts(text: str, resource: dict[str, int] | None) -> None:
-    """What does not parse or has a negative or no positive quantity is ignored (QU-101)."""
+    """A quota that does not parse, or has a negative or no positive quantity, is ignored (QU-101)."""
     for tag, field in (("namespace.resourcequota", "max"), ("NAMESPACE.ResourceGuaranteed", "guaranteed")):
         found = with_quotas(LEAF, {tag: text, "other": "x"})
         assert getattr(found, field) == resource or (resource is None and found is LEAF)

@@ -1,4 +1,4 @@
-"""What a reading takes."""
+"""The effort of a reading."""
 
 import time
 

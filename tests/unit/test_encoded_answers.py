@@ -42,7 +42,7 @@ def test_a_large_object_is_never_in_one_piece() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_list_of_objects(seed: int) -> None:
-    """Of which some are in pieces: the list is the same, and its parts are no larger than they have to be."""
+    """A list with objects in pieces encodes the same list, and its parts are no larger than they have to be."""
     chosen = random.Random(seed)
     found = [an_object(chosen.choice([0, 1, 2000]), chosen.choice([0, 3]), size=chosen.choice([1, 200])) for _ in range(6)]
     parts = [*list_parts(item for item, _ in found)]

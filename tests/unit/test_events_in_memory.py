@@ -1,4 +1,4 @@
-"""Where ``ykactor events`` and ``ykactor story`` end: at the last event that there was, whatever the daemon sends."""
+"""``ykactor events`` and ``ykactor story`` end at the last event that there was, whatever the daemon sends."""
 
 import pytest
 import trio
@@ -53,12 +53,12 @@ async def test_a_daemon_in_which_nothing_has_happened() -> None:
 
 
 async def test_a_silent_daemon(autojump_clock: MockClock) -> None:
-    """It is not waited for for ever."""
+    """A client does not wait for a silent daemon for ever."""
     with pytest.raises(Disconnected, match="no message within 60 s"):
         await told(3, Stream(events(1)))
 
 
 async def test_a_refusal() -> None:
-    """It is raised with its code."""
+    """A refusal is raised with its code."""
     with pytest.raises(RequestRefused, match="UNAVAILABLE: no"):
         await told(3, Stream(si.ErrorResponse(code="UNAVAILABLE", message="no")))

@@ -1,4 +1,4 @@
-"""How an answer is sent, so that its end can be found."""
+"""HTTP answers are sent such that their end can be found."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -112,7 +112,7 @@ async def test_a_body_that_is_too_short(parts: list[bytes]) -> None:
 
 
 async def test_a_body_that_is_too_long() -> None:
-    """It is a bug, and is not sent."""
+    """A body that is too long is a bug, and is not sent."""
     wire = Wire()
     with pytest.raises(ValueError, match="1 bytes more than Content-Length says"):
         await answer(exchange_of(wire), [b"abcd"], headers=((b"content-length", b"3"),))

@@ -75,7 +75,7 @@ def test_long_texts_are_made_in_parts() -> None:
 
 
 def test_names() -> None:
-    """What may not stand in a name becomes an underscore each."""
+    """Each character that is not allowed in a name becomes an underscore."""
     assert name_part("root.a-b.ü") == "root_a_b__"
     assert name_part("nvidia.com/gpu") == "nvidia_com_gpu"
 

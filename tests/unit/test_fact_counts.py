@@ -1,4 +1,4 @@
-"""What single facts are counted as; ``test_metrics_histories`` counts whole histories."""
+"""The counters of single facts; ``test_metrics_histories`` counts whole histories."""
 
 from samplefacts import ASK, ONLY_EVENTS, S, released
 
@@ -30,7 +30,7 @@ def preempted(ask: Ask, *victims: str) -> fact.Preempted:
 
 
 def test_preemptions_by_kind() -> None:
-    """By what the ask is, not by the sentence; an attempt without victims is none."""
+    """Preemptions are counted by the kind of the ask, not by the sentence; an attempt without victims is not counted."""
     quota = [fact.QuotaPreempted(S, "root.a", {}, {}, 5, victims, {}) for victims in (0, 3)]
     counts = counted(preempted(ASK, "v1", "v2"), preempted(PINNED, "v3"), *quota, fact.PreemptionRefused(S, ASK, "root.a", ""))
     assert counts.counters["preemptions"] == {"generic": 1, "required_node": 1, "quota": 1}

@@ -55,7 +55,7 @@ def test_a_placement_with_its_consequences() -> None:
 
 
 def test_resource_managers_hear_the_same() -> None:
-    """What is put in order is not sent to them: states, allocations and releases keep their order."""
+    """The order of facts does not concern resource managers: states, allocations and releases keep their order."""
     world = make_world(tree(queue("a")), [node("n1", vcore=4)])
     world.given(app("app-1"), ask("t1", "app-1", vcore=1), app("app-2"), ask("u1", "app-2", vcore=1))
     world.send(node("n1", "DECOMISSION"), at=S_NS / S_NS)

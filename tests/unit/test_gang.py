@@ -123,7 +123,7 @@ def test_replacement_before_completion() -> None:
 
 
 def test_timeout_of_a_complete_gang() -> None:
-    """What was not used goes, the state stays (GA-42)."""
+    """Unused placeholders are released, the state stays (GA-42)."""
     world = room()
     world.given(gang(timeout_s=60), *three(), real("t1"))
     world.wait(60)
@@ -351,7 +351,7 @@ def test_a_draining_node_keeps_its_gang() -> None:
 
 @pytest.mark.parametrize("termination_type", ["STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"])
 def test_placeholders_that_end_otherwise(termination_type: str) -> None:
-    """Nobody takes their place; when none is left real asks are ordinary (GA-73, GA-25, GA-78, AP-123)."""
+    """No real ask takes their place; when none is left real asks are ordinary (GA-73, GA-25, GA-78, AP-123)."""
     world = room(3, confirms=False)
     world.given(gang(), holder("p1", group="a"), holder("p2", group="a"), holder("p3", group="b", vcore=9))
     world.given(real("t1", group="b"))

@@ -53,7 +53,7 @@ def test_the_last_real_task_ends_while_another_takes_its_place() -> None:
 
 
 def test_an_ask_that_returns_while_completing() -> None:
-    """As a new one it brings the application back (AP-34), else it would be dropped with it (GA-36)."""
+    """An ask that returns brings the application back, as a new one does (AP-34), else it would be dropped with it (GA-36)."""
     world = room(2, confirms=False)
     world.given(gang(2), holder("p1"), holder("p2"), real("t1"), real("t2"))
     world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
@@ -112,7 +112,7 @@ def test_an_old_gang_has_less_time(created: str, at: float) -> None:
 
 
 def test_hard_timeout_ends_real_tasks_too() -> None:
-    """What runs already is released with the placeholders (GA-46); what takes a place later is, too (GA-47)."""
+    """Running tasks are released with the placeholders (GA-46), and so is a task that takes a place later (GA-47)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=3)], confirms=False)
     world.given(gang(4, style="Hard", timeout_s=60), *three(), real("t1"), real("t2"))
     world.given(release("p1", "gang", "PLACEHOLDER_REPLACED"))
@@ -176,7 +176,7 @@ def test_placeholders_that_come_too_late(style: str) -> None:
 
 
 def test_real_tasks_that_come_too_late() -> None:
-    """What the resource manager reports for a failing application has to end like everything else of it (AP-47)."""
+    """An allocation that is reported for a failing application has to end like everything else of it (AP-47)."""
     world = make_world(tree(queue("g")), [node("n1", vcore=2)], confirms=False)
     world.given(gang(style="Hard", timeout_s=60), *three())
     world.wait(60)

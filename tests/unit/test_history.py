@@ -59,6 +59,6 @@ def test_facts_are_pairs_of_a_name_and_fields() -> None:
     ids=["unknown", "wrong", "cut off"],
 )
 def test_unreadable_facts_are_refused(data: bytes, mistake: str) -> None:
-    """What was found and where; never a part of the facts."""
+    """The error says what was found and where; a part of the facts is never returned."""
     with pytest.raises(HistoryError, match=mistake.replace("$", r"\$")):
         decode_facts(data)

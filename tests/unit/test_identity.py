@@ -1,4 +1,4 @@
-"""What an identity may do: each question has an exact rule."""
+"""The rights of an identity: each question has an exact rule."""
 
 import pytest
 

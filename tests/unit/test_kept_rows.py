@@ -31,6 +31,6 @@ def test_every_change_is_noted() -> None:
 
 
 def test_there_is_no_other_way_to_change_one() -> None:
-    """What a dictionary has for it besides, is not there: it would note nothing."""
+    """The other methods by which a dictionary changes do not exist: they would note nothing."""
     rows: KeptRows[str, int] = KeptRows(lambda key: None)
     assert [getattr(rows, name) for name in ("popitem", "setdefault", "update", "__ior__")] == [None] * 4

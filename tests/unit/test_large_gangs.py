@@ -53,7 +53,7 @@ def test_a_replacement_looks_at_no_other_placeholder():
 
 
 def test_items_are_taken_out_while_they_are_walked():
-    """What was yielded may leave; all others are yielded once, in order."""
+    """An item that was yielded may leave; all others are yielded once, in order."""
     items = SortedList()
     for number in range(200):
         items.add((number,), number)

@@ -76,7 +76,7 @@ def test_s1_the_newest() -> None:
 
 
 def test_s2_the_first_node_of_equals() -> None:
-    """Of equal solutions on two nodes the first node id decides (PE-44)."""
+    """The first node id decides between equal solutions on two nodes (PE-44)."""
     assert gone(s2(), wants("a", "app-c2", **WANTED)) == ["t1"]
 
 
@@ -320,7 +320,7 @@ def guide(text: str, capacity: int, *runs: tuple[str, int, dict[str, Any]]) -> R
 
 
 def ends(sets: ReplicaSets, *asks: Submission) -> dict[str, int]:
-    """What every queue uses ten minutes after these asks."""
+    """The vcores that every queue uses ten minutes after these asks."""
     sets.world.given(*asks, at=10)
     sets.run(610)
     return {path: found["allocated"].get("vcore", 0) for path, found in sets.world.state()["queues"].items()}

@@ -130,7 +130,7 @@ def test_fair_takes_turns() -> None:
 
 
 def chosen(states: str, *, enabled: bool = False, priorities: str = "") -> str:
-    """Who is offered, in order: ``states`` names one application each, a trailing ``-`` has nothing pending.
+    """The applications offered, in order: ``states`` names one application each, a trailing ``-`` has nothing pending.
 
     Each asks for something else, so that parking what was offered leaves the others.
     """

@@ -334,7 +334,7 @@ def spoiled(kind: inspect.Type) -> Iterator[tuple[str, object]]:
 
 
 def outcome(kind: type, message: object) -> object:
-    """What the daemon goes on with when it gets this message, or sends back."""
+    """The decoded message or the error response with which the daemon goes on after this message."""
     data = msgspec.msgpack.encode(message)
     try:
         if kind is si.Subscribe:

@@ -20,7 +20,7 @@ def asks(application_id: str, *keys: str, **resource: int) -> list[object]:
 
 
 def held(world: World) -> dict[str, dict[str, int]]:
-    """What every tracker that somebody holds has in use."""
+    """The resources in use of every tracker that somebody holds."""
     trackers = world.direct.scheduler.state.trackers.in_use.values()
     return {f"{tracker.whose} in {tracker.path}": tracker.allocated for tracker in trackers}
 
@@ -48,7 +48,7 @@ def test_root_limits_are_cluster_wide() -> None:
 
 
 def test_everybody_named_has_the_full_amount() -> None:
-    """What names several users or groups is not shared by them (QU-61)."""
+    """A limit that names several users or groups is not shared by them (QU-61)."""
     limits = [limit("bob", "eve", vcore=2), limit(groups=("dev", "ops"), vcore=1)]
     world = make_world(tree(queue("a", limits=limits)), BIG)
     world.given(app("bob", user="bob"), app("eve", user="eve"))
@@ -200,7 +200,7 @@ def test_a_task_that_is_handed_back_keeps_the_choice() -> None:
 
 
 def test_a_closer_limit_does_not_move_the_choice() -> None:
-    """What was found higher up stays while its limit does, whatever appears below (QU-70, QU-77)."""
+    """A limit that was found higher up stays while it exists, whatever appears below (QU-70, QU-77)."""
     world = make_world(tree(queue("a"), limits=[limit(groups=("dev",), vcore=5)]), BIG)
     world.given(app("app-1", groups=("dev", "ops")), *asks("app-1", "t1"))
     world.given(configure(tree(queue("a", limits=[limit(groups=("ops",), vcore=1)]), limits=[limit(groups=("dev",), vcore=5)])))
@@ -327,7 +327,7 @@ def test_idle_for_a_moment() -> None:
 
 
 def test_recovered_allocations_count_unchecked() -> None:
-    """What already runs counts, also above the limit; nothing new fits until it has shrunk (QU-41, QU-74)."""
+    """Running allocations count, also above the limit; nothing new fits until usage has shrunk (QU-41, QU-74)."""
     world = make_world(tree(queue("a", limits=[limit("bob", vcore=2, applications=1)])), BIG)
     world.given(app("one", user="bob"), app("two", user="bob"))
     world.given(ask("t1", "one", on="n1", vcore=3), ask("t2", "two", on="n1", vcore=1), *asks("one", "t3"))
@@ -379,7 +379,7 @@ def test_limits_that_come_change_and_go() -> None:
 
 
 def test_a_queue_that_the_file_drops_has_no_limits() -> None:
-    """Those of its users and groups end with its place in the file, for resources and for applications (QU-76)."""
+    """The limits of users and groups end with the queue's place in the file, for resources and for applications (QU-76)."""
     dropped = queue("a", limits=[limit("alice", vcore=1), limit(groups=("dev",), applications=1)])
     world = make_world(tree(dropped, queue("b")), BIG)
     world.given(app("app-1", groups=("dev",)), app("app-2", user="bob", groups=("dev",)))
@@ -413,7 +413,7 @@ def test_a_queue_that_the_file_drops_keeps_its_max() -> None:
 
 
 def test_a_queue_that_comes_back_has_the_limits_of_the_file() -> None:
-    """What ran meanwhile counts (QU-65, QU-76)."""
+    """Allocations that ran meanwhile count (QU-65, QU-76)."""
     limited = tree(queue("a", limits=[limit("alice", vcore=2)]), queue("b"))
     world = make_world(limited, BIG)
     world.given(app("app-1"), *asks("app-1", "t1", "t2", "t3"))
@@ -460,7 +460,7 @@ def test_the_queue_where_it_was_found_counts() -> None:
 
 
 def test_trackers_go_with_the_last_application() -> None:
-    """What nobody holds is forgotten (QU-78)."""
+    """A tracker that nobody holds is forgotten (QU-78)."""
     world = make_world(tree(queue("a", limits=[limit("*", vcore=9)])), BIG)
     world.given(app("one", user="bob"), app("two", user="bob"), app("idle", user="eve"), *asks("one", "t1"), *asks("two", "t2"))
     assert held(world) == {"user bob in root.a": {"vcore": 2}}

@@ -1,4 +1,4 @@
-"""What clients write is read in linear time: 16 times the text takes about 16 times as long, and not 256 times."""
+"""Parsing takes linear time: 16 times the text takes about 16 times as long, and not 256 times."""
 
 import timeit
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from ykactor.wire.queuefile import placement_rules, rules
 
 
 def is_linear(read: Callable[[str], object], hostile: Callable[[int], str], count: int) -> bool:
-    """Whether ``read`` takes less than 64 times the CPU time for ``16 * count`` that it takes for ``count``."""
+    """True if ``read`` takes less than 64 times the CPU time for ``16 * count`` that it takes for ``count``."""
 
     def seconds(size: int) -> float:
         text = hostile(size)

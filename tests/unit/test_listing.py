@@ -36,7 +36,7 @@ from ykactor.wire.si import messages as si
     ],
 )
 def test_ages(seconds: int, text: str) -> None:
-    """As kubectl prints them: the longer, the less exact."""
+    """Ages are printed as kubectl does: the longer, the less exact."""
     assert cells.age(seconds) == text
 
 

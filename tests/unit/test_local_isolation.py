@@ -1,4 +1,4 @@
-"""How a task is started under systemd: what its scope is told."""
+"""The start of a task under systemd: the properties of its scope."""
 
 import os
 

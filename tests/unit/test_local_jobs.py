@@ -1,4 +1,4 @@
-"""What the messages of a daemon and the ends of processes mean for jobs: input in, requests and starts out."""
+"""The effects of daemon messages and process ends on jobs: input in, requests and starts out."""
 
 import itertools
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def released(effects):
 
 
 def concluded(effects):
-    """How jobs have ended for the daemon, and why."""
+    """The outcome of each job that was reported to the daemon, with the message."""
     gone = [request for request in effects.requests if isinstance(request, si.ApplicationRequest)]
     return [(entry.application_id, entry.outcome, entry.message) for request in gone for entry in request.remove]
 
@@ -168,7 +168,7 @@ def test_the_outcome_of_several_tasks_is_that_of_the_first_that_failed(world, co
 
 @pytest.mark.parametrize(("code", "state"), [(137, State.FAILED), (None, State.LOST)])
 def test_it_is_said_if_it_was_the_memory(world, code, state):
-    """Of the command, and of a task of which nothing else is known."""
+    """The reason names the memory if the command was killed, or if nothing else is known of the task."""
     world.submit()
     ((_, task),) = world.allocate("job-1.0").starts
     world.jobs.on_ended(task, Ended(code, "vanished", is_short=True))
@@ -276,7 +276,7 @@ def test_a_gang_without_room_fails_as_a_whole(world):
     ],
 )
 def test_why_all_of_a_job_ends_is_said_in_words(world, message, reason):
-    """Of what waits, and of what runs, whatever its release says."""
+    """The reason is that of the application, for waiting and for running tasks, whatever the release of the task says."""
     _, effects = world.submit(last=1)
     waits = effects.tasks["job-1", 1]
     ((_, runs),) = world.allocate("job-1.0").starts
@@ -339,7 +339,7 @@ def test_a_running_task_outlives_a_rejection(world):
 
 
 def test_there_is_a_bound(world):
-    """Of what a machine takes: what is too large for it, and too many tasks."""
+    """A submission is refused if it is too large for the machine, or has too many tasks."""
     with pytest.raises(SubmitRefused, match="found 400 of vcore, expected at most 4:"):
         world.submit(resource={"vcore": 400_000})
     with pytest.raises(SubmitRefused, match="found 5 of vcore, expected at most 4:"):
@@ -377,7 +377,7 @@ def test_the_queue_is_that_in_which_the_daemon_has_placed_it(world):
 @pytest.mark.parametrize("queue", ["root.batchh", "batchh", "root.batch.smal", "root.batch.small.er", "root.defaultx"])
 @pytest.mark.parametrize("leaf", ["root.default", "root.batch.small"])
 def test_a_job_runs_in_no_other_queue_than_it_has_named(world, queue, leaf):
-    """It is rejected, and says which queue it would have been; what it was given at once is given back."""
+    """The job is rejected with the queue that it would have been in; an allocation that it got at once is given back."""
     _, effects = world.submit(queue=queue, last=1)
     tasks = list(effects.tasks.values())
     effects = accept(world, leaf)
@@ -417,7 +417,7 @@ def test_a_retry_has_the_priority_that_an_operator_gave(world):
 
 
 def test_a_gang_says_whose_exit_code_it_was(world):
-    """Of the task that failed, in what is said of the others."""
+    """The reason of the other tasks names the task that failed and its exit code."""
     _, effects = world.submit(is_gang=True, last=2)
     tasks = list(effects.tasks.values())
     world.allocate(*(f"job-1.placeholder{number}" for number in (1, 2, 3)), placeholder=True)
@@ -514,7 +514,7 @@ def test_the_name_of_the_user_is_one_for_the_daemon(monkeypatch, name, user):
 
 
 def test_the_gpus_of_a_machine(tmp_path):
-    """Those of which there are devices, and nothing else of their driver."""
+    """The GPUs are those with a device, and no other file of the driver counts."""
     for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
     assert gpu_indices(tmp_path) == [0, 2, 10]

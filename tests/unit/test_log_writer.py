@@ -36,7 +36,7 @@ def read_until(descriptor: int, text: str) -> list[str]:
 
 
 def test_lines_are_written_in_order(pipe: tuple[int, int]) -> None:
-    """What is written before ``close`` arrives, in its order."""
+    """Lines that are written before ``close`` arrive, in their order."""
     writer = LogWriter(pipe[1])
     for number in range(1000):
         writer.write(f"{number}\n")

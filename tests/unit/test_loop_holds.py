@@ -1,4 +1,4 @@
-"""How late a timer is."""
+"""The lateness of timers."""
 
 import trio
 
@@ -6,7 +6,7 @@ from ykactor.surfaces.metrics.instruments import PERIOD_S, WINDOW_S, LoopHolds
 
 
 async def test_a_loop_that_serves_everybody_is_not_late(nursery, autojump_clock):
-    """It is measured every 50 ms; nothing is late in simulated time."""
+    """The lateness is measured every 50 ms; nothing is late in simulated time."""
     holds = LoopHolds()
     nursery.start_soon(holds.run)
     await trio.sleep(10 * PERIOD_S + 0.001)
