@@ -59,7 +59,7 @@ class Reading:
             self.handle(news.stimulus)
 
     def handle(self, *stimuli: Stimulus) -> None:
-        """What the daemon is told has to be such as it reads."""
+        """Handle stimuli, and check that the daemon could read every request that results."""
         self._now_s += 1.0
         for effect in self.state.handle(stimuli, self._now_s):
             if not isinstance(effect, Tell):
@@ -86,7 +86,7 @@ class Reading:
         return any(isinstance(each, Bind) and each.key == key for each in self.effects)
 
     def notes(self) -> list[str]:
-        """What people can read about all that is wrong."""
+        """The notes that people can read about all that is wrong."""
         return [f"{each.reason} {each.ref.name}: {each.note}" for each in self.effects if isinstance(each, Event)] + self.skipped
 
 

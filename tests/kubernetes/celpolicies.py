@@ -30,7 +30,7 @@ class User(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a policy sees; ``resource`` is such as ``pods`` or ``pods/status``, ``old`` what an update replaces."""
+    """Input of a policy; ``resource`` is such as ``pods`` or ``pods/status``, ``old`` is the object before an update."""
 
     user: User
     operation: str

@@ -1,4 +1,4 @@
-"""Whether the daemon knows of the pods what the API server knows."""
+"""Differences between the pods that the daemon knows and those of the API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fakehttp import Body
 
 
 def differences(pods: list[Body], nodes: list[Body], state: Body) -> list[str]:
-    """What the daemon has that the API server has not, the reverse, sums that are wrong, and what waits though it fits."""
+    """Objects that only the daemon or only the API server has, wrong sums, and asks that wait though they fit."""
     alive = [body for body in pods if body["status"]["phase"] not in ("Succeeded", "Failed")]
     names = {body["metadata"]["name"] for body in nodes}
     found = [f"{name} is not known" for name in names - state["nodes"].keys()]
@@ -64,7 +64,7 @@ def key_of(body: Body) -> str:
 
 
 def cpu_of(body: Body) -> int:
-    """What a pod counts for: the larger one of what it asks for and was given; what it was given, if it gets no more."""
+    """The vcores of a pod: the larger of its requests and what it was given; what it was given, if it gets no more."""
     wanted, given = asked_by(body), asked_by(given_to(body))
     conditions = {each["type"]: each.get("reason") for each in body["status"].get("conditions", ())}
     return given if conditions.get("PodResizePending") == "Infeasible" else max(wanted, given)

@@ -251,7 +251,7 @@ class Campaign:
             await self._serving.restart(self.rng)
 
     async def leader(self, other_than: str = "") -> str:
-        """Who leads; waits until somebody does."""
+        """The leader's identity; waits until there is a leader."""
         for _ in range(600):
             try:
                 found: str = self.server.store.get(*_LEASE)["spec"]["holderIdentity"]
@@ -296,7 +296,7 @@ class Campaign:
 
     @property
     def started(self) -> int:
-        """How many pods have run."""
+        """The number of pods that have run."""
         return len(self._serving.kubelets.started)
 
     async def check(self) -> None:

@@ -117,6 +117,6 @@ def resize(store: Store, pod: Body) -> None:
 
 
 def container_statuses(pod: Body) -> list[Body]:
-    """What a kubelet says of containers that have been given what they ask for."""
+    """The statuses that a kubelet writes for containers that have been given what they ask for."""
     given = [(each["name"], {"requests": each["resources"]["requests"]}) for each in pod["spec"]["containers"]]
     return [{"name": name, "allocatedResources": part["requests"], "resources": part} for name, part in given]

@@ -1,4 +1,4 @@
-"""What the admission policies of the manifests must do, as tables: for a simulation, and for an API server that has them."""
+"""Tables of the rules of the manifests' admission policies: for a simulation, and for an API server that has them."""
 
 from __future__ import annotations
 
@@ -189,13 +189,13 @@ _numbers = itertools.count(1)
 
 
 def failures(acting: Acting, checks: Iterable[Check], places: Iterable[Placing] = ()) -> Iterator[str]:
-    """What is otherwise than the tables want."""
+    """The differences from the tables."""
     yield from (f"{check.title}: {text}" for check in checks if (text := _failure(acting, check)))
     yield from (f"{placing.title}: {text}" for placing in places if (text := _misplaced(acting, placing)))
 
 
 def _failure(acting: Acting, check: Check) -> str:
-    """What is otherwise than wanted; "" if nothing is."""
+    """The difference from a check; "" if there is none."""
     is_refused, body, kind = False, manifest(check.kind, check.told), check.kind
     name = body["metadata"]["name"]
     try:

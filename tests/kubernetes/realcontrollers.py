@@ -140,7 +140,7 @@ class Controllers:
         return {body["metadata"]["name"] for body in self._owned(kind)}
 
     def _nodes_of(self, kind: str) -> list[str]:
-        """Where they run, in order."""
+        """The nodes of the running pods, in order."""
         return sorted(body["spec"]["nodeName"] for body in self._owned(kind) if body["status"]["phase"] == "Running")
 
     async def _until(self, holds: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""What can be lost or in the way beside a real server: pods, state, versions, a race, a node, the configuration, the Lease."""
+"""Losses and disturbances beside a real server: pods, state, versions, a race, a node, the configuration, the Lease."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Losses:
                     raise
 
     async def node(self) -> None:
-        """It is deleted with its pods on it, and made again."""
+        """The node is deleted with its pods on it, and made again."""
         self.server.delete("nodes", self.server.get("nodes", "", "n0"), {})
         await trio.sleep(1)
         self.campaign.cluster.node("n0")
@@ -76,7 +76,7 @@ class Losses:
         await self._until(self._has_added)
 
     async def lease(self) -> None:
-        """It is deleted; somebody leads on."""
+        """The Lease is deleted; somebody leads on."""
         self.server.delete("leases", self.server.get("leases", "ykactor", "ykactor"), {})
         await self.campaign.leader()
 

@@ -36,7 +36,7 @@ def missing(*names: str) -> str:
 
 
 def version() -> tuple[int, int]:
-    """Of the API server, such as (1, 20)."""
+    """The version of the API server, such as (1, 20)."""
     told = subprocess.run([os.environ[BINARIES["apiserver"]], "--version"], check=True, capture_output=True, text=True).stdout
     found = re.search(r"v(\d+)\.(\d+)", told)
     assert found is not None, told
@@ -146,7 +146,7 @@ class Processes:
 
 
 def kubeconfig(url: str, authority: str, token: str) -> str:
-    """Of a user with a token."""
+    """The kubeconfig of a user with a token."""
     return f"""
 current-context: c
 clusters: [{{name: k, cluster: {{server: "{url}", certificate-authority: {authority}}}}}]

@@ -98,7 +98,7 @@ class RealServer:
             etcd.post("/v3/kv/compaction", json={"revision": found["header"]["revision"], "physical": True}).raise_for_status()
 
     def phase(self, pod: Body, phase: str) -> None:
-        """As a kubelet says it."""
+        """Set the phase of a pod like a kubelet."""
         meta, ready = pod["metadata"], {"type": "Ready", "status": str(phase == "Running")}
         status = {"phase": phase, "conditions": [ready]}
         self._patch(f"{self._path('pods', meta['namespace'])}/{meta['name']}/status", {"status": status})
@@ -152,7 +152,7 @@ class PollingKubelets:
         self.started: list[tuple[str, str]] = []
 
     def look(self) -> None:
-        """What is bound runs, some of it ends; what is deleted is gone."""
+        """Run bound pods, end some of them, and remove deleted ones."""
         for pod in self._server.all("pods", ""):
             if not pod["spec"].get("nodeName"):
                 continue

@@ -168,7 +168,7 @@ class Volumes:
         return any(each["regarding"]["name"] == name and each["reason"] == reason and part in each["note"] for each in events)
 
     def _count(self, names: list[str]) -> int:
-        """How many of these pods run."""
+        """The number of these pods that run."""
         pods = self.store.all("pods", "team")
         return sum(body["metadata"]["name"] in names and body["status"]["phase"] == "Running" for body in pods)
 

@@ -48,7 +48,7 @@ def load(path: Path) -> list[Step]:
 
 
 class Translation:
-    """What the names in a recording are on the server that answers."""
+    """Map from the names in a recording to those on the server that answers."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -228,7 +228,7 @@ def _json(answer: Response) -> Any:
 
 
 def _read(found: Any, is_short: bool) -> Any:
-    """What the adapter reads of an answer, with versions left out, and quantities as numbers."""
+    """The part of an answer that the adapter reads, with versions left out, and quantities as numbers."""
     match found:
         case list():
             return [_read(each, is_short) for each in found]
@@ -294,7 +294,7 @@ def _number(text: str) -> int | str:
 
 
 def _differences(wanted: Any, found: Any, where: str = "") -> Iterator[str]:
-    """Where two answers differ."""
+    """The places where two answers differ."""
     if isinstance(wanted, dict) and isinstance(found, dict) and wanted.keys() == found.keys():
         for name in wanted:
             yield from _differences(wanted[name], found[name], f"{where}.{name}")

@@ -68,7 +68,7 @@ def driver(name: str = DRIVER, /, *, tracks_room: bool = True) -> CSIDriver:
 
 
 def csi_node(name: str, /, **limits: int | None) -> CSINode:
-    """What the drivers of a node say; ``__`` in the name of a driver is ``.``."""
+    """The volume limits of a node's drivers; ``__`` in the name of a driver is ``.``."""
     drivers = [{"name": each.replace("__", "."), "allocatable": {"count": count}} for each, count in limits.items()]
     return msgspec.convert({"metadata": {"name": name}, "spec": {"drivers": drivers}}, CSINode)
 

@@ -17,7 +17,7 @@ TAINT = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
 
 
 class Told:
-    """What the daemon was told since the last call of one of the methods."""
+    """The requests to the daemon since the last call of one of the methods."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue

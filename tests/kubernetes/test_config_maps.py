@@ -27,7 +27,7 @@ def config_map(name: str, data: Mapping[str, str], binary: Mapping[str, bytes] |
 
 
 def taken(*maps: model.ConfigMap) -> tuple[Configuration, list[str]]:
-    """What these say together, and all complaints about them."""
+    """The configuration from these maps together, and all complaints about them."""
     found, complaints = Configuration(), list[str]()
     for each in maps:
         complaints += found.take(each.metadata.name, each)
@@ -86,7 +86,7 @@ def test_settings() -> None:
 @pytest.mark.parametrize("text", ["-1", "root", "1.5", "99999999999", "\u0661"])
 @pytest.mark.parametrize("key", ["service.placeholderRunAsUser", "kubernetes.qps"])
 def test_a_wrong_number_counts_as_absent(key: str, text: str) -> None:
-    """It is told of once, about the ConfigMap that has it."""
+    """The complaint comes once, about the ConfigMap that has it."""
     found = Configuration()
     found.take(DEFAULTS, config_map(DEFAULTS, {key: "7"}))
     assert len(found.take(CONFIGS, config_map(CONFIGS, {key: text}))) == 1

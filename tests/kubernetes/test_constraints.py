@@ -1,4 +1,4 @@
-"""Where a pod may run, apart from its requests: selectors, affinity to nodes, taints and host ports, each with wrong ones."""
+"""Constraints on the nodes of a pod, apart from its requests: selectors, node affinity, taints, host ports, also wrong ones."""
 
 from __future__ import annotations
 

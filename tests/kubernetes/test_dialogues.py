@@ -1,4 +1,4 @@
-"""What the adapter tells the daemon and the API server, in dialogues."""
+"""The adapter's requests to the daemon and the API server, in dialogues."""
 
 from typing import Never
 

@@ -292,7 +292,7 @@ async def test_binds_that_wait_do_not_keep_others_waiting(play: Playing, autojum
 
 
 async def test_binds_never_wait_for_conditions(play: Playing, autojump_clock: Clock) -> None:
-    """Of 1,000 conditions 200 are written each second, the newest first, less one for each bind."""
+    """200 of 1,000 conditions are written each second, the newest first, less one for each bind."""
     pods = [play.pod(f"p{number}") for number in range(1000)]
     for pod in pods:
         meta = pod["metadata"]
@@ -392,7 +392,7 @@ async def test_a_condition_is_not_written_on_a_pod_that_was_bound_meanwhile(play
 async def test_conditions_are_tried_until_written_and_events_some_times(
     play: Playing, autojump_clock: Clock, fault: Exception
 ) -> None:
-    """What the daemon has said once it does not say again; and a namespace that ends refuses Events for ever."""
+    """The daemon does not repeat what it has said once; and a namespace that ends refuses Events for ever."""
     meta = play.pod()["metadata"]
     play.faults["PATCH status"] = [fault] * 12
     play.faults["POST events"] = [fault] * 3
@@ -460,7 +460,7 @@ async def test_an_event_that_the_server_has_forgotten_is_written_again(play: Pla
     ],
 )
 async def test_events_name_their_object(play: Playing, autojump_clock: Clock, kind: str, namespace: str, version: str) -> None:
-    """Those of the cluster have theirs in namespace default, as 1.20 requires."""
+    """Events about objects of the cluster are in namespace default, as 1.20 requires."""
     long = f"{'x' * 199}.y"
     play.effects.put(Event(kind, Ref(namespace, long), "uid", "Unreadable", "Reading", "n" * 2000))
     await trio.sleep(1)
@@ -504,7 +504,7 @@ async def test_a_placeholder_that_is_refused_is_told_of_and_tried_on(play: Playi
 
 
 async def test_a_placeholder_that_is_refused_for_ever_is_told_of_at_once(play: Playing, autojump_clock: Clock) -> None:
-    """It is invalid, and not tried again."""
+    """The placeholder is invalid, and not tried again."""
     body = {"metadata": {"name": "TG"}, "spec": {"containers": [{"name": "c", "image": "pause"}]}}
     play.effects.put(CreatePlaceholder("app", Ref("team", "TG"), body))
     await trio.sleep(60)

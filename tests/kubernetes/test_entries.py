@@ -1,4 +1,4 @@
-"""What the daemon is told of nodes, pods and applications: each entry as a whole, and when it is told again."""
+"""Entries for nodes, pods and applications that the adapter sends the daemon: each as a whole, and when it is sent again."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_which_pods_of_ours_are_told(more: dict[str, Any], said: list[str]) -> N
 
 
 def test_all_that_arrives_at_once_is_one_message() -> None:
-    """Of each kind; 3,000 asks one by one would take the daemon ten times as long."""
+    """Entries of each kind that arrive at once are one message; 3,000 asks one by one would take the daemon ten times as long."""
     dialogue = registered()
     dialogue.effects.clear()
     dialogue.see(

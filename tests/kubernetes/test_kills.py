@@ -1,4 +1,4 @@
-"""What must hold of a cluster after kills of its parts at random moments."""
+"""Invariants of a cluster after kills of its parts at random moments."""
 
 from pathlib import Path
 

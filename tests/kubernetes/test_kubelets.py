@@ -1,4 +1,4 @@
-"""What happens to pods on their nodes: they are resized, they end after their grace, and nodes are lost."""
+"""Pods on their nodes: they are resized, they end after their grace, and nodes are lost."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

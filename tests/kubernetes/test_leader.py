@@ -169,7 +169,7 @@ async def test_a_leader_that_is_stopped_releases_the_lease(play: Any, autojump_c
 async def test_a_leader_without_the_server_stops_after_two_thirds_of_the_lease(
     seed: int, play: Any, autojump_clock: Clock
 ) -> None:
-    """Whether requests fail at once or have no answer; it leads again, with a higher epoch, when the server is back."""
+    """The leader stops if requests fail or have no answer; it leads again, with a higher epoch, when the server is back."""
     one = play("one", random.Random(seed))
     await trio.sleep(one.rng.uniform(1, 30))
     renewed = [change for change in one.server.store.log if change.resource == "leases"][-1]

@@ -1,4 +1,4 @@
-"""How soon another replica leads, on a simulated clock."""
+"""The time until another replica leads, on a simulated clock."""
 
 import random
 from datetime import UTC, datetime, timedelta

@@ -140,7 +140,7 @@ def it_is_placed_on_a_node_that_has_gone(dialogue: Dialogue, found: model.Pod) -
 
 
 def a_rival_binds_it_elsewhere(dialogue: Dialogue, found: model.Pod) -> list[str]:
-    """It is told where it is at once, so that nothing is placed in its room."""
+    """The daemon is told at once where it is, so that nothing is placed in its room."""
     dialogue.place(found, "n1")
     dialogue.see(changed(found, node="n2"))
     return []
@@ -154,7 +154,7 @@ def its_node_goes_and_a_rival_binds_it_elsewhere(dialogue: Dialogue, found: mode
 
 
 def it_could_not_start(dialogue: Dialogue, found: model.Pod) -> list[str]:
-    """What was handed back is an ask for the adapter, and has ended for the daemon."""
+    """A task that was handed back is an ask for the adapter, and has ended for the daemon."""
     dialogue.place(found, "n1")
     dialogue.bound(found, BindOutcome.FAILED)
     return ["ask w"]

@@ -1,4 +1,4 @@
-"""What may happen around the adapter, beside kills: afterwards all that fits runs, once, and both sides know the same."""
+"""Disturbances around the adapter, beside kills: afterwards all that fits runs, once, and both sides know the same."""
 
 import random
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def filled(directory: Path, nodes: int, pods: int, *, lease: bool = False)
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is lost is looked for after a moment."""
+    """The adapter looks for losses after a moment."""
     monkeypatch.setattr(leader, "LOOK_S", 0.1)
     monkeypatch.setattr(reflector, "BACKOFF_FIRST_S", 0.05)
 
@@ -56,7 +56,7 @@ async def test_98_of_200_pods_are_deleted(tmp_path: Path) -> None:
 
 
 async def test_the_daemon_loses_its_state(tmp_path: Path) -> None:
-    """It is told everything again, and binds nothing twice."""
+    """The daemon is told everything again, and nothing is bound twice."""
     async with running_cluster("") as cluster:
         for number in range(8):
             cluster.node(f"n{number}")
@@ -86,7 +86,7 @@ async def hold_daemon(state: Path, address: str, task_status: trio.TaskStatus[Ru
 
 
 async def test_versions_are_compacted_while_watches_are_cut(tmp_path: Path) -> None:
-    """What came and went meanwhile is found by lists."""
+    """Pods that came and went meanwhile are found by lists."""
     async with filled(tmp_path, 5, 40) as (cluster, adapter):
         lists = {each.kind: each.lists for each in adapter.reflectors}
         opened = trio.Event()
@@ -104,7 +104,7 @@ async def test_versions_are_compacted_while_watches_are_cut(tmp_path: Path) -> N
 
 
 async def test_a_rival_binds_the_same_pods(tmp_path: Path) -> None:
-    """What it has bound a moment before stays where it is, and the daemon knows that."""
+    """A pod that the rival has bound a moment before stays where it is, and the daemon knows that."""
     rng, taken = random.Random(3), dict[str, str]()
     async with filled(tmp_path, 5, 40) as (cluster, adapter):
         store = cluster.server.store
@@ -185,7 +185,7 @@ def notes_about(cluster: Cluster, name: str) -> list[str]:
 
 
 async def test_a_replica_takes_over_whose_watch_is_behind() -> None:
-    """What the leader before has bound last is listed, so that nothing else is placed in its room."""
+    """The pod that the leader before has bound last is listed, so that nothing else is placed in its room."""
 
     async def hold(request: Request) -> None:
         if "watch" in request.query and request.resource == "pods":

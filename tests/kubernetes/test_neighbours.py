@@ -53,7 +53,7 @@ def allowed(dialogue: Dialogue, found: Pod) -> set[str]:
 
 
 def test_anti_affinity_by_host() -> None:
-    """Where one of its like is, a pod may not run; when that one goes, it may."""
+    """A pod may not run on the host of one of its like; when that one goes, it may."""
     first, second = (pod(name, labels={"app": "a"}, affinity=avoiding(term(HOST, app="a"))) for name in ("w1", "w2"))
     dialogue = Dialogue(*nodes(2, 1), first, second)
     dialogue.register()
@@ -253,7 +253,7 @@ def test_a_namespace_that_gets_a_label_is_selected_from_then_on() -> None:
 
 
 def violations(pods: list[Pod], where: Mapping[str, Node]) -> list[str]:
-    """What is wrong about pods that all have their places, looked at one by one."""
+    """The violations among pods that all have their places, checked one by one."""
 
     def together(one: Pod, other: Pod, key: str) -> bool:
         labels = [where[each.spec.node_name].metadata.labels for each in (one, other)]

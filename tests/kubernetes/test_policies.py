@@ -1,4 +1,4 @@
-"""Who submitted a pod cannot be forged: the admission policies of the manifests, with their CEL expressions evaluated."""
+"""The submitter of a pod cannot be forged: the admission policies of the manifests, with their CEL expressions evaluated."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MANIFEST = documents("admission.yaml")
 
 
 def with_all(found: list[Body]) -> Iterator[str]:
-    """What is wrong with these policies from 1.36 on."""
+    """The failures of these policies from 1.36 on."""
     return failures(Simulation(Policies(found, NAMESPACES)), full(), placings())
 
 
 def with_the_last(found: list[Body]) -> Iterator[str]:
-    """What is wrong with these policies from 1.30 on."""
+    """The failures of these policies from 1.30 on."""
     return failures(Simulation(Policies(validating_of(found), NAMESPACES)), validating())
 
 
@@ -58,7 +58,7 @@ def test_with_all_policies() -> None:
 
 
 def test_with_the_last_policy_only() -> None:
-    """Nobody can name another one."""
+    """No user can name another one."""
     assert list(with_the_last(MANIFEST)) == []
 
 
@@ -119,7 +119,7 @@ def test_the_adapter_reads_what_the_policies_write() -> None:
 
 
 def test_an_application_id_of_the_longest_namespace_is_the_one_that_the_adapter_gives() -> None:
-    """It is an annotation, because a label holds 63 characters only."""
+    """The application ID is an annotation, because a label holds 63 characters only."""
     namespace = "n" * 63
     body = manifest(POD, None)
     body["metadata"]["namespace"] = namespace

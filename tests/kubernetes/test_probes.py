@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus see of an adapter: /livez, /readyz and /metrics, and who asks in a wrong way."""
+"""Probes and metrics of an adapter: /livez, /readyz and /metrics, and wrong requests."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_metrics() -> None:
     ],
 )
 async def test_nobody_ends_it_by_what_he_asks(request_: bytes, status: bytes) -> None:
-    """What is no request gets no answer; the next one does."""
+    """A request that is none gets no answer; the next one does."""
     async with serving() as (_, port):
         answer = await ask(port, request_)
         assert answer.split()[1:2] == ([status] if status else [])

@@ -48,7 +48,7 @@ async def adapter(
 
 
 class Systemd:
-    """What systemd hears."""
+    """A socket that receives the notifications to systemd."""
 
     def __init__(self, path: Path) -> None:
         self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "400000"}
@@ -163,7 +163,7 @@ async def replace(url: str) -> None:
 
 
 async def test_an_address_that_is_in_use_may_be_free_later(tmp_path: Path) -> None:
-    """As for ``serve``."""
+    """The exit code is 75 and the error says what to change, the same as for ``serve``."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         async with api_server(tmp_path) as (_, config):

@@ -265,7 +265,7 @@ def test_a_preemption_of_a_pod_that_was_taken_off_meanwhile_is_late() -> None:
 
 
 def test_a_pod_that_is_deleted_while_it_waits_for_its_volume() -> None:
-    """What is made for it stays with its claim."""
+    """The volume that is made for it stays with its claim."""
     dialogue, waiting = placed()
     assert dialogue.lose(waiting) == ["release w STOPPED_BY_RM"]
     assert pass_time(dialogue, BIND_TIMEOUT_S) == []
@@ -423,7 +423,7 @@ def test_pods_that_share_a_new_claim_run_where_its_volume_is_made(selected: str)
 
 
 def offered(dialogue: Dialogue, name: str) -> int | None:
-    """How many volumes of the driver a node offers, as the daemon was told last."""
+    """The number of volumes of the driver that a node offers, in the last report to the daemon."""
     told = None
     for effect in dialogue.effects:
         if isinstance(effect, Tell) and isinstance(effect.request, si.NodeRequest):

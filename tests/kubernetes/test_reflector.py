@@ -88,7 +88,7 @@ async def watching(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watching]:
 
 
 async def test_a_watch_that_is_cut_goes_on_where_it_was(watching: Watching) -> None:
-    """What has happened meanwhile is an event; nothing is listed again."""
+    """A change that has happened meanwhile is an event; nothing is listed again."""
     watching.node("n2")
     await watching.until("n1", "n2")
     version = str(watching.server.store.version)
@@ -260,7 +260,7 @@ async def test_an_event_that_comes_with_a_refresh_does_not_undo_it(trial: int, n
 
 @pytest.mark.parametrize("trial", range(8))  # the order of tasks is random
 async def test_a_list_that_is_under_way_is_no_refresh(trial: int, nursery: trio.Nursery) -> None:
-    """What it shows may be older than the call: one that has begun later is waited for."""
+    """The list under way may be older than the call: one that has begun later is waited for."""
     server = Scripted()
     found = Reflector(server, NODES, lambda _: None, process(), Outages(lambda _: None))  # type: ignore[arg-type]
     nursery.start_soon(found.run)

@@ -45,7 +45,7 @@ async def complain_twice(cluster: Cluster) -> None:
 
 
 def said_of(cluster: Cluster, name: str) -> int:
-    """How often Events were written about an object."""
+    """The number of times that Events were written about an object."""
     events = [each for each in cluster.server.store.all("events", "") if each["regarding"]["name"] == name]
     return sum(each.get("series", {"count": 1})["count"] for each in events)
 

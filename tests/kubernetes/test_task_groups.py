@@ -64,7 +64,7 @@ def with_placeholders(first: model.Pod, *others: model.Pod) -> tuple[Dialogue, l
 
 
 def test_a_placeholder() -> None:
-    """What the group says, what it takes from the first pod, and a security context that every policy admits."""
+    """A placeholder has the group's fields, some of the first pod, and a security context that every policy admits."""
     settings = {
         "service.placeholderImage": "example/sleep",
         "service.placeholderRunAsUser": "7",
@@ -253,7 +253,7 @@ def test_a_placeholder_that_has_timed_out_is_not_made_again() -> None:
 
 
 def test_the_next_pod_has_the_placeholders_when_the_first_goes_before_the_start() -> None:
-    """Those of the first one go with it. They were told; or the first has gone before they were made."""
+    """The placeholders of the first one go with it. They were told; or the first has gone before they were made."""
     first, second = (pod(f"t{number}", created=number, annotations=annotations()) for number in (1, 2))
     for is_early in (True, False):
         if is_early:
@@ -269,7 +269,7 @@ def test_the_next_pod_has_the_placeholders_when_the_first_goes_before_the_start(
 
 
 def test_pods_that_come_after_a_hard_gang_has_failed_begin_it_anew() -> None:
-    """As those that a Job makes."""
+    """The new pods are such as a Job makes."""
     hard = annotations(parameters="gangSchedulingStyle=Hard")
     first = pod("t1", created=1, annotations=hard)
     dialogue, made = with_placeholders(first)
@@ -281,7 +281,7 @@ def test_pods_that_come_after_a_hard_gang_has_failed_begin_it_anew() -> None:
 
 
 def test_an_application_that_is_named_again_after_its_end_is_defined_anew() -> None:
-    """By its new first pod; the pods of before are still there, and have ended."""
+    """The new first pod defines it; the pods of before are still there, and have ended."""
     first = pod("t1", created=1, annotations=annotations())
     dialogue, made = with_placeholders(first)
     dialogue.updated("gang", "Running")
@@ -358,7 +358,7 @@ def test_a_hard_gang_whose_placeholder_is_invalid_fails() -> None:
 
 
 def test_a_gang_whose_placeholder_is_refused_for_a_while_waits() -> None:
-    """By a quota or a policy, which may let it in later."""
+    """The quota or policy that refuses it may let it in later."""
     dialogue = Dialogue(node("n1"), pod("t1", annotations=annotations()))
     dialogue.register()
     ref = next(effect.ref for effect in dialogue.effects if isinstance(effect, CreatePlaceholder))

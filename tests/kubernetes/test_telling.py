@@ -1,4 +1,4 @@
-"""What people can read on a pod that waits: the condition and Events, each when it says something new."""
+"""Condition and Events that people can read on a pod that waits: each is written when it says something new."""
 
 from typing import Any
 
@@ -212,7 +212,7 @@ def test_a_rejected_pod_says_why() -> None:
 
 
 def test_a_pod_that_was_bound_by_an_attempt_without_an_answer_is_told_of() -> None:
-    """It is the same as one whose answer came."""
+    """The Event is the same as for an attempt whose answer came."""
     waiting = pod("w")
     dialogue = Dialogue(node("n1"), waiting)
     dialogue.register()

@@ -40,7 +40,7 @@ from ykactor.kubernetes.policies import quotas_of
     ],
 )
 def test_quantities(text: str, up: int, down: int) -> None:
-    """What pods want is rounded up, what nodes offer down."""
+    """Requests of pods are rounded up, offers of nodes down."""
     assert quantities.parse(text, up=True) == up
     assert quantities.parse(text, up=False) == down
 

@@ -1,4 +1,4 @@
-"""What claims mean for pods, against tables: why they wait, which nodes will do, and how many volumes they count for."""
+"""Claims of pods, against tables: why pods wait, which nodes will do, and how many volumes they count for."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def random_json(rng: random.Random, depth: int) -> Any:
 
 
 def test_a_pod_may_have_an_ephemeral_volume() -> None:
-    """It is read, and its claim is waited for."""
+    """The volume is read, and its claim is waited for."""
     reading = Reading()
     volume: dict[str, Any] = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
     reading.show(Kind.PODS, pod("p", volumes=[volume]))

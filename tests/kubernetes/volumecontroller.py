@@ -180,7 +180,7 @@ def misplaced(store: Store) -> list[str]:
 
 
 def volumes_on(store: Store, node: str) -> int:
-    """How many claims the pods on a node have, each for itself, without those that are gone."""
+    """The number of claims of the pods on a node, summed over the pods, without claims that are gone."""
     there = {name for _, name in store.objects.get("persistentvolumeclaims", {})}
     return sum(
         len(claim_names(pod) & there)

@@ -351,7 +351,7 @@ class Whole:
         return self.store.get("pods", ref.namespace, ref.name)
 
     def kubelets(self) -> None:
-        """What is bound runs, some of it ends; what is deleted is gone."""
+        """Run bound pods, end some of them, and remove deleted ones."""
         nodes = {body["metadata"]["name"] for body in self.store.all("nodes", "")}
         for pod in self.store.all("pods", ""):
             node = pod["spec"].get("nodeName")

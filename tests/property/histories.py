@@ -76,7 +76,7 @@ SELECTORS = (
 
 
 class Batch(Struct):
-    """What arrives together."""
+    """Submissions that arrive together."""
 
     at_ns: int
     submissions: list[Submission]
@@ -215,7 +215,7 @@ class Drawer:
         return tuple(limits)
 
     def draw_names(self, names: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Nobody, one, two with a limit each, or two that share the text of one."""
+        """Draw no limit, a limit for one name, two with a limit each, or one limit that two names share."""
         one, two = self.rng.sample(names, 2)
         return self.rng.choice(([], [(one,)], [(one,), (two,)], [(one, two)]))
 
@@ -242,7 +242,7 @@ class Drawer:
     # ---- submissions
 
     def draw_batches(self, at_ns: int, count: int, reloads: float = 0) -> list[Batch]:
-        """What goes on after ``at_ns``; ``reloads`` is the weight of new configurations, without it nothing is reset either."""
+        """Draw the batches after ``at_ns``; ``reloads`` is the weight of new configurations, if 0 nothing is reset either."""
         batches = []
         for _ in range(count):
             at_ns += int(self.rng.choices(self.gaps_s, self.gap_weights)[0] * S_NS)

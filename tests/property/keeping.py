@@ -68,7 +68,7 @@ def fits(available: Amounts, wanted: Amounts) -> bool:
 
 
 def events(facts: list[Fact]) -> list[Event]:
-    """What a cycle has decided."""
+    """The events that a cycle has decided."""
     return [(word, *name, node_id) for word, name, node_id in map(in_words, facts) if word]
 
 

@@ -1,4 +1,4 @@
-"""What accounts and pasts must be (AP-90, AP-140, AP-141), from nothing but the facts: intervals, added up by day."""
+"""Reference of accounts and pasts (AP-90, AP-140, AP-141), from nothing but the facts: intervals, added up by day."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class NaiveAccounts:
         ]
 
     def sums(self, now_ns: int) -> dict[tuple[object, ...], Amounts]:
-        """By what it is, day, queue, user, group and application; what was lost counts as allocated too."""
+        """The sums by column, day, queue, user, group and application; what was lost counts as allocated too."""
         found: dict[tuple[object, ...], Amounts] = defaultdict(lambda: defaultdict(int))
         for interval in self.intervals + self.open(now_ns):
             begin, end = interval.began_ns // S_NS, interval.ended_ns // S_NS

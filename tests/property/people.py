@@ -12,7 +12,7 @@ from ykactor.core.values.ids import AllocationKey, ApplicationID, QueuePath
 
 
 class People:
-    """Who runs what. Applications go by their registration number, which is never used again."""
+    """The users and groups of applications, and what they run. The key is the registration number, which is never reused."""
 
     def __init__(self) -> None:
         self.heard = 0

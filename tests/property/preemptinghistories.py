@@ -22,7 +22,7 @@ class Preempting(ResourceManager):
         super().__init__(seed, draw=draw_text)
 
     def draw(self) -> list[Submission]:
-        """As before, and sometimes with other quotas and guarantees."""
+        """Draw the next submissions, sometimes with a change of quotas and guarantees."""
         return [*super().draw(), *([configure(draw_text(self.rng))] if self.rng.random() < 0.1 else [])]
 
     def _real(self, on: str | None = None) -> Submission:

@@ -48,7 +48,7 @@ class Contest(Struct):
 
 
 class Watch:
-    """What follows from the facts of a partition alone."""
+    """The state that follows from the facts of a partition alone."""
 
     def __init__(self) -> None:
         #: NotifiedAsks to end, whoever wanted it, and not confirmed.
@@ -166,7 +166,7 @@ class State:
 
     @cached_property
     def _use(self) -> Counter[tuple[str, str]]:
-        """By queue and resource; summed only when it is asked for, because most moments bring no preemption."""
+        """Usage by queue and resource; summed only when it is asked for, because most moments bring no preemption."""
         counted = [task for task in self.running if task.id not in self.preempting]
         # one that requires its node follows no guarantees, and claims nothing
         counted += [task for task in self.claiming if not requires(task.ask)]
@@ -197,7 +197,7 @@ class State:
         return self.capacity[node_id].get(name, 0) - used - foreign
 
     def above_max(self, task: Task, queue: str, name: str) -> int:
-        """How far the task would lead the queue above its max."""
+        """The amount by which the task would lead the queue above its max."""
         limits = self.limits(queue)
         return max(0, self.use(queue, name) + task.uses(name) - limits[name]) if name in limits else 0
 
@@ -380,7 +380,7 @@ def _pruned(needs: Resource, chosen: list[Task]) -> list[Task]:
 
 
 def check(state: State, fact: Preempted) -> None:
-    """Whether a preemption keeps all laws, and has those go who should.
+    """Check that a preemption keeps all laws and has chosen the right victims.
 
     Args:    state: as it was before.
     Raises:  AssertionError.

@@ -27,7 +27,7 @@ from ykactor.core.values.ids import NodeID, QueuePath
 
 
 class Reference:
-    """What a partition should do next, step by step."""
+    """The reference of a partition's decisions, step by step."""
 
     def __init__(self, partition: PartitionCore, *, reserves: bool) -> None:
         self.partition = partition
@@ -37,7 +37,7 @@ class Reference:
         self.ways: Counter[str] = Counter()
 
     def next_step(self, now_ns: int, facts: list[Fact]) -> list[Event]:
-        """What one scheduling step decides (PR-25, SC-10); empty when there is nothing to do.
+        """The decisions of one scheduling step (PR-25, SC-10); empty when there is nothing to do.
 
         Args:
             now_ns: what time it is.

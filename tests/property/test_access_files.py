@@ -108,7 +108,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def outcome(call: Callable[[], T], expected: type[E]) -> T | E:
-    """What the call gives, or raises."""
+    """The result of the call, or the error that it raises."""
     try:
         return call()
     except expected as error:

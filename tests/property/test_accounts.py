@@ -69,7 +69,7 @@ class CountedWorld(World):
 
 @cache
 def administered(seed: int) -> Counter[str]:
-    """What was compared in one history."""
+    """Play one history and count what was compared."""
     history = draw_history(seed)
     world = CountedWorld(history.config, seed)
     now_ns = 0

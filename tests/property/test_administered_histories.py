@@ -121,7 +121,7 @@ def draw_operation(rng: random.Random, queue_name: str, task: Task) -> OperatorA
 
 @cache
 def administered(seed: int, budget: Budget) -> list[Fact]:
-    """What is decided in one history."""
+    """The facts of one history."""
     history = draw_history(seed)
     return Administered(history.config, budget).play_with(seed, history.batches)
 
@@ -230,7 +230,7 @@ PREEMPTING_SEEDS = seeds(80)
 
 @cache
 def preempted(seed: int) -> list[Fact]:
-    """What is decided while an operator acts on applications that preempt; confirmations come late, twice, otherwise or never."""
+    """The facts while an operator acts on applications that preempt; confirmations come late, twice, otherwise or never."""
     manager = Preempting(seed)
     world = make_world(manager.text, manager.opening(), confirms=False)
     for _ in range(80):
@@ -247,7 +247,7 @@ def preempted(seed: int) -> list[Fact]:
 
 
 def draw_against(rng: random.Random, task: Task) -> OperatorAct:
-    """Of a task that preempts."""
+    """Draw an operator's act against a task that preempts."""
     acts = (
         HoldApplication(task[0], True, OPS),
         HoldQueue("root.b", True, OPS),

@@ -36,7 +36,7 @@ STEPS = 60
 
 
 class Talk:
-    """What a resource manager says, drawn at random; the times and all words of a history."""
+    """The messages of a resource manager, drawn at random: the times and all words of a history."""
 
     def __init__(self, seed):
         self.rng = Random(seed)
@@ -160,7 +160,7 @@ def look_anew(direct, law, now_ns):
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_actors_decide_the_same(seed):
-    """What is decided depends on what was said and when, not on how tasks run: the questions are the same, too."""
+    """Decisions depend on what was said and when, not on how tasks run: the questions are the same, too."""
     _, law = played(seed)
     told = []
 

@@ -57,7 +57,7 @@ def running(world: World) -> dict[tuple[ApplicationID, AllocationKey], NodeID]:
 
 
 def apply(world: World, at_ns: int, config: PartitionConfig) -> bool:
-    """Whether ``config`` is in force now, in every part; else nothing has changed."""
+    """True if ``config`` is in force now, in every part; else nothing has changed."""
     world.advance(at_ns)
     before, queues, what_ran, told = everything(world), dict(world.core.registry.queues), running(world), len(world.facts)
     settings = {path: (queue.config, queue.state) for path, queue in queues.items()}

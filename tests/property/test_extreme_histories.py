@@ -94,7 +94,7 @@ def draw(seed: int) -> tuple[History, list[bool]]:
 
 
 class Brief(NamedTuple):
-    """What a history had; the histories themselves would be too many to keep."""
+    """Summary of a history; the histories themselves would be too many to keep."""
 
     changes: list[str]
     #: Moves while the application has replacements or other releases under way.
@@ -147,7 +147,7 @@ class ExtremeWorld(World):
 
 @cache
 def brief_of(seed: int) -> Brief:
-    """What happened in one history."""
+    """Play one history and summarize it."""
     world = ExtremeWorld(seed).play_all()
     changes = [change for fact in world.facts if isinstance(fact, ConfigurationChanged) for change in fact.changes]
     return Brief(changes, world.moved_amid, world.restarts)

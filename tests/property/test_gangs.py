@@ -50,7 +50,7 @@ REPLACED = "PLACEHOLDER_REPLACED"
 
 
 class Watch:
-    """What the facts of a partition must never show: kept by application."""
+    """The laws that the facts of a partition must never break: kept by application."""
 
     def __init__(self) -> None:
         #: Placeholders that wait or run.
@@ -157,7 +157,7 @@ def live(core: PartitionCore) -> list[Application]:
 
 
 def check_application(application: Application) -> None:
-    """What holds of an application between two steps."""
+    """Check the laws of an application between two steps."""
     for name, group in application.gang.groups.items():
         assert group.count >= group.replaced + group.timed_out, f"{application.application_id}: group {name} ended too often"
     if Timer.PLACEHOLDERS not in application.lifecycle.timers:
@@ -172,7 +172,7 @@ def check_application(application: Application) -> None:
 
 
 def _must_end(application: Application, real: Ask) -> bool:
-    """What a failing application was scheduled; the resource manager may add what runs already, and end it itself."""
+    """True if a failing application was scheduled it; the resource manager may add what runs already, and end it itself."""
     return application.state is ApplicationState.FAILING and real.node_id is None
 
 
@@ -231,7 +231,7 @@ def assert_empty(session: Session) -> None:
 
 @pytest.mark.parametrize("seed", seeds(100))
 def test_never_above_what_is_allowed(seed: int) -> None:
-    """Who asks for nothing that limits do not hold for never gets more than they allow: quotas, users, nodes."""
+    """Applications that ask only for what limits hold for never get more than these allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
     for tracker in session.partition.scheduler.state.trackers.in_use.values():
         assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None

@@ -110,7 +110,7 @@ def typed(rng: random.Random, name: str, node_id: str, key: str) -> list[Submiss
 
 
 def one_by_one(partition: Partition, at_ns: int, batch: list[Submission], limits: HeldLimits) -> tuple[list[Submission], Refused]:
-    """What of the batch a partition with the same state takes, and what it refuses, if each entry comes alone."""
+    """The entries that a partition with the same state takes, and those that it refuses, if each entry comes alone."""
     cores = finished(partition_from(decode_base(finished(encode_base(partition.core, partition.scheduler)))))
     taken, refused = list[Submission](), Refused()
     for each in batch:
@@ -190,7 +190,7 @@ def test_less_is_allowed_than_there_is() -> None:
 
 
 def test_types_of_resources() -> None:
-    """What names too many new types is rejected alone; those of the configuration, vcore and memory are always allowed."""
+    """An entry with too many new types is rejected alone; those of the configuration, vcore and memory are always allowed."""
     partition = Partition()
     limits = HeldLimits("ci", 9, 9, 9, 9, resource_types=2)
     taken = [node("n1", vcore=9, memory=9, tpu=9, gpu=1), app("app-1"), ask("t1", "app-1", vcore=1, gpu=1, fpga=0)]

@@ -232,7 +232,7 @@ def test_small_turns() -> None:
 
 
 def test_the_histories_hold_what_they_should() -> None:
-    """Of the above: many preemptions, with one victim and several, for the guarantee of a leaf or of a parent, and for a node."""
+    """The histories have many preemptions, with one victim and several, for the guarantee of a leaf or a parent, and a node."""
     clusters = [play(seed)[0] for seed in SEEDS]
     facts = [contest.fact for cluster in clusters for contest in cluster.watch.all_contests]
     assert len(facts) > scaled(80)
@@ -372,7 +372,7 @@ def test_whatever_happens(seed: int) -> None:
 
 
 def test_rough_histories_hold_what_they_should() -> None:
-    """Of the above: many preemptions, and every way in which one can end."""
+    """The rough histories have many preemptions, and every way in which one can end."""
     contests = [contest for seed in SEEDS for contest in play_rough(seed).watch.all_contests]
     assert len(contests) > scaled(100)
     outcomes = Counter(contest.outcome for contest in contests)

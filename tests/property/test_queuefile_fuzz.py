@@ -53,7 +53,7 @@ def check(text: str) -> bool:
 
 
 def survive(partition: PartitionConfig) -> None:
-    """What the core relies on without looking: unique paths in lower case, parents above them, rules that can run."""
+    """Check what the core relies on without looking: unique paths in lower case, parents above them, rules that can run."""
     queues = by_path(partition.root)
     for path, queue in queues.items():
         assert path == path.lower()

@@ -57,6 +57,6 @@ def _random_ends(seed: int) -> set[str]:
 
 
 def _restored(world: World) -> dict[str, Any]:
-    """Of each application the records of its tasks, after a restart with what the turns have said that they changed."""
+    """The records of each application's tasks, after a restart with the changes that the turns have reported."""
     world.direct.restore(*world.direct.kept.restored())  # type: ignore[attr-defined]  # ``conftest`` keeps it
     return {name: told.get("records") for name, told in world.state()["applications"].items()}

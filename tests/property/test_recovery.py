@@ -36,7 +36,7 @@ FORCED = {"application.create.force": "true"}
 
 
 class Books:
-    """What a resource manager knows of its cluster: from itself, and from the messages that it gets.
+    """A resource manager's knowledge of its cluster: from itself, and from the messages that it gets.
 
     Attributes:
         to_say: what has to be said still; refused entries come back here.
@@ -125,7 +125,7 @@ class Books:
 
 
 def cluster_of(partition: DirectPartition, rng: random.Random) -> list[Submission]:
-    """What there is to report: nodes, applications, what runs and what waits."""
+    """The report of a cluster: nodes, applications, what runs and what waits."""
     core, waiting = partition.core, partition.scheduler.state.applications
     said: list[Submission] = []
     for node_id, node in core.registry.nodes.items():
@@ -218,7 +218,7 @@ class Recovery:
         return self
 
     def _may_succeed(self, submission: Submission) -> bool:
-        """It is nobody's task, or that of an application which lives."""
+        """True if the task is nobody's, or that of an application which lives."""
         return not isinstance(submission, Ask) or submission.application_id in ("", *self.books.queues)
 
     def confirm(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""What was recorded can be run again, in another process too, and gives the same; rules that have changed show where."""
+"""A recording can be run again, in another process too, and gives the same; rules that have changed show where."""
 
 from __future__ import annotations
 

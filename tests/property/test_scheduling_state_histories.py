@@ -91,7 +91,7 @@ def pending(world: World) -> Iterator[tuple[Queue, Application, Ask]]:
 
 
 def cause_of(world: World, leaf: Queue, application: Application, ask: Ask) -> str:
-    """What the ask waits for, by the rules."""
+    """The reason code that the rules give for an ask that waits."""
     assert world.reference is not None
     reference, registry = world.reference, world.core.registry
     if application.state is STATE.FAILING or application not in applications_in_order(leaf):

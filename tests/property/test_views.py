@@ -27,7 +27,7 @@ VIEW = View(Names.of(["default"]), frozenset({f"root.{MINE}"}))
 
 
 def shown(facts: Iterable[Fact]) -> list[si.EventRecord]:
-    """What the view shows of the events of these facts, numbered anew."""
+    """The events of these facts that the view shows, numbered anew."""
     found = [VIEW.of_event(event) for fact in facts for event in events(fact, "default", 1)]
     return [structs.replace(event, sequence=number) for number, event in enumerate(filter(None, found), 1)]
 
@@ -80,7 +80,7 @@ def pending(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def kept_back(group: dict[str, Any]) -> str:
-    """By what, and whether its queue is in view: only then there are numbers (SE-84)."""
+    """The reason code of a group, and whether its queue is in view: only then there are numbers (SE-84)."""
     place = group.get("place", {})
     if "queueName" not in place:
         return str(group["code"])
@@ -111,7 +111,7 @@ def test_no_name_of_the_other_side_is_told() -> None:
 
 
 def tells_of_waiting(event: si.EventRecord) -> bool:
-    """Whether quotas hold back an ask or an application, or no longer do."""
+    """True if quotas hold back an ask or an application, or no longer do."""
     is_about_ask = event.type == "REQUEST" and event.preemption is None
     return is_about_ask or event.event_change_detail.startswith(("APP_CANNOTRUN", "APP_RUNNABLE"))
 

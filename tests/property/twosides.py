@@ -83,7 +83,7 @@ class Tenant:
 
 
 def others_business(rng: random.Random) -> list[Submission]:
-    """What names the other tenant beside its own objects: foreign tasks, refusals, and applications of a name that is taken."""
+    """Submissions that name the other tenant beside its own objects: foreign tasks, refusals, applications of a taken name."""
     node = rng.choice(NODES)
     return [
         *([foreign(f"{OTHER}foreign{rng.randint(1, 3)}", node, vcore=1)] if rng.random() < 0.3 else []),
