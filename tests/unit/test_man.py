@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def lines() -> list[str]:
-    """Of the page, without its marks."""
+    """The lines of the page, without its marks."""
     return [line.replace("\\-", "-").replace("\\&", "") for line in page(main)]
 
 

@@ -36,7 +36,7 @@ def test_terminated_at_once_without_allocations():
 
 
 def test_terminated_waits_for_the_resource_manager():
-    """What runs is asked to end; only when all of it is confirmed has the application failed (AP-135)."""
+    """Running tasks are asked to end; the application has failed only when all releases are confirmed (AP-135)."""
     world = make_world(tree(queue("a")), [NODE], confirms=False)
     world.given(app("app-1"), ask("t1", "app-1", vcore=10), ask("t2", "app-1", vcore=10), ask("t3", "app-1", vcore=999))
     assert world.administer(terminate("app-1")) == ""
@@ -69,7 +69,7 @@ def test_a_gang_that_is_terminated():
 
 
 def test_a_replacement_under_way_ends_after_it_came():
-    """What takes a placeholder's place in a failing application is released at once (GA-47)."""
+    """A task that takes a placeholder's place in a failing application is released at once (GA-47)."""
     world = make_world(tree(queue("a")), [NODE], confirms=False)
     world.given(app("app-1", placeholders={"vcore": 10}), ask("p1", "app-1", group="g", placeholder=True, vcore=10))
     world.given(ask("r1", "app-1", group="g", vcore=10))

@@ -43,7 +43,7 @@ def test_six_asks_on_two_nodes() -> None:
 
 
 def test_one_place_one_attempt() -> None:
-    """Nobody else is placed, so the others wait for their 15 seconds."""
+    """No other ask is placed, so the rest wait for their 15 seconds."""
     world = crowded(4)
     world.run(32)
     confirm(world, 32, "p0")

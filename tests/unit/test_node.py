@@ -43,7 +43,7 @@ def record(core: NodeCore) -> tuple[object, ...]:
 
 
 def test_a_batch_is_placed() -> None:
-    """What was asked for is allocated and no longer available; the revision moves on."""
+    """The batch is allocated and no longer available; the revision moves on."""
     node_core = core()
     assert node_core.handle(PlaceBatch(0, [wants("t1", vcore=4), wants("t2", vcore=6, memory=1)])) == Placed(1)
     assert node_core.allocated == {"vcore": 10, "memory": 1}

@@ -1,4 +1,4 @@
-"""Nobody can forget to note a changed row (``messages.changed``): the code that changes what it contains is read, and must do so.
+"""Each changed row is noted (``messages.changed``): the code that changes what a row contains is read, and must note it.
 
 What the rows of applications, tasks, queues and nodes contain is in the table of ``test_what_is_kept``. Only the object that has
 it changes it, and each method that does notes the row itself. Mappings of which each item is a row (``KeptRows``) note it in any

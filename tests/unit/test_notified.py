@@ -1,4 +1,4 @@
-"""What was last reported of pending asks."""
+"""The last reports of pending asks."""
 
 from ykactor.core.messages.asks import Ask
 from ykactor.core.messages.changed import Changed

@@ -121,7 +121,7 @@ def test_a_mistake_names_its_place(tmp_path: Path, row: str, says: str) -> None:
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    """It is refused with its name, as other mistakes are."""
+    """The file is refused with its name, as for other mistakes."""
     (tmp_path / "nodes.csv").write_bytes(b"sn,cpu_milli\n\xff\n")
     with pytest.raises(TraceError, match=r"nodes\.csv: not UTF-8 text: invalid start byte"):
         read_nodes(tmp_path / "nodes.csv")

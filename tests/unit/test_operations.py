@@ -1,4 +1,4 @@
-"""What operators do: holds, cancelled tasks, other priorities."""
+"""The acts of operators: holds, cancelled tasks, other priorities."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_answers_share_a_message() -> None:
 
 
 def test_root_max_is_the_sum_of_capacities() -> None:
-    """Of all nodes, schedulable or not, without zero types; none while nothing is positive (QU-30)."""
+    """All nodes count, schedulable or not, without zero types; there is no maximum while nothing is positive (QU-30)."""
     world = make_world(AB)
     story: list[tuple[Submission, dict[str, int] | None]] = [
         (node("n1"), None),
@@ -256,7 +256,7 @@ def test_everything_in_one_input() -> None:
 
 
 def test_one_input_or_many() -> None:
-    """How many submissions come at once does not change what is decided about them."""
+    """The number of submissions that come at once does not change what is decided about them."""
     names = [(f"{leaf}{n}", f"root.{leaf}") for n in range(3) for leaf in "ab"]
     story = [app(name, path) for name, path in names]
     story += [ask(f"{name}-{n}", name, priority=n, vcore=3 + n) for n in range(3) for name, _ in names]

@@ -117,7 +117,7 @@ def wide(room):
 
 @pytest.mark.parametrize("room", [30, 1], ids=["all fit", "one fits"])
 def test_a_plan_pauses_after_some_candidates(room, monkeypatch):
-    """Whether they are placed or not: 30 of them, or one and again 30 that have no room."""
+    """A plan pauses whether the candidates are placed or not: 30 of them, or one and again 30 that have no room."""
     monkeypatch.setattr(plan, "PAUSE_WORK", 10 * TRY_WORK)
     planner = wide(room).direct.scheduler.planner
     assert list(planner.plan(0, Budget(100, PLENTY))) == [[]] * 3
@@ -165,7 +165,7 @@ def test_the_end_of_many_asks_pauses(end, monkeypatch):
 
 
 def waited_count(application):
-    """Of how many asks of size 2 the wait of a second is counted."""
+    """The number of asks of size 2 for which the wait of a second is counted."""
     return application.account.of_day.waited.get("vcore", 0) // 2
 
 

@@ -1,4 +1,4 @@
-"""What waits in one application: the order of asks (PR-50 to PR-52), their shapes, and what the index answers."""
+"""The waiting asks of one application: their order (PR-50 to PR-52), their shapes, and the answers of the index."""
 
 import random
 
@@ -137,7 +137,7 @@ class Chances:
         return max(ask.since_ns + self.delay_ns, self.again_ns.get(ask.allocation_key, 0), self.from_ns)
 
     def change(self, chance: random.Random, now_ns: int) -> None:
-        """What was tried may again at once, as when others were placed; or nothing may for a while."""
+        """Let tried asks try again at once, as when others were placed; or let none for a while."""
         self.from_ns = now_ns + chance.randrange(1, 4) if chance.random() < 0.2 else 0
         self.stamp = chance.choice((*[self.stamp] * 18, now_ns, None))
         if self.stamp in (None, now_ns):
@@ -226,7 +226,7 @@ def test_the_first_application_whose_turn_it_is_against_trying_all(seed: int) ->
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["one application", "an application for each ask"])
 def test_those_that_have_tried_are_not_looked_at_for_each_that_tries(is_whole: bool) -> None:
-    """Of 2,000 asks one after the other tries, ten in each pass: each is looked at a few times, not once for each before it."""
+    """If 2,000 asks try one after the other, ten in each pass, each is looked at a few times, not once for each before it."""
     chances, alike = Chances(), [waiting(f"t{arrival}", arrival) for arrival in range(2000)]
     ask_class: AskClass = EquivalenceClass(CLASS_KEY, 0)
     queues = list[AskQueue]()

@@ -63,7 +63,7 @@ def test_every_field_has_an_entry(entry: Asked) -> None:
 
 @pytest.mark.parametrize("entry", [param for param in ENTRIES if param.values[0].kind in (si.Allocation, si.AllocationRelease)])
 def test_only_partitions_are_asked_of_long_lists(entry: Asked) -> None:
-    """What ``EachPartition`` relies on."""
+    """``EachPartition`` relies on entries that need nothing but the partition."""
     assert set(entry.needs) == {"partition_name"}
 
 

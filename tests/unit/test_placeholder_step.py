@@ -80,7 +80,7 @@ def test_one_after_the_other():
 
 
 def test_it_is_asked_first():
-    """Whether the task may take the place is asked with ``allocate`` false, then where else with true (SC-120)."""
+    """The place of the placeholder is asked about with ``allocate`` false, then other nodes with true (SC-120)."""
     world = room()
     world.send(real("t1"))
     world.expect("gpu instead on n1?")

@@ -241,7 +241,7 @@ LABELS = tag("label1", parent=tag("label2"))
     ],
 )  # fmt: skip
 def test_name_building(asked: PlacementRule, application: AddApplication, queues: list[str], result: object) -> None:
-    """What one rule makes of its value, before anybody asks whether the queue is usable (PL-20 to PL-29, PL-55)."""
+    """The result of one rule from its value, before anybody asks whether the queue is usable (PL-20 to PL-29, PL-55)."""
     outcome = evaluate(asked, registry(*queues), application, who(application.user))
     assert (outcome if isinstance(outcome, str) else type(outcome)) == result
 
@@ -380,7 +380,7 @@ def test_default_queue(name: str, tags: dict[str, str], submitter: str, without:
 
 @pytest.mark.parametrize("default", [[], ["root.default/"], ["root.default!"], ["root.default"]])
 def test_the_default_queue_is_checked_like_any_other(default: list[str]) -> None:
-    """It is never created, must be a leaf, open, and let the user in (PL-42)."""
+    """The default queue is never created, must be a leaf, open, and let the user in (PL-42)."""
     assert where(registry(*default, root="eve"), submission("nowhere")) == "rejected"
 
 
@@ -404,7 +404,7 @@ def test_chain_with_filters(by: UserGroups, namespace: str, path: str) -> None:
 
 
 def test_access_moves_on_to_the_next_rule() -> None:
-    """Who may not submit to a rule's queue is for the next rule; a new queue needs access to its ancestor (PL-38, PL-39)."""
+    """A user whom a rule's queue refuses moves on to the next rule; a new queue needs access to its ancestor (PL-38, PL-39)."""
     rules = (fixed("root.production"), user(create=True))
     known = registry("root.production", rules=rules, root="", production="john,bob")
     assert where(known, submission(user="john")) == "root.production"

@@ -90,7 +90,7 @@ def test_work_is_bounded() -> None:
 
 
 def test_a_full_cluster_costs_nothing() -> None:
-    """What could not be placed is parked: the next plan spends no work on it until something grows."""
+    """An ask that could not be placed is parked: the next plan spends no work on it until something grows."""
     world = make_world(TWO, [node("n1", vcore=1)])
     world.given(*submitted(50))  # type: ignore[arg-type]
     assert cycle(world, Budget(10, 10**6)).work == 0

@@ -63,7 +63,7 @@ def test_where_it_could_preempt_is_asked():
 
 
 def test_asks_of_one_class_share_answers(world):
-    """What is known of a class needs no asking, whatever the size, the application or the queue of the ask (SC-156)."""
+    """The known answers of a class need no asking, whatever the size, the application or the queue of the ask (SC-156)."""
     world.given(gpu("t1"), *answer("gpu", "n1", no="no gpu"))
     world.given(*answer("gpu", "n2"))
     world.send(gpu("t2", vcore=500), gpu("t3", "app-2"))
@@ -101,7 +101,7 @@ def test_sixteen_nodes_at_a_time():
 
 
 def test_answers_may_come_before_anybody_asks(world):
-    """What the resource manager says unasked holds as well (SC-156)."""
+    """Unasked answers of the resource manager hold as well (SC-156)."""
     world.given(*answer("gpu", "n1", no="no gpu"), *answer("gpu", "n2"))
     world.send(gpu("t1"))
     world.expect("app-1 Accepted", "app-1 Starting", "t1 on n2")

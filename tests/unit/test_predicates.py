@@ -1,4 +1,4 @@
-"""What is remembered of the resource manager's answers: verdicts, deadlines, bounds."""
+"""The remembered answers of the resource manager: verdicts, deadlines, bounds."""
 
 from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes import predicates as module
@@ -91,7 +91,7 @@ def test_silence():
 
 
 def test_open_questions_are_bounded():
-    """As many as a question has room for, as many in all; an answer makes room."""
+    """Open questions are bounded per question and in all; an answer makes room."""
     predicates = Predicates(Changed())
     assert predicates.room(GPU) == 16
     predicates.ask(0, GPU, [f"n{number}" for number in range(16)])
@@ -104,7 +104,7 @@ def test_open_questions_are_bounded():
 
 
 def test_memory_is_bounded(monkeypatch):
-    """Of answers those are forgotten whose class was used longest ago; open questions and their deadlines stay."""
+    """The answers of the least recently used classes are forgotten first; open questions and their deadlines stay."""
     monkeypatch.setattr(module, "KNOWN_MAX", 100)
     predicates = Predicates(Changed())
     predicates.ask(0, ("open", True), ["n0"])

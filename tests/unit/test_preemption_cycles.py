@@ -57,7 +57,7 @@ def played(prod: dict[str, Any], test: dict[str, Any], **setup: Any) -> ReplicaS
 
 
 def used(world: World) -> tuple[int, int]:
-    """What prod and test use."""
+    """The vcores that prod and test use."""
     queues = world.state()["queues"]
     return tuple(queues[f"root.parent.{name}"]["allocated"].get("vcore", 0) for name in ("prod", "test"))  # type: ignore[return-value]
 
@@ -88,7 +88,7 @@ def test_case_1_one_step_above_the_guarantee() -> None:
 
 
 def test_case_1b_while_the_releases_are_not_confirmed() -> None:
-    """What the first ask has preempted for counts (PE-19), so the others are stopped although prod still uses 40."""
+    """The victims of the first ask count (PE-19), so the others are stopped although prod still uses 40."""
     sets = start(guaranteed(45), guaranteed(45), confirms_s=60)
     sets.run(T0 + DELAY + 59)
     expect(sets, "t6", ends=(40, 60))

@@ -22,7 +22,7 @@ def rows(world: World) -> list[Row]:
 
 
 def outcome(world: World) -> tuple[str, int]:
-    """Of the only one, with the number of its victims that have ended."""
+    """The outcome of the only preemption, with the number of its victims that have ended."""
     (row,) = rows(world)
     return row["outcome"], row["released"]
 
@@ -58,7 +58,7 @@ def test_a_queue_that_stays_above_its_max() -> None:
 
 
 def test_an_ask_that_goes_away() -> None:
-    """It is cancelled; its victim is released nevertheless."""
+    """The preemption is cancelled; its victim is released nevertheless."""
     world = starving(confirms=False)
     world.wait(40)
     world.send(release("p1", "prod"), at=41)

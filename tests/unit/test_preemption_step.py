@@ -37,7 +37,7 @@ def preemptions(world: World) -> list[tuple[float, str, list[str]]]:
 
 
 def counts(world: World) -> tuple[dict[str, int], dict[str, int]]:
-    """What is preempting below root, and what asks claim there."""
+    """The preempting resources below root, and those that asks claim there."""
     root = world.direct.scheduler.state.tree.root
     return ({name: n for name, n in root.preempting.items() if n}, {name: n for name, n in root.claims.items() if n})
 
@@ -408,7 +408,7 @@ def test_victim_of_another_size() -> None:
 
 @pytest.mark.parametrize("who", ["app-a", "app-b"])
 def test_application_that_moves(who: str) -> None:
-    """What counts in the old path counts in the new one; afterwards it is nothing everywhere."""
+    """Amounts that count in the old path count in the new one; afterwards they are nothing everywhere."""
     world = begun(configuration=text(None, queue("other", queue("c", guaranteed={"vcore": 10}))))
     assert world.administer(move(who, "root.other.c"), at=32) == ""
     assert counts(world) == ({"vcore": 2}, {"vcore": 2})

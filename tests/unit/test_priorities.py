@@ -117,7 +117,7 @@ def test_bag_replaces() -> None:
 
 
 def test_bag_does_not_grow_below_its_highest() -> None:
-    """What comes and goes under a higher priority leaves nothing behind for ever."""
+    """Priorities that come and go under a higher one leave nothing behind for ever."""
     bag = PriorityBag()
     bag.add(100)
     for _ in range(20_000):

@@ -1,4 +1,4 @@
-"""What is said of those who wait: once, when it is over, and never so much at a time that somebody else waits for it."""
+"""Reports about waiting asks: once, when the wait is over, and never so many at a time that somebody else waits for it."""
 
 import pytest
 from world import World, app, ask, configure, limit, make_world, node, queue, release, remove, tree
@@ -15,7 +15,7 @@ ONE_NODE = [node("n1", vcore=4)]
 
 
 def remarks(world: World, start: int = 0) -> list[str]:
-    """What was reported of asks and applications since the ``start``-th fact."""
+    """The reports about asks and applications since the ``start``-th fact."""
     told = []
     for fact in world.facts[start:]:
         if isinstance(fact, AskCondition):

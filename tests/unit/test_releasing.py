@@ -34,7 +34,7 @@ def test_it_counts_as_going_until_it_ends() -> None:
 
 
 def test_law_2_sees_what_is_left() -> None:
-    """What is going is not there: a queue at its guarantee without it gives nothing more."""
+    """A task that is ending does not count: a queue at its guarantee without it gives nothing more."""
     world = make_world(
         tree(queue("a", guaranteed={"vcore": 4}), queue("b", guaranteed={"vcore": 2}), preemption={"enabled": True}),
         [node("n1", vcore=4), app("app-a", "root.a"), app("app-b", "root.b")],
@@ -61,7 +61,7 @@ def test_a_placeholder_that_is_ending_is_not_replaced() -> None:
 
 
 def test_a_known_allocation_is_reported_as_ending() -> None:
-    """It is not preempted again, and its queues count without it until any release of it; saying it twice changes nothing."""
+    """An ending task is not preempted again, and its queues count without it until any release; repeating it changes nothing."""
     world = filled()
     for at in (0.1, 0.2):
         world.given(ask("t4", "app-b", vcore=2, on="n1", releasing=True), at=at)

@@ -15,7 +15,7 @@ def queues(world: World) -> dict[str, str]:
 
 
 def changes(world: World, before: int) -> list[str]:
-    """What was reported about queues since there were this many facts."""
+    """The reports about queues since there were this many facts."""
     told = []
     for fact in world.facts[before:]:
         match fact:
@@ -192,7 +192,7 @@ def test_parent_stays_a_parent_if_told(keys: dict[str, bool]) -> None:
 
 
 def test_reload_between_asks() -> None:
-    """What comes before it in the same input is decided by the old settings, what comes after by the new (CF-59)."""
+    """Earlier submissions of the same input are decided by the old settings, later ones by the new (CF-59)."""
     world = make_world(tree(queue("a")), [node("n1", vcore=9)])
     world.send(app("app-1", "root.b"), configure(tree(queue("a"), queue("b"))), app("app-2", "root.b"))
     assert [line.split(":")[0] for line in world.heard()] == ["app-1 Rejected", "configuration accepted", "app-2 New"]

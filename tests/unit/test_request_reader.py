@@ -1,4 +1,4 @@
-"""How the requests of HTTP/1.1 are found in the bytes of a connection."""
+"""The reader of HTTP/1.1 requests in the bytes of a connection."""
 
 from http import HTTPStatus
 from random import Random
@@ -17,7 +17,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def read(parts: list[bytes]) -> list[object]:
-    """What is found: of a head what matters, of a body all of it, of a mistake the status."""
+    """The results of reading: the fields of a head that matter, the whole of a body, the status of a mistake."""
     reader, found = RequestReader(), list[object]()
     for part in parts:
         reader.receive(part)

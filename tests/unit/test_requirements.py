@@ -24,7 +24,7 @@ def pins(file: Path) -> dict[str, Version]:
 
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
 def test_the_lowest_versions_are_those_of_the_project(requirement: Requirement) -> None:
-    """What ``make test-lowest`` tests is what pyproject.toml promises; the lock file has a version that it allows."""
+    """The versions of ``make test-lowest`` are those that pyproject.toml promises; the lock file has a version that it allows."""
     (bound,) = [each for each in requirement.specifier if each.operator != "<"]
     name = canonicalize_name(requirement.name)
     assert bound.operator in (">=", "==")

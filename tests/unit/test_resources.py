@@ -25,7 +25,7 @@ from ykactor.core.values.resources import (
     [(0, 0), (2**63 - 1, QUANTITY_MAX), (2**63, QUANTITY_MAX), (-(2**63), QUANTITY_MIN), (-(2**70), QUANTITY_MIN)],
 )
 def test_quantities_saturate(value: int, expected: int) -> None:
-    """What leaves the core saturates at -2**63 and 2**63 - 1 instead of wrapping (QU-1)."""
+    """A quantity that leaves the core saturates at -2**63 and 2**63 - 1 instead of wrapping (QU-1)."""
     assert saturated({"a": value}) == {"a": expected}
     assert saturated_and_pruned({"a": value, "b": 0}) == pruned({"a": expected})
 

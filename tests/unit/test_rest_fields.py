@@ -82,7 +82,7 @@ def absent() -> set[str]:
 
 @cache
 def keywords() -> dict[str, set[str]]:
-    """By the name of what is called: the keywords of all calls where answers are made."""
+    """The keywords of all calls where answers are made, by the name of what is called."""
     found: dict[str, set[str]] = {}
     for path in [*HTTP.rglob("*.py"), *REST.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):

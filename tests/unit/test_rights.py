@@ -1,4 +1,4 @@
-"""Whether one identity may do all that another one may: what decides if a session goes on after a change."""
+"""The comparison of two identities' rights, which decides if a session goes on after a change."""
 
 from itertools import combinations
 from typing import Any

@@ -26,7 +26,7 @@ def test_neighbours_of_a_kind_share_a_round() -> None:
 
 @pytest.mark.parametrize("alone", ALONE, ids=lambda submission: type(submission).__name__)
 def test_some_are_alone(alone: Submission) -> None:
-    """What concerns several owners shares its round with nothing, not even with its like."""
+    """A submission that concerns several owners shares its round with nothing, not even with its like."""
     assert shown([alone, alone]) == [alone, alone]
     assert shown([*LEAVES, alone, *LEAVES]) == [LEAVES, alone, LEAVES]
     assert shown([*NODES, alone]) == [NODES, alone]

@@ -65,7 +65,7 @@ def test_all_three_formats_load_as_equal_scenarios(tmp_path):
 
 
 def test_defaults(tmp_path):
-    """By default releases are confirmed, the scheduler wakes, and there are no messages; blank lines are ignored."""
+    """The defaults: releases are confirmed, the scheduler wakes, there are no messages; blank lines are ignored."""
     text = '{"name":"a","config":"","until":1}\n'
     expected = Scenario("a", "", 1.0)
     assert (expected.confirm_releases, expected.wakes) == (True, True)
@@ -243,7 +243,7 @@ def test_run_seconds(tmp_path):
     ],
 )
 def test_wrong_run_seconds(tmp_path, value, words):
-    """It is a number of seconds above 0."""
+    """``runSeconds`` is a number of seconds above 0."""
     with pytest.raises(ScenarioError) as caught:
         load(write(tmp_path, "s.yaml", RUNS.replace("RUN", value)))
     assert "messages[0].allocations[1].runSeconds: " in str(caught.value)

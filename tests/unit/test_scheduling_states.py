@@ -1,4 +1,4 @@
-"""What the resource manager is told of asks that wait: when, how often, and what each entry says."""
+"""The reports to the resource manager about waiting asks: when, how often, and what each entry says."""
 
 from collections import Counter
 from itertools import pairwise

@@ -30,7 +30,7 @@ def node(name: str, partition: str = "") -> dict[str, Any]:
 
 
 def work(instant: Instant) -> Work:
-    """What an instant without configurations asks for."""
+    """The work of an instant without configurations."""
     (only,) = instant.steps or [{}]
     assert isinstance(only, dict)
     return only
@@ -79,14 +79,14 @@ def test_a_refused_message_is_told_and_skipped() -> None:
 
 
 def test_requests_that_are_no_work() -> None:
-    """What a simulation cannot carry out is refused, not ignored."""
+    """A request that a simulation cannot carry out is refused, not ignored."""
     (instant, _) = played([(0, {"type": "ScheduleRequest", "steps": 1})])
     assert instant.steps == []
     assert instant.refused == ["at 0: type: a simulation cannot carry out ScheduleRequest"]
 
 
 def test_a_configuration_is_a_step_of_its_own() -> None:
-    """What comes before it is reported before it; a wrong one is only reported, by the first partition (CF-52)."""
+    """Work before a configuration is reported before it; a wrong one is only reported, by the first partition (CF-52)."""
     update = {"type": "UpdateConfigurationRequest", "config": TEXT}
     (instant, _) = played([(0, node("n1")), (0, node("n2")), (0, update), (0, node("n3"))])
     before, config, after = instant.steps
@@ -102,7 +102,7 @@ def test_a_configuration_is_a_step_of_its_own() -> None:
 
 
 def test_unknown_partitions_are_refused() -> None:
-    """What is sent to them is refused entry by entry where the SI answers at all, and taken out of the work."""
+    """Submissions to unknown partitions are refused entry by entry where the SI answers at all, and taken out of the work."""
     application = {"applicationID": "app-1", "partitionName": "moon", "queueName": "root.a", "ugi": {"user": "alice"}}
     removal = {"applicationID": "x", "partitionName": "moon"}
     allocation = {"allocationKey": "t1", "applicationID": "app-1", "partitionName": "moon"}

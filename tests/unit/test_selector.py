@@ -109,7 +109,7 @@ def test_only_selected_nodes_are_used() -> None:
 
 
 def test_behind_many_others() -> None:
-    """Where the first node that is selected is deep in the list, too."""
+    """The first node that is selected is found deep in the list, too."""
     world = room(*(labelled(f"n{number:03}", zone="a") for number in range(200)), labelled("z", zone="b"))
     world.send(wants("t1", "zone=b"), wants("t2", "zone in (b)"), wants("t3", "zone=b"))
     assert [line for line in world.heard() if " on " in line] == ["t1 on z", "t2 on z"]
@@ -190,7 +190,7 @@ MANY = ",".join(f"k{number}!=v" for number in range(40))
 
 
 def history(nodes: int) -> list[str]:
-    """What happens to asks with many requirements behind many nodes that they cannot use, while nodes change."""
+    """The story of asks with many requirements behind many nodes that they cannot use, while nodes change."""
     names = [f"n{number:04}" for number in range(nodes)]
     world = room(*(labelled(name, k7="v") for name in names), labelled("y", k1="w"), labelled("z"))
     world.send(wants("t1", f"{MANY},!k1"), wants("t2", MANY, vcore=2), wants("t3", MANY, vcore=2), wants("t4", f"{MANY},k9"))
@@ -200,7 +200,7 @@ def history(nodes: int) -> list[str]:
 
 
 def test_looking_at_all_nodes_before_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where to look at all nodes takes long it is done in parts, before the ask is tried."""
+    """A look at all nodes that takes long is done in parts, before the ask is tried."""
     told = []
     for work in (0, 10**9):
         monkeypatch.setattr(index, "READY_WORK", work)

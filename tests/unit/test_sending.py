@@ -1,4 +1,4 @@
-"""What large answers take of the event loop while they are sent, with a processor that takes what the test says."""
+"""The event loop time of large answers while they are sent, with a processor that takes what the test says."""
 
 from __future__ import annotations
 

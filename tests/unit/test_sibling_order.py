@@ -1,4 +1,4 @@
-"""Who is next: the order of child queues (PR-71), and lineups with parking."""
+"""The order of child queues (PR-71), and lineups with parking."""
 
 import random
 from typing import Any
@@ -70,7 +70,7 @@ def test_examples(table: str, with_priorities: str, without: str, enabled: bool)
 
 
 def test_order_of_the_text_does_not_matter() -> None:
-    """What the comparators leave equal goes by queue name, never by the order in which queues came to be (PR-31)."""
+    """Queues that the comparators leave equal go by name, never by the order in which they came to be (PR-31)."""
     names = [f"q{number}" for number in range(8)]
     for seed in range(4):
         shuffled = random.Random(seed).sample(names, len(names))

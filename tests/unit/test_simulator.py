@@ -47,7 +47,7 @@ def story(*messages: tuple[float, si.WorkRequest], text: str = TWO, until: float
 
 
 def play(scenario: Scenario) -> Outcome:
-    """What the oracle decides, once several task orders of the actors have decided the same, byte for byte."""
+    """The decisions of the oracle, once several task orders of the actors have decided the same, byte for byte."""
     expected = simulate_directly(scenario)
     for order in range(6):
         trio._core._run._r.seed(order)  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ def test_a_reload_that_one_partition_refuses() -> None:
 
 
 def test_a_reload_that_adds_a_partition() -> None:
-    """It is usable in the same instant, and what was sent to it before was refused."""
+    """The new partition is usable in the same instant; earlier submissions to it were refused."""
     text = several(default=LEAVES, gpu=LEAVES, arm=LEAVES)
     outcome = play(
         story(
@@ -212,7 +212,7 @@ def test_a_name_in_another_case_is_the_same_partition() -> None:
 
 
 def test_the_first_partition_goes() -> None:
-    """What is for no partition in particular is reported by the first one."""
+    """Reports that are for no partition in particular are made by the first one."""
     outcome = play(story(*OPENING, (5, config(several(gpu=LEAVES))), (6, config("partitions: 3")), (7, ask("g2", "g", "gpu"))))
     assert [(at, line.split(":")[0]) for at, line in heard(outcome.facts, 6)] == [
         (6, "configuration rejected"),

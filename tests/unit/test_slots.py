@@ -38,7 +38,7 @@ HOLDERS = {
 
 @pytest.fixture(autouse=True)
 def descriptors_max(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many descriptors the process may have, whatever this one may."""
+    """The number of descriptors that the process may have, whatever the real limit is."""
     found = [65_536]
     monkeypatch.setattr(resource, "getrlimit", lambda _: (found[0], found[0]))
     return found

@@ -190,7 +190,7 @@ def test_the_dominant_share_of_a_node() -> None:
 
 
 def test_a_replacement_under_way() -> None:
-    """Until the release of its placeholder is confirmed a real ask is neither pending nor on a node: it is listed apart."""
+    """A real ask is listed apart, neither pending nor on a node, until the release of its placeholder is confirmed."""
     world = room(confirms=False)
     world.given(gang(), *three(), real("t1"))
     replacing = world.state()["applications"]["gang"]["replacing"]
@@ -200,7 +200,7 @@ def test_a_replacement_under_way() -> None:
 
 
 def test_headroom_and_actual_guarantee() -> None:
-    """What is left on the whole path, never below zero (QU-36, QU-37); the smallest guarantee of the path (QU-46)."""
+    """The headroom is that of the whole path, never below zero (QU-36, QU-37); the guarantee the smallest of the path (QU-46)."""
     child = queue("b", max={"memory": 9}, guaranteed={"memory": 1})
     world = make_world(tree(queue("a", child, max={"vcore": 4}, guaranteed={"vcore": 1})), [node("n1", vcore=8, memory=8)])
     world.given(app("app-1", "root.a.b"), ask("t1", "app-1", on="n1", vcore=5))
@@ -240,7 +240,7 @@ def test_waiting_asks() -> None:
 
 
 def test_every_pending_ask_is_named_on_request(monkeypatch) -> None:
-    """Those in queues, behind placeholders and with a reservation, in parts of one application each; none that runs."""
+    """Asks in queues, behind placeholders and with a reservation are named, in parts of one application each; none that runs."""
     monkeypatch.setattr(parts, "PART_MAX", 3)
     world = make_world(tree(queue("a"), queue("b")), [node("n1", vcore=4), node("n2", vcore=4)])
     world.given(app("app-1"), *(ask(f"t{number}", "app-1", vcore=3) for number in range(9)))

@@ -65,7 +65,7 @@ def test_growth_is_judged_by_thirds(values: list[float], verdict: list[str]) -> 
 
 
 def test_samples_may_lack_quantities() -> None:
-    """What is not there counts as zero: all have as many values as there were samples."""
+    """A quantity that is not there counts as zero: all have as many values as there were samples."""
     history: History = {}
     note(history, {ROWS: 1.0})
     note(history, {Quantity("nodes", "rows"): 2.0})

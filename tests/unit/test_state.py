@@ -1,4 +1,4 @@
-"""What wakes what: an ask that could not be placed is tried again as soon as, and only because, something changed."""
+"""Wakes of asks: one that could not be placed is tried again as soon as, and only because, something changed."""
 
 import pytest
 from world import World, app, ask, configure, foreign, make_world, node, queue, release, remove, tree
@@ -84,7 +84,7 @@ def test_new_shape_wakes_its_path_only() -> None:
 
 
 def test_priority_of_a_waiting_shape_is_kept() -> None:
-    """What was parked goes in order of priority when room comes, the later but more important ask first."""
+    """Parked asks go in order of priority when room comes, the later but more important ask first."""
     world = stuck(CLUSTER)
     world.given(ask("t2", "app-1", priority=1, vcore=5), app("app-2"), ask("t3", "app-2", priority=2, vcore=5))
     world.send(node("n2", vcore=10))

@@ -1,4 +1,4 @@
-"""What the commands that print the state show, in each format."""
+"""The output of the commands that print the state, in each format."""
 
 import json
 import re
@@ -159,7 +159,7 @@ def test_wide_tables_have_more(small: si.Snapshot, name: str, row: str, expected
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_keys_are_those_of_the_readme(small: si.Snapshot, name: str) -> None:
-    """What programs rely on: the keys of JSON are documented, and no other is printed."""
+    """Programs rely on the keys of JSON: they are documented, and no other is printed."""
     (line,) = re.findall(rf"^\| `{name}` \| (.+) \|$", KEYS, re.MULTILINE)
     documented = set(re.findall(r"`(\w+)`", line)) | {"partition"}
     found = [set(row) for row in rows_of(VIEWS[name], small).document]
@@ -203,7 +203,7 @@ def test_rows_are_chosen(small: si.Snapshot) -> None:
     ],
 )
 def test_orders(small: si.Snapshot, view: View, orders: dict[str, str]) -> None:
-    """What comes first in each order; the most, the oldest and the most important do."""
+    """The first row in each order is that of the most, the oldest or the most important."""
     assert {order: rows_of(view, small, order).names[0] for order in orders} == orders
 
 
@@ -297,13 +297,13 @@ def test_a_queue_that_is_held() -> None:
 
 
 def test_tables_of_asks_begin_alike() -> None:
-    """Who knows one of them can read the other."""
+    """A user who knows one of the tables can read the other."""
     asked, explained = ([column.header for column in view.columns][:7] for view in (asks.VIEW, asks.PRIORITIES))
     assert asked == explained == ["ASK", "COUNT", "APPLICATION", "QUEUE", "USER", "PRIORITY", "REQUEST"]
 
 
 def test_a_user_of_several_queues_is_named_once() -> None:
-    """As the next command takes the name; users and groups."""
+    """Users and groups are named as the next command takes the name."""
     amounts = {"allocated": {}, "max": None, "maxApplications": 0, "applications": []}
     rows = [("user alice", "root.a"), ("user alice", "root.b"), ("group dev", "root.a")]
     limits = [{"whose": whose, "queue": path, **amounts} for whose, path in rows]
@@ -351,7 +351,7 @@ def test_one_node(small: si.Snapshot) -> None:
 
 
 def test_the_numbers_of_a_daemon(small: si.Snapshot) -> None:
-    """What there is of each kind by state, and the reasons for which most asks wait."""
+    """The objects of each kind are counted by state, and asks by the reasons for which most of them wait."""
     printout = daemon.described(small)
     lines = printed(printout)
     assert lines[:2] == ["Last event 7 of term abc", "Resource manager rm-1, away since 1970-01-01T00:02:30.000Z"]

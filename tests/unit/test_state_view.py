@@ -1,4 +1,4 @@
-"""What a limited reader sees of the state of a partition (SE-84)."""
+"""The view that a limited reader has of the state of a partition (SE-84)."""
 
 from collections.abc import Iterable
 from itertools import chain

@@ -86,7 +86,7 @@ def test_counts_what_happened() -> None:
 
 
 def test_a_refused_node_is_reported() -> None:
-    """As refused asks and applications are; of a reason with several lines the last one says most."""
+    """Refused nodes are reported as refused asks and applications are; the last line of a longer reason says most."""
     report = summary_of(node(0, 4000), NodeRejected(1 * S, NODE, "node rejected with error: \nthere is a node n1")).finish(S, [])
     assert report.rejected == 1
     assert [(group.reason, group.examples[0].owner) for group in report.rejected_reasons] == [("there is a node n1", "node")]
@@ -167,7 +167,7 @@ def test_the_report_prints_reasons_as_they_are() -> None:
 
 
 def test_a_pipe_is_not_as_wide_as_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no terminal is, no line is wrapped or cut, and none is filled with spaces."""
+    """Without a terminal no line is wrapped or cut, and none is filled with spaces."""
     reason = "not enough " + "of what it wants " * 40
     report = summary_of(node(0, 1000)).finish(S, [(AllocationKey("k" * 200), QUEUE, reason)])
     print_report(report, wide_console())

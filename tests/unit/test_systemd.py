@@ -33,7 +33,7 @@ class NotifySocket:
         self._socket.bind("\0" + address[1:] if address.startswith("@") else address)
 
     def take(self) -> list[str]:
-        """What was sent since the last call."""
+        """Return the messages sent since the last call."""
         sent = []
         while True:
             try:
@@ -144,7 +144,7 @@ def test_watchdog_interval(usec: str | None, pid: int | None, interval_s: float 
 
 
 class FakePartition:
-    """What the watchdog asks a partition."""
+    """A partition with the attributes that the watchdog reads."""
 
     def __init__(self) -> None:
         self.cycles = 0

@@ -9,7 +9,7 @@ YEARS = 2**63 // (366 * 86_400 * S_NS)
 
 
 def test_utc_text() -> None:
-    """As ``datetime`` prints them, also on 29 February and at the ends of years and centuries."""
+    """The text is that of ``datetime``, also on 29 February and at the ends of years and centuries."""
     rng = Random(1)
     edges = [datetime(1970 + year, *day, tzinfo=UTC) for year in range(0, YEARS, 2) for day in ((2, 28), (3, 1), (12, 31))]
     seconds = [int(edge.timestamp()) + rng.randrange(86_400) for edge in edges]

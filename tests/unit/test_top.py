@@ -1,4 +1,4 @@
-"""What ``ykactor top`` draws."""
+"""The frames of ``ykactor top``."""
 
 import click
 import pytest
@@ -24,7 +24,7 @@ def test_bars(use: float, mark: float | None, drawn: str) -> None:
 
 
 def small(queues: int) -> si.Snapshot:
-    """Of the queues the last one uses half of its quota, and the one before has two asks that wait."""
+    """A snapshot of queues of which the last uses half of its quota, and the one before has two asks that wait."""
     names = [f"q{number}" for number in range(queues - 2)]
     text = tree(*map(queue, names), queue("y", max={"vcore": 100}), queue("z", max={"vcore": 2000}, guaranteed={"vcore": 500}))
     w = make_world(text, [node("n1", vcore=8000)])
@@ -60,7 +60,7 @@ def test_the_last_cycle() -> None:
 
 
 def test_the_busiest_of_many_queues() -> None:
-    """As many as fit: first those in which something waits, then those that use most; never more lines than there are."""
+    """The queues that fit are shown: first those in which something waits, then the most used; never too many lines."""
     lines = [click.unstyle(line) for line in frame(small(50), 12)]
     assert len(lines) <= 12
     shown = [line.split()[0] for line in lines if line.startswith("root")]

@@ -1,4 +1,4 @@
-"""How bytes go over a socket to a peer that is slow, or has gone."""
+"""Bytes over a socket to a peer that is slow, or has gone."""
 
 import socket
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What is left to asks for which there is no room (``core/planner/unschedulable_step.py``)."""
+"""The steps left to asks for which there is no room (``core/planner/unschedulable_step.py``)."""
 
 import pytest
 from world import app, ask, make_world, node, queue, tree

@@ -1,4 +1,4 @@
-"""Who an application runs as (QU-90 to QU-94)."""
+"""The user and groups of an application (QU-90 to QU-94)."""
 
 import pytest
 from world import S_NS, app, make_world, queue, tree
@@ -63,7 +63,7 @@ def test_groups_are_remembered() -> None:
 
 
 def test_looking_up_does_not_prolong() -> None:
-    """What was remembered ages whether it is used or not (QU-94)."""
+    """Remembered groups age whether they are used or not (QU-94)."""
     users = Users(Changed())
     users.resolve(0, spec("bob", ("ops",)))
     for at_s in range(0, 300, 50):

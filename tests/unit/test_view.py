@@ -1,4 +1,4 @@
-"""What a limited reader sees of each kind of event."""
+"""The view that a limited reader has of each kind of event."""
 
 import pytest
 from msgspec import structs
@@ -31,13 +31,13 @@ RES = {"vcore": 1000}
 
 
 def of(fact: facts.Fact, by: View = A, partition: str = "default") -> list[si.EventRecord]:
-    """What the view shows of the events of a fact."""
+    """The records that the view shows of the events of a fact."""
     found = [by.of_event(event) for event in events(fact, partition, 1)]
     return [event for event in found if event is not None]
 
 
 def is_whole(fact: facts.Fact, by: View = A) -> bool:
-    """Whether all events of a fact are shown as they are, and as the same objects."""
+    """True if all events of a fact are shown as they are, and as the same objects."""
     records = events(fact, "default", 1)
     return bool(records) and all(by.of_event(record) is record for record in records)
 

@@ -24,7 +24,7 @@ def full(asks: int = 10, **options: Any) -> World:
 
 
 def tried(world: World, *submissions: Any) -> int:
-    """How many candidates were tried because of the submissions, by the work that plans have counted."""
+    """The number of candidates tried because of the submissions, by the work that plans have counted."""
     cycle, work = world.direct.cycle, 0
 
     def counted(now_ns: int) -> tuple[Cycle, bool]:

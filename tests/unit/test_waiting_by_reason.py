@@ -40,7 +40,7 @@ def test_running_applications() -> None:
 
 
 def test_nodes_and_the_whole_cluster() -> None:
-    """Whether all nodes together have too little or each of them: nodes are what is missing."""
+    """Nodes are what is missing, whether all nodes together have too little or each of them."""
     world = world_of(queue("a"), nodes=2)
     world.given(app("one"), ask("t1", "one", vcore=3), ask("t2", "one", vcore=3))
     world.given(ask("t3", "one", vcore=2), ask("t4", "one", vcore=9))
@@ -63,7 +63,7 @@ def test_predicates() -> None:
 
 
 def test_gangs() -> None:
-    """What replaces a placeholder is not pending any more; the fourth waits for its turn."""
+    """A real ask that replaces a placeholder is not pending any more; the fourth waits for its turn."""
     world = room(confirms=False)
     world.given(gang(), *three(), real("t1"), real("t2"), real("t3"), real("t4"))
     assert reasons_of(world) == {"placeholder": 1}

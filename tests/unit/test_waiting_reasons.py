@@ -31,7 +31,7 @@ def test_one_unit_as_people_write_it() -> None:
 
 
 def test_every_shortage_can_be_seen() -> None:
-    """What is wanted is rounded up, what is there down: one byte too little does not read as enough."""
+    """Wanted amounts are rounded up, present ones down: one byte too little does not read as enough."""
     assert reasons.quota("memory", GIB, 1, GIB, "there") == "wants 1, has 0.999 of 1 GiB memory there"
     assert reasons.quota("memory", GIB + 1, 0, GIB, "there") == "wants 1.001, has 1 of 1 GiB memory there"
 
@@ -83,7 +83,7 @@ def test_what_can_never_fit_is_told_from_what_does_not_fit_now() -> None:
 
 
 def test_a_type_that_no_node_has() -> None:
-    """It is named."""
+    """The reason names the type."""
     world = world_of(node("n1", vcore=4000))
     world.given(ask("t1", "app-1", gpu=1))
     assert world.why("t1").endswith("can never fit: the largest node has no gpu, it wants 1")

@@ -49,7 +49,7 @@ class Scrapes:
         self.counts.count(PartitionName("default"), facts)
 
     def lines(self, *figures: PartitionFigures, has_old_names: bool = False) -> set[str]:
-        """What a scrape says of queues."""
+        """The lines of a scrape about queues."""
         to = Exposition()
         finished(yunikorn.add_queues(to, figures, self.counts, has_old_names=has_old_names))
         return {line for line in b"".join(finished(to.encoded())).decode().splitlines() if line[0] != "#"}
