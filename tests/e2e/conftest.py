@@ -1,4 +1,4 @@
-"""What all tests with real processes share."""
+"""Fixtures that all tests with real processes share."""
 
 import signal
 from collections.abc import Iterator

@@ -87,7 +87,7 @@ class FakePartition:
         self._script = script
 
     async def run(self) -> None:
-        """Until the inbox is closed."""
+        """Handle commands until the inbox is closed."""
         with suppress(trio.EndOfChannel):
             while True:
                 command = await self.inbox.get()

@@ -140,7 +140,7 @@ async def test_a_name_of_a_task_does_not_mean_the_application(verb: str) -> None
 @pytest.mark.parametrize("names", [("app-1/",), ("app-1/t1", "app-1/"), ("--app", "app-1", "")])
 @pytest.mark.parametrize("verb", ["cancel", "priority"])
 async def test_an_empty_key_does_not_mean_the_application(verb: str, names: tuple[str, ...]) -> None:
-    """As that of a variable of a shell that is not set; nothing is done then."""
+    """An empty key, such as from an unset shell variable, is refused, and nothing is done."""
     async with daemon_here() as (_, url), connect(url, rm_id="rm-1") as rm:
         await rm.request(application("app-1", "root.default"))
         await rm.request(asks("t1"))

@@ -56,7 +56,7 @@ async def next_release(rm):
 
 
 async def test_refusals_say_why():
-    """Who may not, what is not there and what has no room is answered with a sentence, and nothing changes."""
+    """A caller without the right, an absent object or one without room is answered with a sentence, and nothing changes."""
     async with real_daemon() as daemon, connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:
         for request in (node(), application("app-1", "root.a"), asks("t1")):
             await rm.request(request)

@@ -91,7 +91,7 @@ async def test_slow_and_dead_answerers_stall_nobody():
 
 
 async def test_nobody_answers():
-    """Who does not say that it answers is not asked; who goes is not waited for; who comes back is asked."""
+    """A session that does not say that it answers is not asked; one that goes is not waited for; one that comes back is asked."""
     async with real_daemon() as daemon:
         async with connect(daemon.url, rm_id="rm-1") as rm:
             await prepare(rm)

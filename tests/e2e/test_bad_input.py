@@ -212,7 +212,7 @@ async def test_refused_messages_change_nothing(encoding):
 
 @pytest.mark.parametrize("encoding", ["json", "msgpack"])
 async def test_rejected_entries_change_nothing(encoding):
-    """What only the owner of a fact can refuse is rejected with a reason, entry by entry, or passed over as in the SI."""
+    """An entry that only the owner of a fact can refuse is rejected with a reason, or passed over as in the SI."""
     async with busy_daemon() as daemon, resumed(daemon, encoding) as rm:
         before = await settled_state(daemon)
         for message, reason in REJECTED:
@@ -286,7 +286,7 @@ async def test_repeated_keys_are_refused():
 
 @pytest.mark.parametrize("path", ["/v1/rm", "/v1/feed"])
 async def test_a_message_of_30_mib(path):
-    """It is not taken in: the session ends with 1009, everybody else goes on, and the sender may come back."""
+    """The message is not taken in: the session ends with 1009, everybody else goes on, and the sender may come back."""
     async with busy_daemon() as daemon, follow(daemon.url, kinds=["NODE"]) as events:
         before = await daemon.state()
         async with raw_peer(daemon, path) as peer, trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""What a peer can do below the level of messages: frames, pings and bytes that no session has handled are bounded."""
+"""Bounds below the level of messages: frames, pings and bytes that no session has handled."""
 
 import tracemalloc
 from contextlib import asynccontextmanager, suppress

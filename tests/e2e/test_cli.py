@@ -312,7 +312,7 @@ def piece(path, folder, lines=40):
     ],
 )
 def test_demo_shows_commands_that_can_be_typed(monkeypatch, called, on_path, expected):
-    """Where ``ykactor`` is not on the PATH, the commands begin with what is."""
+    """The commands begin with what is on the PATH, if ``ykactor`` is not there."""
     monkeypatch.setattr(demo.sys, "argv", [called, "demo"])
     monkeypatch.setattr(demo.shutil, "which", lambda _name: on_path)
     assert demo._program() == expected
@@ -328,7 +328,7 @@ def test_make_run_takes_an_address():
 
 @pytest.mark.parametrize(("code", "error"), [(130, b""), (1, b"Error 1")])
 def test_ctrl_c_ends_make_run_without_an_error(tmp_path, code, error):
-    """What the demonstration prints last is the end; other exit codes are still errors of make."""
+    """The last output is that of the demonstration; other exit codes are still errors of make."""
     program = tmp_path / "bin" / "ykactor"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntrap 'echo summary; exit {code}' INT\necho up\nwhile :; do sleep 0.05; done\n")
@@ -433,7 +433,7 @@ def test_mistakes_are_one_clear_line(run_here, monkeypatch, tmp_path, taken_port
 
 @pytest.mark.parametrize(("arguments", "code"), [(["serve", "--config", "{tmp}/broken.yaml"], 1), (["schedule"], 2)])
 async def test_mistakes_of_a_process(tmp_path, arguments, code):
-    """As above, where nothing of this process can help."""
+    """A process of its own fails with an error line and the code, too, where nothing of this process can help."""
     (tmp_path / "broken.yaml").write_text("partitions: [{\n")
     output, errors = await run_command(*(argument.format(tmp=tmp_path) for argument in arguments), expect=code)
     assert output == ""

@@ -48,14 +48,14 @@ async def events(follower, count):
 
 
 def documented_programs():
-    """What is indented in the package's docstring, from one ``import trio`` to the next."""
+    """The indented programs in the package's docstring, from one ``import trio`` to the next."""
     lines = [line for line in inspect.getdoc(ykactor.client).splitlines() if not line or line.startswith("    ")]
     _, *programs = textwrap.dedent("\n".join(lines)).split("import trio\n")
     return ["import trio\n" + program for program in programs]
 
 
 async def test_the_examples_of_the_documentation_run():
-    """What the package's docstring shows are whole programs that work as they stand, but for the daemon's address."""
+    """The examples in the package's docstring are whole programs that work as they stand, but for the daemon's address."""
     async with running_daemon() as daemon:
         one_task, print_queue = (p.replace("ws://127.0.0.1:9081", daemon.url) for p in documented_programs())
         async with running(sys.executable, "-c", print_queue) as follower:
@@ -207,7 +207,7 @@ def impatient(monkeypatch):
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:1", "http://127.0.0.1", "nonsense", "ws://"])
 async def test_no_daemon_there(url):
-    """Nobody listens, or the URL is wrong: an exception that names the URL, on both kinds of connection."""
+    """A daemon that does not listen, or a wrong URL, raises an exception that names the URL, on both kinds of connection."""
     with pytest.raises((Disconnected, ValueError), match=url):
         async with connect(url, rm_id="rm-1"):
             pass
@@ -288,7 +288,7 @@ async def test_lagged_follower_is_told():
 
 
 async def test_wrong_subscription_raises():
-    """What the daemon refuses is raised by the iteration, not tried again."""
+    """A refusal of the daemon is raised by the iteration, not tried again."""
     async with running_daemon() as daemon:
         async with follow(daemon.url, from_=77) as follower:
             with pytest.raises(RequestRefused) as error:
@@ -326,7 +326,7 @@ def free_port():
 
 
 async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
-    """Nobody listens at first: the follower tries again and sees what happens once the daemon is there."""
+    """The follower tries again while nothing listens, and sees what happens once the daemon is there."""
     port, attempts = free_port(), []
     is_tried = trio.Event()
     open_stream = connection_module.open_stream
@@ -354,7 +354,7 @@ async def test_daemon_that_is_not_up_yet_is_waited_for(monkeypatch):
 
 
 async def test_daemon_that_does_not_come_up_is_given_up(monkeypatch):
-    """It is said at first that nothing listens; after ``FIRST_CONNECT_S`` this is raised, with what to start."""
+    """The follower says at first that nothing listens; after ``FIRST_CONNECT_S`` this is raised, with what to start."""
     monkeypatch.setattr("ykactor.client.follower.FIRST_CONNECT_S", 0.3)
     began = trio.current_time()
     url = f"ws://127.0.0.1:{free_port()}"
@@ -592,7 +592,7 @@ async def test_a_killed_daemon_is_said_in_words():
 
 
 def test_a_snapshot_is_one_readable_line():
-    """As text the state is counted; as JSON it is whole."""
+    """The text counts the state; the JSON has it whole."""
     world = make_world(tree(queue("a")), [node("n1", vcore=1)])
     snapshot = si.Snapshot(sequence=7, term="i", partitions=[world.shown()])
     line = click.unstyle(event_commands.as_text(snapshot))

@@ -1,4 +1,4 @@
-"""How the client closes a connection."""
+"""The client's closing of a connection."""
 
 from functools import partial
 

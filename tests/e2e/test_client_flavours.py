@@ -285,7 +285,7 @@ async def test_a_kept_session_says_what_it_has_and_has_not():
 
 
 async def test_an_error_of_what_is_called_reaches_who_has_given_it():
-    """It is called in another thread, and ends the session."""
+    """The callback is called in another thread, and its error ends the session."""
 
     def fail(sentence):
         raise ZeroDivisionError(sentence)

@@ -1,4 +1,4 @@
-"""What the client says of work that was refused, and requests that do not wait for each other; over real sockets."""
+"""Refusals of work in the client, and requests that do not wait for each other; over real sockets."""
 
 from contextlib import asynccontextmanager
 
@@ -69,7 +69,7 @@ async def new_allocations(rm, count):
 
 
 async def test_a_request_that_is_refused_whole_has_no_rejections():
-    """It is a `Refused` too, which says the field."""
+    """The error is a `Refused` too, which says the field."""
     async with registered() as rm:
         with pytest.raises(Refused) as raised:
             await rm.request(si.AllocationRequest(allocations=[si.Allocation(allocation_key="")]))
@@ -116,7 +116,7 @@ async def test_requests_in_flight_are_bounded():
 
 
 async def test_who_stops_in_the_middle_can_go_on():
-    """What was sent and is not waited for has an effect; later requests get their own answers, and none is kept."""
+    """A request that was sent and is not waited for has an effect; later requests get their own answers, and none is kept."""
     async with registered() as rm:
         await anext(rm.send_all([application("a"), application("b"), application("c")]))
         with pytest.raises(Refused, match="DUPLICATE"):
@@ -139,7 +139,7 @@ async def test_who_is_interrupted_can_go_on():
 
 
 async def test_requests_to_a_daemon_that_ends():
-    """What has no answer is not known; nobody waits for ever."""
+    """Requests without an answer have an unknown outcome; nobody waits for ever."""
     async with daemon_here(QUEUES) as (daemon, url), connect(url, rm_id="rm-1") as rm:
         answers = rm.send_all(node(f"n{number}") for number in range(1000))
         await anext(answers)

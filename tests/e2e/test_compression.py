@@ -307,7 +307,7 @@ LAST_BLOCK = zlib.compress(SUBSCRIBE, wbits=-15)
 
 
 async def test_a_last_block_may_end_a_message():
-    """As RFC 7692, 7.2.3.4 shows: an empty block follows."""
+    """The example of RFC 7692, 7.2.3.4, is read: an empty block follows."""
     async with running_daemon() as daemon, follower(daemon) as peer:
         await peer.stream.send_all(frame(LAST_BLOCK + b"\0"))
         assert (await peer.receive())["type"] == "Bookmark"
@@ -315,7 +315,7 @@ async def test_a_last_block_may_end_a_message():
 
 @pytest.mark.parametrize("payload", [b"\xff" * 10, LAST_BLOCK + bytes(1000)], ids=["garbage", "bytes behind the last block"])
 async def test_what_cannot_be_decompressed_ends_the_connection(payload):
-    """As a wrong frame does; nothing is kept of bytes that belong to no message."""
+    """The connection ends as after a wrong frame; nothing is kept of bytes that belong to no message."""
     async with running_daemon() as daemon, follower(daemon) as peer:
         await peer.stream.send_all(frame(payload))
         assert await peer.receive() == (1006, None)

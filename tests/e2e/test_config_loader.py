@@ -210,7 +210,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str) -> None:
-    """It is said so with a code, what runs goes on, small texts are still taken, and large ones once it works again."""
+    """The request is refused with a code, what runs goes on, small texts are still taken, and large ones once it works again."""
     large = padded(tree(queue("a"), queue("b"))).ljust(300_000)  # more than a pipe holds
     body = BROKEN[how]
     async with daemon_here(SMALL) as (daemon, _):
@@ -232,7 +232,7 @@ async def test_a_process_that_does_not_work_changes_nothing(monkeypatch: pytest.
 
 
 async def test_what_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the docstring says."""
+    """The exceptions are those of the docstring."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
     with pytest.raises(HelperProcessError, match="none"):
         await load_config(padded(SMALL), "q.yaml")
@@ -242,7 +242,7 @@ async def test_what_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process."""
+    """True if there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

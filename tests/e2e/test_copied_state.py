@@ -21,7 +21,7 @@ RM = "rm-1"
 
 
 class History:
-    """What a daemon has told: its term, and all events and messages in order; the first has the number 1."""
+    """The output of a daemon: its term, and all events and messages in order; the first has the number 1."""
 
     def __init__(self, term: str, events: list[si.EventRecord], messages: list[si.Response]) -> None:
         self.term = term
@@ -117,7 +117,7 @@ async def test_nobody_is_told_another_history(tmp_path: Path) -> None:
 
 
 async def _resumes(stream: MessageStream, number: int, term: str) -> bool:
-    """Whether a follower goes on; otherwise it gets the state, with the reason."""
+    """True if a follower goes on; otherwise it gets the state, with the reason."""
     await stream.send(si.Subscribe(from_=number, term=term, applications=["none"]))
     while True:
         answer = JSON.decode_feed(await stream.receive())
@@ -130,7 +130,7 @@ async def _resumes(stream: MessageStream, number: int, term: str) -> bool:
 
 
 async def _registers(daemon: RunningDaemon, number: int, term: str) -> bool:
-    """Whether a resource manager goes on."""
+    """True if a resource manager goes on."""
     try:
         async with connect(daemon.url, rm_id=RM, resume_from=number, term=term):
             return True

@@ -75,7 +75,7 @@ async def test_who_is_cancelled_before_sends_nothing():
 
 
 async def test_ctrl_c_ends_the_connection():
-    """Who goes on after it must not send behind half of a message."""
+    """A sender that goes on after it must not send behind half of a message."""
 
     async def interrupt():
         raise KeyboardInterrupt

@@ -55,7 +55,7 @@ def alert_rules() -> list[dict[str, Any]]:
 
 
 def mistakes(query: str, known: dict[str, Series]) -> Iterator[str]:
-    """What of a query cannot find anything."""
+    """The parts of a query that cannot find anything."""
     found = list(selectors(query))
     if not found:
         yield f"{query}: names no metric"
@@ -77,7 +77,7 @@ def mistakes(query: str, known: dict[str, Series]) -> Iterator[str]:
 
 
 def test_mistakes_are_found() -> None:
-    """What follows proves something."""
+    """The checks that follow can fail: each kind of mistake is found."""
     known: dict[str, Series] = {"some": [{"state": "good"}], "some_bucket": [{"le": "1", "state": "good"}]}
     right = 'histogram_quantile(0.9, sum by (le) (rate(some_bucket{state="good",job="$job"}[5m]))) > 1 and on (state) some'
     assert list(mistakes(right, known)) == []

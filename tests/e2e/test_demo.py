@@ -114,7 +114,7 @@ def columns(text: str) -> set[tuple[str, ...]]:
 
 
 def leave_a_job(local: Path) -> tuple[Processes, Task]:
-    """As by a demonstration that was killed."""
+    """Leave a running job behind, like a demonstration that was killed."""
     local.mkdir(mode=0o700, parents=True)
     job, task = job_of("sleep 100", id="job-1", queue="root.batch"), Task("job-1", 0, State.RUNNING, boot=boot_id())
     with closing(Store(local)) as store:

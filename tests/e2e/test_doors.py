@@ -1,4 +1,4 @@
-"""Where the daemon listens, and who gets in by which door: real sockets, files and users."""
+"""Listeners of the daemon, and who gets in by which: real sockets, files and users."""
 
 import os
 import pwd
@@ -413,7 +413,7 @@ async def test_sockets_of_systemd_need_permission_too(passed):
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
 async def test_a_socket_that_does_not_listen_is_refused(passed, kind):
-    """As with ListenDatagram=, which looks nearly the same in the unit."""
+    """A socket of another kind is refused, such as one of ListenDatagram=, which looks nearly the same in the unit."""
     passed.append(("ws", socket.socket(socket.AF_UNIX, kind)))
     expected = "systemd passes another kind of socket ws, expected ListenStream= of TCP or Unix"
     assert await refusal(DoorSettings(())) == expected

@@ -111,7 +111,7 @@ async def test_who_comes_while_the_disk_is_full_is_told(
 
 
 async def test_a_full_disk_stays_in_the_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said again and again while it lasts, and not afterwards."""
+    """The log repeats the message while the disk is full, and not afterwards."""
     monkeypatch.setattr("ykactor.surfaces.daemon.reports.REPEAT_S", 0.3)
     store = MemoryStore()
     with caplog.at_level(logging.INFO):
@@ -157,7 +157,7 @@ async def test_clients_are_told_that_the_disk_does_not_answer(
 
 
 async def test_the_end_waits_for_the_disk() -> None:
-    """What clients have not got yet comes before the daemon has stopped, if the disk takes no longer than usual."""
+    """Messages that clients have not got yet come before the daemon has stopped, if the disk takes no longer than usual."""
     store = MemoryStore(lambda: 0.3)
     async with daemon_here(store=store) as (daemon, url):
         async with connect(url, rm_id="rm-1") as rm:

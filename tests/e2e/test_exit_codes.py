@@ -355,7 +355,7 @@ async def test_ctrl_c_while_simulating(tmp_path, flags):
 
 
 async def test_sigterm_ends_a_demonstration():
-    """It is the orderly end, and quiet; after Ctrl-C the code is 130 (``test_demo.py``)."""
+    """The demonstration ends orderly and quietly; after Ctrl-C the code is 130 (``test_demo.py``)."""
     async with running_command("demo", "--http", "none", "--ws", "127.0.0.1:0") as process:
         await process.stdout.receive_some()
         process.send_signal(signal.SIGTERM)
@@ -373,7 +373,7 @@ async def test_demo_ends_quietly_when_nobody_reads():
 
 
 def test_output_of_a_command_that_nobody_reads():
-    """As above for a command that writes all at once."""
+    """A command that writes all at once fails without an error message, too."""
     with subprocess.Popen([*COMMAND, "rule", "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""

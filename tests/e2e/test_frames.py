@@ -63,7 +63,7 @@ def test_a_long_message_is_several_frames(length, monkeypatch):
 
 
 async def test_frames_and_sends_of_the_library_never_mix(pair):
-    """What the library sends comes between whole frames, in the order of the calls, however small the socket's buffer is."""
+    """The library's output comes between whole frames, in the order of the calls, however small the socket's buffer is."""
     stream, there = pair
     store = FrameStore()
     payloads = [bytes([number]) * (number * 997 % 30_000) for number in range(100)]

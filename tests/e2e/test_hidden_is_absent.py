@@ -1,4 +1,4 @@
-"""What somebody may not see is answered as what does not exist: with the same words, and after the same work (SE-26).
+"""An object that the caller may not see is answered like an absent one: with the same words, and after the same work (SE-26).
 
 Work is counted in calls of functions, because a time is never the same twice.
 """
@@ -89,7 +89,7 @@ async def answered(ask: Callable[[str], Awaitable[object]], name: str) -> tuple[
 
 
 async def difference(ask: Callable[[str], Awaitable[object]]) -> object:
-    """What differs between what is hidden and what does not exist; None: nothing. The first question fills what is kept."""
+    """The difference between hidden and absent objects; None if there is none. The first question fills what is kept."""
     await ask(FIRST)
     (hidden, more), (absent, less) = await answered(ask, HIDDEN), await answered(ask, ABSENT)
     return None if (hidden, more) == (absent, less) else (hidden, absent, more - less, less - more)
@@ -100,7 +100,7 @@ def all_routes(rest: Rest) -> list[Route]:
 
 
 def paths(rest: Rest) -> set[str]:
-    """Of each route with names in its path, one for each of its names: ``{name}`` is what is asked about."""
+    """The paths of each route with names, one for each of its names: ``{name}`` is what is asked about."""
     names = {"{partition}": "default", "{queue}": "root.open", "{state}": "active"}
     found = set()
     for route in all_routes(rest):
@@ -127,7 +127,7 @@ async def test_routes(rest: Rest) -> None:
 
 
 def operations(name: str) -> list[si.OperatorRequest]:
-    """What an operator can request about an application or a task."""
+    """The requests that an operator can make about an application or a task."""
     return [
         si.TerminateApplication(application_id=name),
         si.MoveApplication(application_id=name, queue_name="root.open"),

@@ -1,4 +1,4 @@
-"""How requests and answers follow each other on one connection of the REST API."""
+"""Order of requests and answers on one connection of the REST API."""
 
 import re
 import socket

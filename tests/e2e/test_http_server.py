@@ -1,4 +1,4 @@
-"""What a client of the REST API can do to the daemon below the level of requests, and how it is let in."""
+"""Clients of the REST API below the level of requests, and their admission."""
 
 import socket
 from pathlib import Path
@@ -29,7 +29,7 @@ def _exchange(url: str, data: bytes) -> bytes:
 
 
 async def exchange(daemon: RunningDaemon, data: str) -> str:
-    """What comes until the end of the connection."""
+    """Send data and return all that comes until the end of the connection."""
     sent = data.replace("\n", "\r\n").encode()
     return (await trio.to_thread.run_sync(_exchange, daemon.http, sent)).decode("latin-1")
 

@@ -52,7 +52,7 @@ async def kill(daemon):
 
 
 async def test_it_resumes_after_a_restart_and_sends_what_has_no_answer(tmp_path):
-    """What was sent while the daemon was away arrives, and no message comes twice."""
+    """A request that was sent while the daemon was away arrives, and no message comes twice."""
     state = ("--state-dir", tmp_path / "state")
     async with real_daemon(*state) as first:
         async with keep_registered(first.url, rm_id="rm") as rm:
@@ -93,7 +93,7 @@ def tree(*queues):
 
 
 async def test_each_fresh_registration_brings_its_configuration():
-    """It is in force before what is sent next, however many queues it has; it is asked for each time anew."""
+    """The configuration is in force before what is sent next, however many queues it has; it is asked for each time anew."""
     texts = [tree("q0", "a"), tree("b", *(f"q{number}" for number in range(2000)))]
     async with real_daemon() as first:
         async with keep_registered(first.url, rm_id="rm", config=lambda: texts.pop(0)) as rm:
@@ -196,7 +196,7 @@ async def test_a_daemon_that_belongs_to_another_one_refuses_it():
 
 
 async def test_a_refusal_names_its_request():
-    """What is refused is not sent again, and what follows is."""
+    """A refused request is not sent again, and what follows is."""
     async with real_daemon() as daemon, keep_registered(daemon.url, rm_id="rm") as rm:
         await begun(rm)
         rm.send(si.UpdateConfigurationRequest(config="partitions: none"))

@@ -1,4 +1,4 @@
-"""Who is let in at the handshake, over real sockets: what is shown, what the daemon answers, and what it never tells."""
+"""Admission at the handshake, over real sockets: what is shown, what the daemon answers, and what it never tells."""
 
 import logging
 from collections.abc import Iterator

@@ -151,7 +151,7 @@ async def test_a_snapshot_is_of_the_own_queues(encoding: str, monkeypatch: pytes
 
 
 async def test_a_story_ends_where_the_last_event_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the own applications it tells what is shown, of others that nothing is known: both without waiting for more."""
+    """The story tells what is shown of own applications, and that nothing is known of others: both without waiting for more."""
     async with busy_daemon() as (_, url):
         limit_sessions(monkeypatch)
         with trio.fail_after(60):

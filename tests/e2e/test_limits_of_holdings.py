@@ -1,4 +1,4 @@
-"""What an identity may hold, with a daemon in a process of its own: over a restart, another access file, and in a replay."""
+"""Limits on the objects of an identity, with a daemon in its own process: over a restart, another access file, and a replay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def access_text(limits: str) -> str:
 
 
 async def outcome(rm: ResourceManager, *requests: Any) -> tuple[list[str], dict[str, str]]:
-    """What of the requests is accepted, and by name why the rest is not."""
+    """The accepted entries of the requests, and by name the reasons for the rejected ones."""
     accepted: list[str] = []
     rejected: dict[str, str] = {}
     for request in requests:

@@ -86,7 +86,7 @@ def schedule(number: int, **more: object) -> dict[str, object]:
 
 
 def refusals(daemon: FakeDaemon) -> list[tuple[str, str, str]]:
-    """What the audit has told of refusals: who, the act, and why."""
+    """The refusals in the audit: who, the act, and why."""
     return [(fact.who, fact.act, fact.refusal) for fact in daemon.told if isinstance(fact, Audited) and fact.refusal]
 
 

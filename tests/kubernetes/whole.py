@@ -465,7 +465,7 @@ class Whole:
         return reason_against(self.store, body, self.store.get("nodes", "", node), VOLUMES_MAX[node])
 
     def check_always(self) -> None:
-        """What never happens: a pod bound twice, a node too full through us, two pods with one port or one claim for one pod."""
+        """Check that no pod is bound twice, no node too full by us, and no two pods have one port or one claim for one pod."""
         assert max(self.binds.values(), default=0) <= 1
         used, ports = Counter[str](), Counter[tuple[str, Any]]()
         for pod in self.pods():
