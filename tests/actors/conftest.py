@@ -1,4 +1,4 @@
-"""Fixtures shared by the tests of actors."""
+"""Fixtures that the tests of actors share."""
 
 import pytest
 import trio

@@ -183,7 +183,7 @@ async def test_what_is_under_way_is_committed_together(steps, autojump_clock):
 
 
 async def test_a_busy_daemon_commits_in_time(autojump_clock):
-    """A daemon that is always busy commits after ``WINDOW_S``, then after twice as long each time, up to ``WINDOW_MAX_S``.
+    """A busy daemon with many requests commits after ``WINDOW_S``, then after twice as long each time, up to ``WINDOW_MAX_S``.
 
     After a moment of rest it is ``WINDOW_S`` again.
     """
