@@ -5,11 +5,21 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from daemon import application, asks, node, real_daemon, run_command
 from msgspec import structs
 from trio_websocket import ConnectionClosed, serve_websocket
 
-from ykactor.client import Refusal, RequestRefused, SessionReplaced, connect, keep_registered
+from ykactor.client import (
+    Disconnected,
+    KeptSession,
+    Refusal,
+    RequestRefused,
+    SessionReplaced,
+    connect,
+    follow,
+    keep_registered,
+)
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
@@ -328,3 +338,27 @@ async def test_nothing_can_be_sent_after_the_end():
             with pytest.raises(SessionReplaced):
                 rm.send(node())
             assert rm.unanswered_count == 0
+
+
+@pytest.mark.parametrize("opener", [partial(keep_registered, rm_id="rm"), follow])
+async def test_who_iterates_over_a_closed_session_is_told_so(opener, nursery):
+    """A task that outlives the block in which the session was opened would wait for ever."""
+    told = trio.Event()
+
+    async def iterate(session):
+        with pytest.raises(Disconnected, match="the session is closed"):
+            async for _ in session:
+                pass
+        told.set()
+
+    with trio.fail_after(60):
+        async with real_daemon() as daemon, opener(daemon.url) as session:
+            nursery.start_soon(iterate, session)
+            await trio.testing.wait_all_tasks_blocked()
+        await told.wait()
+        with pytest.raises(Disconnected, match="the session is closed"):
+            await anext(session)
+    if isinstance(session, KeptSession):
+        with pytest.raises(Disconnected, match="the session is closed"):
+            session.send(node())
+        assert session.unanswered_count == 0

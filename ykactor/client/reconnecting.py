@@ -65,6 +65,9 @@ class ReconnectingSession(ABC, Generic[T]):
                 self._attempt += 1
         except (Disconnected, RequestRefused, ProtocolError, ValueError) as error:
             self._failure = error
+        finally:
+            # When it is cancelled, the block in which the session was opened has ended; other tasks may still wait for messages.
+            self._failure = self._failure or Disconnected("the session is closed")
             self.is_lost = True
             self._messages_in.close()
 
