@@ -284,6 +284,26 @@ async def test_a_kept_session_says_what_it_has_and_has_not():
         await in_asyncio(program, url)
 
 
+async def test_a_request_is_what_it_was_when_it_was_handed_over():
+    """One that cannot be sent is refused at once, and one that is changed afterwards is sent as it was."""
+
+    def plain(url):
+        with ykactor.client.sync.keep_registered(url, rm_id="rm") as rm:
+            assert isinstance(next(rm), si.RegisterResourceManagerResponse)
+            for wrong in (object(), "\ud800"):
+                with pytest.raises((TypeError, ValueError)):
+                    rm.send(si.NodeRequest(nodes=[si.NodeInfo(node_id=wrong, action=si.NodeAction.CREATE)]))
+            assert rm.unanswered_count == 0
+            for number in range(20):
+                request = node(f"n{number}")
+                rm.send(request)
+                request.nodes.clear()
+                assert rm.receive(60).accepted[0].node_id == f"n{number}"
+
+    async with daemon_here() as (_, url):
+        await in_thread(plain, url)
+
+
 async def test_an_error_of_what_is_called_reaches_who_has_given_it():
     """The callback is called in another thread, and its error ends the session."""
 
@@ -318,6 +338,19 @@ ENDS = {
             if child == 0:
                 try:
                     rm.send(si.NodeRequest())
+                except Disconnected:
+                    sys.exit(7)
+            else:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    """,
+    "the process was forked while a message was awaited": """
+        with keep_registered(url, rm_id="rm") as rm:
+            with suppress(TimeoutError):
+                rm.receive(0)
+            child = os.fork()
+            if child == 0:
+                try:
+                    next(rm)
                 except Disconnected:
                     sys.exit(7)
             else:

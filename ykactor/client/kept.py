@@ -76,20 +76,24 @@ class KeptSession(ReconnectingSession[si.Response | Refusal], Sender[None]):
         Disconnected, RequestRefused, ProtocolError, ValueError
             The session has ended with it, as iteration says too.
         """
-        self.check()
-        for part in parts_of(request, self._ids, JSON.encode):
-            self._unanswered[part.id] = part
-            self._unsent[part.id] = None
-        self._has_unsent.set()
+        self.send_parts(self.parts(request))
 
     def hand_back(self, allocation: si.Allocation) -> None:
         """Hand back an allocation, like `ResourceManager.hand_back`, without waiting. Raises what `send` raises."""
         self.send(handed_back(allocation))
 
-    def check(self) -> None:
-        """Raise what has ended the session, if it has ended."""
+    def parts(self, request: si.WorkRequest) -> list[Part[si.WorkRequest]]:
+        """The request as `send_parts` takes it, in any thread. Raises what `send` raises."""
         if self._failure is not None:
             raise self._failure
+        return list(parts_of(request, self._ids, JSON.encode))
+
+    def send_parts(self, parts: list[Part[si.WorkRequest]]) -> None:
+        """Send a request, without effect if the session has ended."""
+        if self._failure is None:
+            self._unanswered.update((part.id, part) for part in parts)
+            self._unsent.update(dict.fromkeys(part.id for part in parts))
+            self._has_unsent.set()
 
     @property
     def unanswered_count(self) -> int:

@@ -60,9 +60,8 @@ def whole(request: R, request_id: str, encode: Callable[[msgspec.Struct], bytes]
 
 
 def new_ids() -> Iterator[str]:
-    """Ids of requests. Old acknowledgements may be repeated after a resume, so the ids of two sessions differ."""
-    prefix = secrets.token_hex(4)
-    return (f"{prefix}-{number}" for number in count(1))
+    """Ids of requests, for several threads. Old acknowledgements may be repeated after a resume: those of two sessions differ."""
+    return map(f"{secrets.token_hex(4)}-{{}}".format, count(1))  # unlike in a generator, a thread may ask while another one does
 
 
 def _halves(request: R) -> tuple[R, R] | None:

@@ -19,6 +19,7 @@ import trio
 from ykactor.client.errors import Disconnected
 from ykactor.client.follower import Follower
 from ykactor.client.kept import KeptSession
+from ykactor.client.requests import Part
 from ykactor.client.resource_manager import ResourceManager, Sender, handed_back
 from ykactor.wire.si import messages as si
 
@@ -91,7 +92,9 @@ class SessionThread(Generic[S]):
         return True
 
     def ended(self) -> Disconnected:
-        """The error of calls when the thread has ended."""
+        """The error of calls when the thread has ended, or is one of another process."""
+        if os.getpid() != self._process:
+            return Disconnected("the session belongs to the process from which this one was forked: open another one here")
         error = _closed()
         if self.closed.done():
             error.__cause__ = self.closed.exception()
@@ -180,20 +183,18 @@ class PostingSession(ThreadedSession[KeptSession], Sender[None]):
 
     def __init__(self, thread: SessionThread[Any], session: KeptSession) -> None:
         super().__init__(thread, session)
-        #: Requests that are on their way to the thread.
-        self._posted: deque[si.WorkRequest] = deque()
+        #: Requests that are on their way to the thread, encoded: whoever sends one may change it afterwards.
+        self._posted: deque[list[Part[si.WorkRequest]]] = deque()
 
     @documented_as(KeptSession.send)
     def send(self, request: si.WorkRequest) -> None:
-        self._session.check()
-        self._posted.append(request)
+        self._posted.append(self._session.parts(request))
         if not self._thread.call_soon(self._send_posted):
             self._posted.clear()
             raise self._thread.ended()
 
     def _send_posted(self) -> None:
-        with suppress(Exception):  # iteration raises it, and so does the next call
-            self._session.send(self._posted[0])
+        self._session.send_parts(self._posted[0])
         self._posted.popleft()
 
     @documented_as(KeptSession.hand_back)

@@ -93,6 +93,8 @@ class Messages(ThreadedSession[M], Generic[M, T]):
             raise StopIteration from None
 
     def _take(self, timeout: float | None) -> T:
+        if not self._thread.is_running:  # in a forked process nobody releases the lock, nor brings the message that was awaited
+            raise self._thread.ended()
         end = None if timeout is None else monotonic() + timeout
         if not self._turn.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError(_LATE.format(timeout))
