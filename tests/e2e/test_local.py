@@ -60,7 +60,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 async def test_killed_between_two_steps(directory: Path, runs: Path, nowhere: str) -> None:
-    """What the next local resource manager finds, whatever the last one was about to do: nothing is lost, nothing runs twice."""
+    """The next local resource manager loses nothing and runs nothing twice, whatever the last one was about to do."""
     directory.mkdir(mode=0o700)
     processes = Processes(directory / "jobs", Isolation(), 1)
     jobs = [
@@ -103,7 +103,7 @@ async def test_killed_between_two_steps(directory: Path, runs: Path, nowhere: st
 
 
 async def test_a_job_that_is_submitted_twice_is_one(directory: Path, nowhere: str) -> None:
-    """Who gets no answer may ask again."""
+    """A client that gets no answer may ask again."""
     async with local_manager(directory, nowhere) as local:
         first = await local.submit("true", token="the same")
         await local.kill()
@@ -169,7 +169,7 @@ async def test_gangs_and_gpus(directory: Path) -> None:
 
 
 async def test_an_operator_cancels(directory: Path) -> None:
-    """What runs is ended, what waits is gone, and nothing is left of it."""
+    """A running task is ended, a pending one is gone, and nothing is left of the job."""
     async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "vcore=1") as local:
         job = await local.submit("trap '' TERM; sleep 100 & sleep 100", resource={"vcore": 1000}, last=2)
         await local.has_state(job, State.RUNNING)
@@ -181,7 +181,7 @@ async def test_an_operator_cancels(directory: Path) -> None:
 
 
 async def test_time_limits_and_the_end_with_all_jobs(directory: Path) -> None:
-    """Who runs too long is ended; ``--stop-jobs`` ends all, also when its terminal is closed, and gives the daemon free."""
+    """A task over its limit is ended; ``--stop-jobs`` ends all, also when its terminal closes, and frees the daemon's slot."""
     async with real_daemon() as daemon, local_manager(directory, daemon.url, "--stop-jobs") as local:
         assert await local.states(await local.submit("sleep 100", time_limit_s=0.2)) == [State.TIMED_OUT]
         running = await local.submit("sleep 100")
@@ -239,7 +239,7 @@ async def test_the_commands(world: tuple[RunningDaemon, dict[str, str]]) -> None
 
 
 async def test_ctrl_c_leaves_the_job(world: tuple[RunningDaemon, dict[str, str]]) -> None:
-    """Who waits no longer is told how to end it."""
+    """A user who waits no longer is told how to end the job."""
     _, environment = world
     async with running_command("run", "--", "sh", "-c", "echo up; sleep 100", environment=environment) as process:
         assert process.stdout is not None
@@ -295,7 +295,7 @@ async def test_without_a_local_resource_manager_run_says_what_to_start(tmp_path:
 
 
 def test_a_user_without_a_home_names_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one without an entry among the users, in a container."""
+    """The user has no entry in the user database, such as in a container."""
     for name in ("HOME", "XDG_STATE_HOME", "YKACTOR_LOCAL_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
@@ -308,7 +308,7 @@ def test_a_user_without_a_home_names_the_directory(monkeypatch: pytest.MonkeyPat
 
 
 async def _apps(url: str) -> dict[str, tuple[str, str]]:
-    """Of each application how it has ended, and why, as ``ykactor apps`` shows it."""
+    """The outcome and reason of each application, as ``ykactor apps`` shows it."""
     listed, _ = await run_command("apps", "--since", "1h", "-o", "json", "--url", url)
     return {app["applicationID"]: (app["outcome"], app.get("reason", "")) for app in msgspec.json.decode(listed)}
 
@@ -363,7 +363,7 @@ async def test_a_job_has_ended_in_the_same_way_wherever_it_is_shown(directory: P
 
 
 def _record(task: Task) -> dict[str, Any]:
-    """What is known of a task that has ended, as a snapshot has it."""
+    """The record of a task that has ended, as a snapshot has it."""
     known = {
         "allocationKey": task.key,
         "state": task.state.value,
@@ -407,7 +407,7 @@ def _key(record: dict[str, Any]) -> str:
 
 
 async def _records(daemon: RunningDaemon, jobs: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Of each job the records of its last attempts, which ``app``, ``apps`` and REST show in the same way."""
+    """The records of each job's last attempts, which ``app``, ``apps`` and REST show in the same way."""
     listed, _ = await run_command("apps", "--since", "1h", "-o", "json", "--url", daemon.url)
     found = {}
     for row in msgspec.json.decode(listed):
@@ -429,7 +429,7 @@ async def _records(daemon: RunningDaemon, jobs: Iterable[str]) -> dict[str, list
 
 
 async def test_a_task_is_named_everywhere_by_its_job_and_index(directory: Path) -> None:
-    """By ``jobs``, ``wait``, ``logs``, ``cancel`` and ``priority``, also in its second attempt."""
+    """The name JOB.INDEX is taken by ``jobs``, ``wait``, ``logs``, ``cancel`` and ``priority``, also for the second attempt."""
     async with real_daemon() as daemon, local_manager(directory, daemon.url, "--resource", "vcore=1") as local:
         environment = {"YKACTOR_LOCAL_DIR": str(directory), "YKACTOR_URL": daemon.url}
         script = 'echo "$YKACTOR_TASK"; case "$YKACTOR_ALLOCATION" in *1.r1) sleep 100;; *1) exit 7;; esac'
@@ -517,7 +517,7 @@ async def test_a_retry_keeps_what_an_operator_has_said(directory: Path, tmp_path
 
 @pytest.mark.parametrize("kind", ["pipe", "file", "nothing", "an empty pipe"])
 async def test_input_that_is_not_read_is_mentioned(directory: Path, tmp_path: Path, nowhere: str, kind: str) -> None:
-    """Who pipes something into ``run`` is told; others are not."""
+    """A user who pipes something into ``run`` is told; others are not."""
     (tmp_path / "file").write_bytes(b"data")
     reading, writing = os.pipe()
     if kind == "pipe":

@@ -66,7 +66,7 @@ def _is_alive(pid: int) -> bool:
 
 
 async def test_too_much_memory_ends_the_task_alone(groups: Cgroups, tmp_path: Path) -> None:
-    """It is said that it was the memory, and how much the task has used."""
+    """The end names the memory as its cause, and how much the task has used."""
     if "memory" not in groups.controllers:
         pytest.skip(f"the control group {groups.base} has no controller of the memory")
     processes = Processes(tmp_path / "jobs", groups, 0.3)
@@ -118,7 +118,7 @@ async def test_what_the_kernel_has_measured(tmp_path: Path, files: dict[str, str
     ],
 )
 def test_the_own_group(tmp_path: Path, group: str, root: str, expected: str | None) -> None:
-    """Of this program, or the one that it was in before it moved into one below."""
+    """The group is this program's, or the one that it was in before it moved into one below."""
     (tmp_path / "self").mkdir()
     (tmp_path / "self/cgroup").write_text(f"{group}\n")
     mounts = f"31 1 0:30 / / rw - ext4 /dev/x rw\n41 31 0:38 {root} /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw\n"

@@ -13,7 +13,7 @@ from ykactor.local import control
 
 @asynccontextmanager
 async def answering(directory: Path, handle: control.Handler) -> AsyncIterator[None]:
-    """Until the block ends."""
+    """Answer requests until the block ends."""
     async with control.listening(directory) as listener, trio.open_nursery() as nursery:
         nursery.start_soon(control.serve, listener, handle)
         yield
@@ -57,7 +57,7 @@ async def test_what_is_no_request_is_refused(tmp_path: Path, line: bytes) -> Non
 
 
 async def test_an_endless_line_ends_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept of it has a limit."""
+    """The bytes that are kept of a line have a limit."""
     monkeypatch.setattr(control, "LINE_MAX", 1000)
     async with answering(tmp_path, echo):
         async with await trio.open_unix_socket(str(tmp_path / control.NAME)) as stream:

@@ -59,7 +59,7 @@ identities:
 
 @pytest.fixture
 def directory_of_nobody() -> Iterator[Path]:
-    """Where another user may get."""
+    """A directory that another user may enter."""
     with tempfile.TemporaryDirectory() as name:
         os.chown(name, NOBODY, NOBODY)
         yield Path(name)
@@ -94,7 +94,7 @@ async def test_a_daemon_with_two_addresses_is_one(tmp_path: Path, directory_of_n
 
 @asynccontextmanager
 async def killed(manager: LocalManager) -> AsyncIterator[None]:
-    """It is opened within the block, and killed at its end."""
+    """Kill the manager at the end of the block, which opens it."""
     try:
         yield
     finally:
@@ -111,7 +111,7 @@ async def at_both(directory: Path, port: int, *options: str | Path) -> AsyncIter
 
 @pytest.mark.parametrize("is_kept", [False, True])
 async def test_a_daemon_that_comes_later_and_restarts(tmp_path: Path, is_kept: bool) -> None:
-    """Of two that wait for it, one stays; it also has the place at the next start of the daemon, with and without a journal."""
+    """One of two managers that wait for a daemon stays; it also has the place at its next start, with and without a journal."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     state = ("--state-dir", tmp_path / "state") if is_kept else ()

@@ -35,7 +35,7 @@ async def until(path: Path) -> str:
 
 
 async def test_an_attempt_runs_once_however_often_it_is_started(processes: Processes, tmp_path: Path) -> None:
-    """As by the next run of the program, which cannot know whether the shell of the last one was on its way."""
+    """The next run of the program may start it too: it cannot know whether the shell of the last one was on its way."""
     job = job_of(noting(tmp_path / "runs", "sleep 0.3; exit 3"))
     others = [Processes(tmp_path / "jobs", Isolation(), 0.3) for _ in range(3)]
     for each in (processes, *others):
@@ -66,13 +66,13 @@ async def test_who_ignores_the_signal_is_killed_after_the_grace(processes: Proce
 
 @pytest.mark.parametrize("name", ["TERM", "HUP", "USR1"])
 async def test_a_signal_to_the_group_is_for_the_command(processes: Processes, name: str) -> None:
-    """As of a script that tells all its children something: how the command ends is known all the same."""
+    """A script may signal all its children: how the command ends is known all the same."""
     processes.start(job_of(f"trap 'exit 6' {name}; kill -{name} 0; sleep 100"), TASK)
     assert await ended(processes) == Ended(6)
 
 
 async def test_a_shell_that_was_killed_takes_the_rest_with_it(processes: Processes, tmp_path: Path) -> None:
-    """Nobody knows how the command would have ended; it does not run on without anybody who looks."""
+    """The end of the command is unknown, and the command does not run on unsupervised."""
     processes.start(job_of(f"trap '' TERM; echo up > {tmp_path}/up; sleep 100"), TASK)
     await until(tmp_path / "up")
     adopting = Processes(tmp_path / "jobs", Isolation(), 0.3)
@@ -113,7 +113,7 @@ async def test_a_command_that_cannot_be_started(processes: Processes, fields: di
 
 @pytest.mark.parametrize("name", [b"/nonexistent/command", b"exit", b"trap"])
 async def test_a_command_that_is_not_there(processes: Processes, name: bytes) -> None:
-    """As a shell says it; what only a shell understands is no command. The search path may be empty."""
+    """The exit code is a shell's; what only a shell understands is no command. The search path may be empty."""
     processes.start(job_of("", arguments=[name, b"3"], environ=[b"PATH="]), TASK)
     assert await ended(processes) == Ended(127)
     assert "not found" in (processes.attempt(TASK) / "err").read_text()

@@ -1,4 +1,4 @@
-"""What a job can write is read as from an enemy: it can spoil its own end, and nothing else."""
+"""Files that a job can write are untrusted: it can spoil its own end, and nothing else."""
 
 import os
 import socket
@@ -79,7 +79,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["exit", "pid"])
 def test_what_cannot_be_read_is_an_unknown_end(tmp_path: Path, name: str, kind: str) -> None:
-    """It is said which file it was and what was found there; reading neither waits nor fails."""
+    """The reason names the file and what was found there; reading neither waits nor fails."""
     processes = Processes(tmp_path / "jobs", Isolation(), 0.3)
     attempt = processes.attempt(TASK)
     attempt.mkdir(parents=True)
@@ -122,7 +122,7 @@ def test_a_job_cannot_redirect_what_the_next_one_writes(tmp_path: Path, name: st
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "socket", "zeros", "link to itself", "of another user"])
 def test_output_that_was_replaced_is_not_read(tmp_path: Path, kind: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """It is said once, and what else there is comes all the same."""
+    """The complaint comes once, and what else there is comes all the same."""
     (tmp_path / "0.0").mkdir()
     KINDS[kind](tmp_path / "0.0" / "out")
     (tmp_path / "0.0" / "err").write_bytes(b"oops\n")

@@ -1,4 +1,4 @@
-"""How a client reaches a daemon and shows who it is: addresses, tokens, certificates, and what is said when it is refused."""
+"""Connecting and proving an identity: addresses, tokens, certificates, and what is said when the client is refused."""
 
 import logging
 import socket
@@ -90,7 +90,7 @@ def test_addresses_of_nothing(url, expected):
 
 
 async def test_a_missing_socket_is_no_daemon(tmp_path):
-    """As a port where nothing listens, also if a killed daemon has left its file: what to start is said."""
+    """The error says what to start, as for a port where nothing listens, also if a killed daemon has left its file."""
     path = tmp_path / "s"
     hint = f"unix:{path}: nothing listens there, start a daemon with ykactor serve --ws unix:{path}"
     with pytest.raises(Disconnected) as lost:

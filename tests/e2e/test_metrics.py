@@ -77,7 +77,7 @@ async def test_names_and_values_of_yunikorn(tmp_path: Path) -> None:
 
 
 async def test_one_layer_of_gzip(tmp_path: Path) -> None:
-    """What is compressed is the text itself."""
+    """The compressed body is the text itself."""
     async with populated(tmp_path) as (daemon, _):
         plain = await ask(daemon, PATH)
         packed = await ask(daemon, PATH, Accept_Encoding="gzip")

@@ -63,7 +63,7 @@ def ask_of_each(schema: BaseSchema) -> None:
 
 
 async def test_whatever_is_asked() -> None:
-    """What the document allows is not refused, and what it does not allow is answered as it says, never with 500.
+    """A request that the document allows is not refused; any other is answered as it says, never with 500.
 
     More than it says may be taken (``schemas``).
     """

@@ -1,4 +1,4 @@
-"""What an installation contains: the licence, the samples, and ``ykactor samples``, which writes them."""
+"""Contents of an installation: the licence, the samples, and ``ykactor samples``, which writes them."""
 
 import importlib
 import importlib.util

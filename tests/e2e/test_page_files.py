@@ -127,7 +127,7 @@ def imported_by(text: str) -> list[str]:
 
 
 def test_a_script_has_one_idea() -> None:
-    """As a module of Python: at most 400 lines, of at most 130 characters; it says what it is for, and imports what there is."""
+    """A script has at most 400 lines, of at most 130 characters; it says what it is for, and imports what there is."""
     for name, text in SCRIPTS.items():
         lines = text.splitlines()
         assert len(lines) <= 400, name
@@ -168,7 +168,7 @@ def typed(text: str) -> set[tuple[str, str]]:
 
 
 def test_the_types_of_the_page_are_those_of_the_structs() -> None:
-    """What the daemon sends a follower, as the client has it; a struct that is changed is written again."""
+    """The page declares what the daemon sends a follower as the client has it; a struct that is changed is written again."""
     assert pagetypes.PATH.read_text() == pagetypes.declarations(), "run: PYTHONPATH=tests .venv/bin/python tests/pagetypes.py"
     assert {QueueStatus, ApplicationStatus, PendingStatus, RecordStatus, NodeStatus, si.EventRecord} <= {*pagetypes.sent()}
 
@@ -195,7 +195,7 @@ def test_scripts_read_what_is_sent() -> None:
 
 
 def test_events_make_what_snapshots_have() -> None:
-    """What the page knows of something new, before the next snapshot, has fields of the same structs."""
+    """The page's objects for something new, before the next snapshot, have fields of the same structs."""
     made = re.findall(r"const empty = {(.*)};", SCRIPTS["changes.js"])
     for kind, text in zip((NodeStatus, ApplicationStatus, QueueStatus), made, strict=True):
         assert set(re.findall(r"(\w+):", text)) <= {field.encode_name for field in structs.fields(kind)}

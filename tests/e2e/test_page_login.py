@@ -48,7 +48,7 @@ async def logged_in(daemon: RunningDaemon, token: str) -> tuple[str, Answer]:
 
 @asynccontextmanager
 async def websocket(daemon: RunningDaemon, path: str, **headers: str) -> AsyncIterator[WebSocketConnection]:
-    """As a page opens it."""
+    """Open a websocket like a page."""
     shown = [(name.encode(), value.encode()) for name, value in headers.items()]
     stream = await trio.open_tcp_stream("127.0.0.1", urlsplit(daemon.url).port or 0)
     async with stream, trio.open_nursery() as nursery:

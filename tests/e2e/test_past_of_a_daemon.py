@@ -65,7 +65,7 @@ async def run(url: str, *arguments: str) -> Result:
 
 
 async def document(url: str, *arguments: str) -> Any:
-    """What a command prints as JSON."""
+    """The JSON that a command prints."""
     result = await run(url, *arguments, "-o", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     return json.loads(result.stdout)

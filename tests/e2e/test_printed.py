@@ -178,7 +178,7 @@ def unprintable(text: str) -> set[str]:
 
 
 async def printed(world: World, command: str, *options: str) -> str:
-    """What a command prints, on both streams. Colours are those of the command: they are left out where there is no terminal."""
+    """The output of a command, on both streams. Colours are those of the command: they are left out if there is no terminal."""
     arguments = [*command.split(), *options, *map(str, world.arguments[command])]
     if command not in PROCESSES:
         result = await trio.to_thread.run_sync(lambda: CliRunner().invoke(main, arguments))

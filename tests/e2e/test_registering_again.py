@@ -156,7 +156,7 @@ async def test_deregistration():
 
 
 async def test_another_tree_at_a_fresh_registration():
-    """What ran does not keep a queue from becoming a parent (CF-61), because it is forgotten first (SC-141)."""
+    """A queue that had applications can become a parent (CF-61), because these are forgotten first (SC-141)."""
     deeper = CONFIG.replace("{name: g}", "{name: g, queues: [{name: below}]}")
     async with real_daemon() as daemon:
         async with connect(daemon.url, rm_id="rm-1", config=CONFIG) as rm:

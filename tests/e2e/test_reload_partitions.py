@@ -62,7 +62,7 @@ def asks(partition, of, *keys):
 
 
 async def heard_until_ack(rm, request):
-    """What the resource manager receives up to the ``Ack`` of a request."""
+    """The messages that the resource manager receives up to the ``Ack`` of a request, and that answer."""
     await rm.send(request)
     heard = []
     async for message in rm:
@@ -174,7 +174,7 @@ async def test_one_partition_refuses(queue_file):
 
 
 async def test_a_partition_in_another_case(queue_file):
-    """It is the same one: nothing is added or removed, what it runs goes on."""
+    """The partition is the same one: nothing is added or removed, what it runs goes on."""
     async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(update(TWO))
         await rm.request(node("gpu"))
@@ -214,7 +214,7 @@ async def test_one_line_for_each_change(queue_file):
 
 
 async def test_changes_of_limits_hide_no_change(queue_file):
-    """What else the turn reports, here a limit of a user, comes behind the changes, and does not keep them out of the log."""
+    """Other facts of the turn, here a limit of a user, come behind the changes, and do not keep them out of the log."""
     limited = queue("a", max={"vcore": 2000}, limits=[limit("alice", vcore=1000)])
     async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(application("d", ""))

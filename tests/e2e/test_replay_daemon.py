@@ -11,7 +11,7 @@ from ykactor.client import connect
 
 
 async def test_replay_and_story_of_a_daemon(tmp_path: Path) -> None:
-    """What two runs have decided is one history, in which every turn is as recorded."""
+    """The decisions of two runs are one history, in which every turn is as recorded."""
     state = tmp_path / "state"
     async with real_daemon("--state-dir", state) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
         await rm.request(node(vcore=2000))

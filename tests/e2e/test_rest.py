@@ -104,7 +104,7 @@ async def test_what_runs_and_what_waits(tmp_path: Path) -> None:
 
 
 async def test_what_is_told_of_requests_is_true(tmp_path: Path) -> None:
-    """Whether an ask was tried, and whether it was told that no node can take it (AP-147); no log is made up (RE-3)."""
+    """REST says if an ask was tried, and if it was told that no node can take it (AP-147); no log is made up (RE-3)."""
     async with (
         real_daemon(http="127.0.0.1:0") as daemon,
         connect(daemon.url, rm_id="rm", wants_scheduling_states=True) as rm,

@@ -1,4 +1,4 @@
-"""Who may read what of the REST API: every route, every role, every way to show who one is; and what limited readers see."""
+"""Access to the REST API: every route, every role, every way to show who one is; and what limited readers see."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ READERS = {
 
 
 def all_routes() -> list[Route]:
-    """Those of a daemon that does not run."""
+    """The routes of a daemon that does not run."""
     return routes(Services(FakeGateway(), None, None, Websockets([])))  # type: ignore[arg-type]
 
 
@@ -255,7 +255,7 @@ async def test_nothing_of_others_is_in_any_answer() -> None:
 
 
 async def test_pages_are_not_mixed_up() -> None:
-    """What one reader is shown does not come from what was made for another one."""
+    """The page of one reader does not come from what was made for another one."""
     async with limited() as rest:
         found = [await rest.ask("/ws/v1/partition/default/queues", **bearer(name)) for name in (*READERS, *READERS)]
         children = [len(answer.content["childNames"]) for answer in found]

@@ -1,4 +1,4 @@
-"""What the REST API endures (SE-96): too much, too slow, too large, too many, and nonsense."""
+"""Robustness of the REST API (SE-96): too much, too slow, too large, too many, and nonsense."""
 
 import itertools
 import random
@@ -34,7 +34,7 @@ GET = b"GET /ws/v1/clusters HTTP/1.1\r\nHost: localhost\r\n"
 
 
 async def is_well(rest: Rest) -> bool:
-    """Whether the daemon answers others."""
+    """True if the daemon answers others."""
     answer = await rest.ask("/ws/v1/clusters")
     assert answer.status == 200, answer.body
     return True
@@ -153,7 +153,7 @@ async def test_a_partition_that_does_not_answer(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_pages_are_shared_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of those that ask at the same time one makes the page; the oldest pages are forgotten."""
+    """One of several simultaneous readers makes the page; the oldest pages are forgotten."""
     monkeypatch.setattr(published, "_PAGES_MAX", 2)
     kept, made = published.Pages(), list[str]()
 
@@ -183,7 +183,7 @@ async def test_a_page_is_compressed_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_large_bodies_are_sent_in_pieces() -> None:
-    """Of about 1 MiB, which are no copies; what is empty is not sent."""
+    """The pieces have about 1 MiB, and are no copies; what is empty is not sent."""
     large = b"x" * (3 * PART_BYTES + 1)
     found = pieces([b"small", b"", large])
     assert [*map(bytes, found)] == [b"small", *[b"x" * PART_BYTES] * 3, b"x"]
@@ -419,7 +419,7 @@ async def test_large_answers_are_taken_fast_enough(
 
 
 async def test_how_busy_the_loop_is(autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the last time that was long enough: more than half of it it had something to do, also what it could not do yet."""
+    """The loop is busy if it worked, or waited for a processor, for more than half of the last long enough time."""
     worked_s = waited_s = 0.0
     monkeypatch.setattr(load, "worked_and_waited_s", lambda: (worked_s, waited_s))
     of_loop = load.Load()

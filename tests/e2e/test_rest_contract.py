@@ -601,7 +601,7 @@ async def test_what_the_web_ui_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _lacking(found: list[Any], expected: Any, where: str) -> Iterator[str]:
-    """Where nothing, or something else, is among the values that are found at a place."""
+    """The places where nothing, or something else, is among the values that are found."""
     if isinstance(expected, list):
         yield from _lacking([item for each in found for item in each], expected[0], f"{where}[]")
     elif isinstance(expected, dict):
@@ -612,7 +612,7 @@ def _lacking(found: list[Any], expected: Any, where: str) -> Iterator[str]:
 
 
 async def test_the_web_ui_without_nodes() -> None:
-    """Where Apache YuniKorn leaves out or sends ``null`` and the web UI fails: 0, ``{}`` and ``[]``."""
+    """The answers have 0, ``{}`` and ``[]`` where Apache YuniKorn leaves out or sends ``null`` and the web UI fails."""
     async with rest_daemon() as rest:
         (partition,) = await rest.read("partitions")
         assert (partition["totalNodes"], partition["totalContainers"], partition["applications"]) == (0, 0, {"total": 0})

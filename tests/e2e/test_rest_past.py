@@ -1,4 +1,4 @@
-"""What the REST API tells of the past of applications, live, ended and rejected."""
+"""Past of applications in the REST API: live, ended and rejected."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ async def test_a_daemon_remembers(tmp_path: Path) -> None:
 
 
 async def told(daemon: Any) -> tuple[list[Any], list[Any]]:
-    """What is remembered of applications that failed and that were rejected."""
+    """The remembered applications that failed, and those that were rejected."""
     return (
         await read(daemon, "partition/default/applications/completed"),
         await read(daemon, "partition/default/applications/rejected"),

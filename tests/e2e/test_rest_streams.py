@@ -134,7 +134,7 @@ async def test_streams_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def room_for_one(rest: Rest, headers: str = "") -> None:
-    """Until the daemon has noticed that a stream has ended."""
+    """Wait until the daemon has noticed that a stream has ended."""
     status = 503
     while status == 503:
         async with streaming(rest, headers=headers) as stream:
@@ -155,7 +155,7 @@ async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_who_misses_events_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not kept any more is named in the last line."""
+    """The last line names the events that are not kept any more."""
     async with rest_daemon() as rest, streaming(rest) as stream:
         await stream.head()
         await stream.line()

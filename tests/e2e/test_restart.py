@@ -62,7 +62,7 @@ def asks(*entries: si.Allocation) -> si.AllocationRequest:
 
 
 async def kill(daemon: RunningDaemon) -> None:
-    """What no handler of a signal can soften."""
+    """Kill the daemon with a signal that no handler can soften."""
     daemon.process.kill()
     await daemon.process.wait()
 
@@ -113,7 +113,7 @@ async def _until_allocated(rm: ResourceManager) -> Any:
 
 
 async def test_after_a_loss_who_knows_more_begins_anew(tmp_path: Path, queue_file: Path) -> None:
-    """What is whole stays; the numbers that are lost stand for something else from now on (DU-3)."""
+    """The whole part stays; the numbers that are lost stand for something else from now on (DU-3)."""
     full, cut = tmp_path / "full", tmp_path / "cut"
     async with real_daemon("--state-dir", full, "--config", queue_file) as first:
         async with connect(first.url, rm_id="rm-1") as rm:
@@ -258,7 +258,7 @@ async def test_a_number_that_was_lost_stays_lost(tmp_path: Path) -> None:
 
 
 async def test_systemd_gives_a_recovery_time(tmp_path: Path) -> None:
-    """It is asked for more time before anything else, told when the state is there, and the watchdog is fed."""
+    """The daemon asks for more time before anything else, says when the state is there, and feeds the watchdog."""
     arguments = ("--state-dir", tmp_path / "state")
     async with real_daemon(*arguments) as first, connect(first.url, rm_id="rm-1") as rm:
         await rm.request(NODES)

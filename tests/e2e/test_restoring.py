@@ -1,4 +1,4 @@
-"""What is whole of a state directory is there again: a backup, without its witness, with a damaged log (DU-3, DU-12)."""
+"""Restoring what is whole of a state directory: a backup, without its witness, with a damaged log (DU-3, DU-12)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def work(rm: ResourceManager, name: str) -> None:
 
 
 def running(state: dict[str, Any]) -> dict[str, set[str]]:
-    """What runs on each node, but for the last one."""
+    """The tasks that run on each node, but for the last one."""
     return {name: set(found["allocations"]) for name, found in state["nodes"].items() if name != "n-last"}
 
 

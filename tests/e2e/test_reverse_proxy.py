@@ -53,7 +53,7 @@ class Proxy:
             connection.close()
 
     async def first_message(self, path: str, message: object, **headers: str) -> dict[str, object]:
-        """What the daemon answers to a message on a websocket."""
+        """The daemon's answer to a message on a websocket."""
         stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", self.port), self._trusted, server_hostname="localhost")
         shown = [(name.encode(), value.encode()) for name, value in headers.items()]
         async with stream, trio.open_nursery() as nursery:
@@ -145,7 +145,7 @@ async def test_one_name_for_all(tmp_path: Path) -> None:
 
 
 async def test_a_proxy_that_lets_people_in_by_itself(tmp_path: Path) -> None:
-    """What README adds for a UI that shows nothing: the proxy asks for a password, and shows the token of a reader."""
+    """The snippet in README for a UI that shows nothing works: the proxy asks for a password, and shows the token of a reader."""
     (snippet,) = re.findall(r"```nginx\n(.*?)```", README.read_text(), re.DOTALL)
     (tmp_path / "people").write_text("ann:{PLAIN}secret\n")
     async with guarded(tmp_path, "--host-name", NAME) as (daemon, tokens):

@@ -1,4 +1,4 @@
-"""Who is let in no longer, over real sockets: what is still done for it, what is not, and what it is told."""
+"""Revocation of access, over real sockets: what is still done for the client, what is not, and what it is told."""
 
 import logging
 import random

@@ -384,7 +384,7 @@ async def test_an_idle_daemon_uses_no_cpu(tmp_path):
 
 
 async def test_a_broken_partition_ends_the_daemon():
-    """What a partition raises comes out of ``Daemon.run`` while clients are connected."""
+    """An error of a partition comes out of ``Daemon.run`` while clients are connected."""
     daemon = Daemon(queuefile.load(""), Settings(), Clock.of_the_system())
 
     async def break_it():

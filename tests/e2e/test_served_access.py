@@ -76,7 +76,7 @@ async def test_an_operator_deregisters(file_of_three: Path) -> None:
 
 
 async def _read_on(connection: WebSocketConnection) -> None:
-    """Until the end: the audit of the change may come before it."""
+    """Read until the end: the audit of the change may come before it."""
     while True:
         await connection.get_message()
 

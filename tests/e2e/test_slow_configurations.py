@@ -55,7 +55,7 @@ class SlowLoader:
 
 @pytest.fixture
 def loader(monkeypatch: pytest.MonkeyPatch) -> SlowLoader:
-    """What every configuration waits for."""
+    """The loader that every configuration waits for."""
     slow = SlowLoader()
     monkeypatch.setattr(config_loader, "load_config", slow.load)
     return slow
@@ -146,7 +146,7 @@ async def test_configurations_keep_their_order_over_sessions(loader: SlowLoader)
 
 
 async def test_few_may_wait_over_sessions(loader: SlowLoader) -> None:
-    """Who comes again and again cannot fill the memory with what waits."""
+    """A client that comes again and again cannot fill the memory with what waits."""
     async with daemon_here(FIRST) as (_, url):
         async with connect(url, rm_id="rm-1") as rm:
             await rm.send(update(SECOND))

@@ -29,7 +29,7 @@ async def messages(stream, protocol):
 
 @pytest.mark.skipif(not IS_NIGHT, reason="takes half a minute: part of make test-nightly")
 async def test_who_reads_again_in_time_is_told_what_it_missed():
-    """What was written to it comes whole, then ``Lagged`` with exactly the events that it lacks, then what is kept (SE-90)."""
+    """The follower gets all that was written to it, ``Lagged`` with exactly the events it lacks, then the kept ones (SE-90)."""
     async with running_daemon(ring_max=50) as daemon:
         async with await trio.open_tcp_stream("127.0.0.1", int(daemon.url.rpartition(":")[2])) as stream:
             stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 4096)

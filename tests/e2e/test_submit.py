@@ -62,7 +62,7 @@ async def test_keeps_the_configuration(scenario):
 
 
 async def test_warns_of_numbers_that_are_probably_cores(scenario):
-    """As ``simulate`` does, with line and column, before anything is sent."""
+    """The warnings are those of ``simulate``, with line and column, before anything is sent."""
     scenario.write_text(SCENARIO.replace('vcore: "4"', "vcore: 4").replace('vcore: "1"', "vcore: 9"))
     _, errors = await run_command("submit", scenario, "--url", "ws://127.0.0.1:1", expect=1)
     assert [line.split(": the number")[0] for line in errors.splitlines()[:2]] == [
@@ -84,7 +84,7 @@ async def test_with_config(scenario):
 
 
 async def test_waits_for_a_configuration(scenario):
-    """What follows an ``UpdateConfigurationRequest`` finds its queues, although the daemon reads it beside other requests."""
+    """The request after an ``UpdateConfigurationRequest`` finds its queues, although the daemon reads it beside others."""
     queues = ", ".join(f"{{name: q{number}, resources: {{max: {{vcore: 1}}}}}}" for number in range(300))
     large = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{queues}]}}]}}]"
     scenario.write_text(
@@ -143,7 +143,7 @@ messages:
 
 @pytest.mark.parametrize("confirms", [True, False])
 async def test_confirms_releases(scenario, confirms):
-    """As ``simulate`` does, unless the scenario has the confirmations itself: so real tasks replace their placeholders."""
+    """The command confirms like ``simulate``, unless the scenario has the confirmations: so real tasks replace placeholders."""
     scenario.write_text(GANG.replace("CONFIRM", "" if confirms else "confirmReleases: false"))
     async with daemon_here() as (_, url):
         output, _ = await run_command("submit", scenario, "--url", url, "--speed", "20")

@@ -113,7 +113,7 @@ async def queues(daemon: RunningDaemon) -> dict[str, set[str]]:
 
 
 async def test_a_configuration_that_one_partition_cannot_apply(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
-    """It is in force in the others, who has sent it is told so, and each start tries again to have it in all (DU-17)."""
+    """The configuration is in force in the others, its sender is told, and each start tries again to have it in all (DU-17)."""
     arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "gpu"}
     told = {"default": {"root.a", "root.c"}, "gpu": {"root.a"}}
     async with real_daemon(*arguments, environment=environment) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
@@ -169,7 +169,7 @@ async def test_a_queue_file_that_is_changed_back(bugs: dict[str, str], tmp_path:
 
 
 async def test_a_queue_file_that_has_ended_the_daemon(bugs: dict[str, str], tmp_path: Path, queue_file: Path) -> None:
-    """It is tried again by the next daemon, and no more by the one after it if the file has been changed back."""
+    """The file is tried again by the next daemon, and no more by the one after it if the file has been changed back."""
     arguments, environment = ["--config", queue_file, "--state-dir", tmp_path / "state"], bugs | {"BAD_CONFIG": "default"}
     replace(queue_file, several(default=LEAVES))
     async with real_daemon(*arguments, environment=environment | {"NEVER_SOON": "1"}) as daemon:

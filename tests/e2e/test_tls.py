@@ -168,7 +168,7 @@ async def test_a_session_outlives_its_certificate(tmp_path: Path) -> None:
 
 
 async def test_large_messages(authority: Authority, tls: TlsFiles) -> None:
-    """Of megabytes, in both directions at once."""
+    """Messages of megabytes arrive, in both directions at once."""
     name = "n" * 2000
     async with running_daemon(tls=tls, ring_max=10_000) as daemon:
         async with follow(url_of(daemon), from_="snapshot", tls=authority.client()) as events:
@@ -235,7 +235,7 @@ def subscribe() -> bytes:
 
 
 def hello() -> bytes:
-    """What a client begins with."""
+    """The first bytes of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):

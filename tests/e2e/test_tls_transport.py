@@ -80,7 +80,7 @@ async def written(frames: FrameStream, packed: Frames) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_all_arrives_in_order(authority: Authority, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
-    """What is written without waiting and what is sent with waiting share one order, much larger than what the socket takes."""
+    """Writes without waiting and sends with waiting share one order, much larger than what the socket takes."""
     sent = b"".join(map(text_of, range(40)))
     async with connected(context, client_of(authority, version)) as (here, there), trio.open_nursery() as nursery:
         frames, store = FrameStream(here), FrameStore()
@@ -205,7 +205,7 @@ async def test_the_end_is_said(authority: Authority, context: ssl.SSLContext) ->
 
 
 async def test_a_damaged_record_is_the_end(authority: Authority, context: ssl.SSLContext) -> None:
-    """What cannot be decrypted breaks the connection, also for the senders."""
+    """A record that cannot be decrypted breaks the connection, also for the senders."""
     async with connected(context, authority.client()) as (here, there):
         await there.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + b"x" * 32)
         with pytest.raises(trio.BrokenResourceError):
@@ -218,7 +218,7 @@ async def test_a_damaged_record_is_the_end(authority: Authority, context: ssl.SS
 
 
 async def test_a_closed_socket_is_the_end(authority: Authority, context: ssl.SSLContext) -> None:
-    """As without TLS: the flush leaves everything, and who sends or receives gets an exception of trio."""
+    """The flush leaves everything, as without TLS, and senders and receivers get an exception of trio."""
     async with connected(context, authority.client()) as (here, _):
         await here.aclose()
         frames = FrameStream(here)
@@ -264,7 +264,7 @@ async def test_old_versions(context: ssl.SSLContext) -> None:
 
 
 async def test_a_connection_that_ends_in_the_handshake(context: ssl.SSLContext) -> None:
-    """It is broken, as one that ends later; nothing is said about it."""
+    """The connection is broken, like one that ends later; nothing is said about it."""
     with transport(context) as (here, there):
         there.close()
         with pytest.raises(trio.BrokenResourceError):
@@ -338,7 +338,7 @@ async def test_a_connection_that_is_taken_up(authority: Authority, context: ssl.
 async def shown_in_session(
     context: ssl.SSLContext, client: ssl.SSLContext, session: ssl.SSLSession | None
 ) -> tuple[Credentials, ssl.SSLSession]:
-    """What the client of a new connection shows, and what it may take up later."""
+    """The credentials that the client of a new connection shows, and the session that it may take up later."""
     with transport(context) as (here, there), trio.fail_after(LIMIT_S):
 
         def shake_hands() -> ssl.SSLSession:

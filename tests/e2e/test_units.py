@@ -53,7 +53,7 @@ def test_service_is_locked_up(units: Path) -> None:
 
 
 def test_a_refusal_is_not_tried_again() -> None:
-    """What is refused at the start is refused by the next one too; an error of the daemon itself is worth another start."""
+    """A start that was refused is refused by the next one too; an error of the daemon itself is worth another start."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.read(UNITS / "ykactor.service")
     service = unit["Service"]

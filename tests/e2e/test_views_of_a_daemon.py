@@ -220,7 +220,7 @@ async def test_health() -> None:
 
 
 async def test_the_resource_manager() -> None:
-    """Whether the registered one has a session, and since when; one that is away is nothing wrong with the daemon."""
+    """The verbs say if the resource manager has a session, and since when; one that is away is nothing wrong with the daemon."""
     verbs = ("health", "stats", "partitions")
 
     async def told() -> tuple[set[str], Any]:
@@ -243,7 +243,7 @@ async def test_the_resource_manager() -> None:
 
 
 async def test_cycles() -> None:
-    """How many there were and how long they took, in ``stats``."""
+    """The number of cycles and their durations are in ``stats``."""
     async with busy_daemon() as url:
         (partition,) = json.loads((await run(url, "stats", "-o", "json")).stdout)["partitions"]
         cycles = partition["cycles"]
@@ -274,7 +274,7 @@ async def test_events() -> None:
 
 
 def test_completion() -> None:
-    """What shells are told: commands, options, and the values of options."""
+    """The shell completes commands, options, and the values of options."""
     assert completed("ykactor pri") == ["priorities", "priority"]
     assert completed("ykactor apps --st") == ["--state"]
     assert completed("ykactor preemptions --q") == ["--queue"]
@@ -283,7 +283,7 @@ def test_completion() -> None:
 
 
 def completed(line: str) -> list[str]:
-    """What bash is told about the last word of a line."""
+    """The completions that bash gets for the last word of a line."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_YKACTOR_COMPLETE": "bash_complete"}
     result = CliRunner().invoke(main, [], prog_name="ykactor", env=words)
     assert result.exit_code == 0
@@ -298,7 +298,7 @@ def state(sequence: int) -> si.Snapshot:
 
 
 def number(snapshot: si.Snapshot) -> Printout:
-    """What a command might print."""
+    """A printout that a command might print."""
     return Printout([snapshot.sequence], [str(snapshot.sequence)], lambda is_wide: [f"event {snapshot.sequence}"])
 
 
@@ -366,7 +366,7 @@ async def test_watching_a_large_state(autojump_clock: MockClock) -> None:
 
 
 def test_on_a_terminal_the_top_is_shown() -> None:
-    """As much as fits, with the headers, and how much is left; a long line takes several rows; colours take none."""
+    """The top that fits is shown, with the headers, and how much is left; a long line takes several rows; colours take none."""
     lines = ["HEADER", click.style("x" * 10, fg="red"), "y" * 11, "z"]
     assert list(on_screen(lines, 10, 10)) == lines
     assert list(on_screen(lines, 10, 5)) == [*lines[:2], "... 2 more lines"]
@@ -417,7 +417,7 @@ async def test_top(is_interrupted: bool, code: int) -> None:
 
 
 async def shown_until(terminal: int, wanted: bytes) -> bytes:
-    """What a terminal shows up to some bytes."""
+    """The output of a terminal up to some bytes."""
     shown = b""
     with trio.fail_after(LIMIT_S):
         while wanted not in shown:

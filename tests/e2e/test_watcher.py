@@ -61,7 +61,7 @@ async def nothing(_text: str, _is_asked: bool) -> None:
 
 
 def replace(path: Path, text: str) -> None:
-    """As editors and deployment tools do: write next to the file, rename over it."""
+    """Replace a file like editors and deployment tools: write next to the file, rename over it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     fresh.rename(path)
@@ -128,7 +128,7 @@ async def test_reload_of_a_missing_file(path: Path, caplog: pytest.LogCaptureFix
 
 
 async def test_two_fast_changes(path: Path) -> None:
-    """Of changes in quick succession the last one is delivered, once."""
+    """The last one of several changes in quick succession is delivered, once."""
     async with watching(path, "one") as watched:
         replace(path, "two")
         replace(path, "three")

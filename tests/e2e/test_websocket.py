@@ -748,7 +748,7 @@ async def test_stopping_lets_nobody_in():
 
 
 async def test_stopping_takes_no_more_requests():
-    """What is sent to a session that stops reaches no partition, also when the peer has not yet heard of it."""
+    """A request to a session that stops reaches no partition, also when the peer has not yet heard of it."""
     register = msgspec.json.encode(REGISTER).decode()
     request = msgspec.json.encode({"type": "NodeRequest", "id": "late", "nodes": [NODE]}).decode()
     async with running_daemon(limits=Limits(close_s=0.2)) as daemon, never_reads(daemon, register, path="/v1/rm") as peer:

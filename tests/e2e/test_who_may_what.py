@@ -29,7 +29,7 @@ MANAGER = {
 
 
 class Door:
-    """Who comes in, by one way of proof; ``caller`` is the last one."""
+    """Admission by one way of proof; ``caller`` is the last one."""
 
     def __init__(self, name: str | None, way: str) -> None:
         self.control = control_of(access(MANAGER))
@@ -127,7 +127,7 @@ IN_PARTITIONS = {
 
 
 def strangers(kind: type[Any]) -> dict[str, Identity]:
-    """Who lacks one thing that the message needs of a resource manager."""
+    """The identities that lack one thing that the message needs of a resource manager."""
     found = {f"as {role}": structs.replace(FULL, roles=frozenset([role])) for role in Role if role != Role.RM}
     found["without the role"] = structs.replace(FULL, roles=frozenset(Role) - {Role.RM})
     if kind in IN_PARTITIONS:

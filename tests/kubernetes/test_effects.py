@@ -292,7 +292,7 @@ async def test_binds_that_wait_do_not_keep_others_waiting(play: Playing, autojum
 
 
 async def test_binds_never_wait_for_conditions(play: Playing, autojump_clock: Clock) -> None:
-    """200 of 1,000 conditions are written each second, the newest first, less one for each bind."""
+    """The adapter writes 200 conditions each second, the newest first, less one for each bind."""
     pods = [play.pod(f"p{number}") for number in range(1000)]
     for pod in pods:
         meta = pod["metadata"]

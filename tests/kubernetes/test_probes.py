@@ -118,7 +118,7 @@ async def test_metrics() -> None:
     ],
 )
 async def test_nobody_ends_it_by_what_he_asks(request_: bytes, status: bytes) -> None:
-    """A request that is none gets no answer; the next one does."""
+    """Bytes that are no request get no answer; the next request does."""
     async with serving() as (_, port):
         answer = await ask(port, request_)
         assert answer.split()[1:2] == ([status] if status else [])
