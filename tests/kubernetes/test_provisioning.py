@@ -439,19 +439,24 @@ def size_of(dialogue: Dialogue, name: str) -> dict[str, int]:
 
 
 def test_a_node_takes_a_limited_number_of_volumes() -> None:
-    """One for each claim, made or not; nodes without a limit take any number, and a driver without one does not count."""
+    """One for each claim, made or not; a driver without a limit does not count. Without one a node takes any number.
+
+    A node that has not named the driver yet takes none: its limit is not known, and pods would be bound beyond it.
+    """
     bound = [claim("a", bound="pv"), volume("pv", "a"), claim("n", bound="nfs"), volume("nfs", "n", driver="")]
     waiting = pod("w", volumes=[*using("a", "b", "n"), *using("a")])
     dialogue = registered(storage_class(), *bound, claim("b"), waiting)
     assert size_of(dialogue, "w") == {}
     assert offered(dialogue, "n0") is None
     said = dialogue.see(csi_node("n0", csi__example=2, other=None))
-    assert said == ["UPDATE n0", "UPDATE n1", "UPDATE n2", "UPDATE n3", "ask w"]
+    assert said == ["UPDATE n0", "ask w"]
     assert size_of(dialogue, "w") == {f"volumes.{DRIVER}": 2}
     assert offered(dialogue, "n0") == 2
+    assert offered(dialogue, "n1") is None
+    assert dialogue.see(csi_node("n1", csi__example=None)) == ["UPDATE n1"]
     assert offered(dialogue, "n1") == 2**31 - 1
     assert dialogue.see(csi_node("n0", csi__example=5)) == ["UPDATE n0"]
-    assert dialogue.lose(csi_node("n0")) == ["UPDATE n0", "UPDATE n1", "UPDATE n2", "UPDATE n3", "ask w"]
+    assert dialogue.lose(csi_node("n0")) == ["UPDATE n0", "UPDATE n1", "ask w"]
     assert offered(dialogue, "n0") is None
 
 

@@ -235,14 +235,19 @@ def test_volumes_count_by_driver() -> None:
 
 
 def test_what_nodes_offer() -> None:
-    """A limit of 0 is none at all, not no limit."""
+    """A limit of 0 is none at all, not no limit. A driver that is not installed there (yet) has no volumes."""
     storage = Storage()
     assert storage.offered("n1") == {}
     assert storage.put_limits("n1", csi_node("n1", a=0, b=None))
     assert not storage.put_limits("n2", csi_node("n2", a=7, b=None))
     assert storage.offered("n1") == {"volumes.a": 0}
     assert storage.offered("n2") == {"volumes.a": 7}
+    assert storage.offered("n3") == {"volumes.a": 0}
+    assert not storage.put_limits("n3", csi_node("n3", b=None))
+    assert storage.offered("n3") == {"volumes.a": 0}
+    assert not storage.put_limits("n3", csi_node("n3", a=None, b=None))
     assert storage.offered("n3") == {"volumes.a": 2**31 - 1}
+    assert not storage.put_limits("n3", None)
     assert not storage.put_limits("n1", csi_node("n1"))
     assert storage.put_limits("n2", None)
     assert storage.offered("n1") == {}

@@ -78,7 +78,7 @@ def names(book: Book, kind: Kind) -> list[Ref]:
         case Kind.CLAIMS:
             return list(storage.claims)
         case Kind.CSI_NODES:
-            return storage.limited_nodes()
+            return storage.nodes_with_drivers()
         case Kind.CAPACITIES:
             return book.classes.capacities.refs()
         case Kind.VOLUMES:

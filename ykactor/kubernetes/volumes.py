@@ -406,7 +406,7 @@ def _place(capacity: Capacity) -> tuple[str, tuple[str, str] | None]:
 
 # ---- all that is known of claims and volumes, and which pods use them
 
-#: What a node offers of a driver that does not say how many volumes it takes there.
+#: What a node offers of a driver that is installed there and does not say how many volumes it takes.
 UNLIMITED = 2**31 - 1
 
 
@@ -427,6 +427,7 @@ class Storage:
         self.tracked: set[str] = set()
         self.written: dict[Ref, str] = {}
         self.nodes: Collection[str] = ()
+        #: By node, of the drivers that are installed there.
         self._limits: dict[str, dict[str, int]] = {}
         #: Drivers with a limit, by how many nodes have one.
         self._limited: Counter[str] = Counter()
@@ -531,26 +532,27 @@ class Storage:
     def put_limits(self, node: str, found: CSINode | None) -> bool:
         """The limits of a node are new, have changed or are gone; returns True if another set of drivers is limited now."""
         before = set(self._limited)
-        for driver in self._limits.pop(node, {}):
-            self._limited[driver] -= 1
-            if not self._limited[driver]:
-                del self._limited[driver]
+        self._limited -= Counter(_limited_in(self._limits.pop(node, {})))
         limits = {} if found is None else _limits_of(found)
         if limits:
             self._limits[node] = limits
-            self._limited.update(list(limits))
+            self._limited.update(_limited_in(limits))
         return before != set(self._limited)
 
-    def limited_nodes(self) -> list[Ref]:
-        """The nodes with limits."""
+    def nodes_with_drivers(self) -> list[Ref]:
+        """The nodes whose drivers are known."""
         return [Ref("", name) for name in self._limits]
 
     def offered(self, node: str) -> Mapping[str, int]:
-        """The volumes that a node takes, by the names of resources."""
+        """The volumes that a node takes, by the names of resources: none of a driver that is not installed there, or not yet."""
         limits = self._limits.get(node, {})
-        return {resource_of(driver): limits.get(driver, UNLIMITED) for driver in self._limited}
+        return {resource_of(driver): limits.get(driver, 0) for driver in self._limited}
 
 
 def _limits_of(found: CSINode) -> dict[str, int]:
-    counts = {each.name: each.allocatable.count for each in found.spec.drivers if each.allocatable is not None}
-    return {name: max(0, count) for name, count in counts.items() if count is not None}
+    counts = {each.name: None if each.allocatable is None else each.allocatable.count for each in found.spec.drivers}
+    return {name: UNLIMITED if count is None else max(0, count) for name, count in counts.items()}
+
+
+def _limited_in(limits: Mapping[str, int]) -> list[str]:
+    return [driver for driver, limit in limits.items() if limit < UNLIMITED]
