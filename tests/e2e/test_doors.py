@@ -351,6 +351,8 @@ def test_paths_that_no_socket_can_have(value, expected):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["--ws", "nowhere"], "found 'nowhere', expected HOST:PORT such as 127.0.0.1:9081, or unix:PATH\n"),
+        (["--http", "nowhere"], "found 'nowhere', expected HOST:PORT such as 127.0.0.1:9081, or unix:PATH, or none\n"),
         (["--ws-mode", "rw"], "found 'rw', expected octal digits up to 0777 such as 0660"),
         (["--ws-mode", "1777"], "found '1777', expected octal digits up to 0777"),
         (["--ws-mode", "-1"], "found '-1', expected octal digits"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from click.testing import CliRunner
 from daemon import RunningDaemon, real_daemon, run_command, running_command
 from directapi import open_api
 from fakehttp import Refused, Request
@@ -22,6 +23,7 @@ from test_probes import get
 from ykactor.client import RequestRefused, connect
 from ykactor.kubernetes import permissions as api_permissions
 from ykactor.kubernetes.api import ApiError
+from ykactor.surfaces.cli.kubernetes import command
 
 
 @asynccontextmanager
@@ -169,6 +171,14 @@ async def test_an_address_that_is_in_use_may_be_free_later(tmp_path: Path) -> No
         async with api_server(tmp_path) as (_, config):
             _, errors = await run_command("kubernetes", "--kubeconfig", config, "--listen", address, "--no-lease", expect=75)
     assert errors == f"Error: {address}: Address already in use: choose another address with --listen HOST:PORT\n"
+
+
+@pytest.mark.parametrize("address", ["nowhere", "unix:/run/probes"])
+def test_probes_are_served_on_tcp_only(address: str) -> None:
+    """The error for another address names no Unix socket, which is refused too."""
+    done = CliRunner().invoke(command, ["--listen", address])
+    assert done.exit_code == 2
+    assert f"found {address!r}, expected HOST:PORT such as 127.0.0.1:9081\n" in done.output
 
 
 # ---- check

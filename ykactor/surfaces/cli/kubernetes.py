@@ -19,7 +19,7 @@ import trio
 from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed, WholeNumber, address_of
+from ykactor.surfaces.cli.options import EXISTING_FILE, TCP_ADDRESS, WholeNumber
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
@@ -35,13 +35,6 @@ log = get_logger(__name__)
 
 #: The Lease, in the namespace of the adapter.
 LEASE = "ykactor"
-
-
-def _tcp_address(text: str) -> TcpAddress:
-    found = address_of(text)
-    if not isinstance(found, TcpAddress):
-        raise ValueError(f"found {text!r}, expected HOST:PORT")
-    return found
 
 
 _API_SERVER = (
@@ -76,9 +69,7 @@ def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
 )
-@click.option(
-    "--listen", type=Parsed("host:port", _tcp_address), metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there."
-)
+@click.option("--listen", type=TCP_ADDRESS, metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 @click.pass_context
 def command(

@@ -15,7 +15,7 @@ import click
 from ykactor.core.values.times import S_NS
 
 if TYPE_CHECKING:  # this and the clock need libraries that take 0.1 s to load, which help and completion do without
-    from ykactor.surfaces.net.doors import Address
+    from ykactor.surfaces.net.doors import Address, TcpAddress
 
 T = TypeVar("T")
 
@@ -117,21 +117,28 @@ DEFAULT_HTTP = "127.0.0.1:9080"
 NOWHERE = "none"
 
 
-def address_of(text: str) -> Address:
-    """The address ``HOST:PORT``, an IPv6 host in brackets, port 0 is any free port; or ``unix:PATH``."""
-    from ykactor.surfaces.net.doors import TcpAddress, UnixAddress
-    from ykactor.wire.sockets import UNIX, unix_path
+def _tcp_address(text: str, others: str = "") -> TcpAddress:
+    """The address ``HOST:PORT``, an IPv6 host in brackets, port 0 is any free port; ``others`` ends the error with more forms."""
+    from ykactor.surfaces.net.doors import TcpAddress
+    from ykactor.wire.sockets import UNIX
 
-    if text.startswith(UNIX):
-        return UnixAddress(unix_path(text))
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"found {text!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}, or unix:PATH")
+    host, _, port = text.rpartition(":")
+    if text.startswith(UNIX) or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"found {text!r}, expected HOST:PORT such as {DEFAULT_ADDRESS}{others}")
     return TcpAddress(host.strip("[]"), int(port))
 
 
-ADDRESS = Parsed("host:port", address_of)
-ADDRESS_OR_NONE = Parsed("host:port", lambda text: None if text == NOWHERE else address_of(text))
+def _address(text: str, others: str = "") -> Address:
+    """The same, or ``unix:PATH``."""
+    from ykactor.surfaces.net.doors import UnixAddress
+    from ykactor.wire.sockets import UNIX, unix_path
+
+    return UnixAddress(unix_path(text)) if text.startswith(UNIX) else _tcp_address(text, f", or unix:PATH{others}")
+
+
+TCP_ADDRESS = Parsed("host:port", _tcp_address)
+ADDRESS = Parsed("host:port", _address)
+ADDRESS_OR_NONE = Parsed("host:port", lambda text: None if text == NOWHERE else _address(text, f", or {NOWHERE}"))
 
 # ---- the environment, which is read by commands only, and passed on as settings
 
