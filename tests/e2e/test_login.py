@@ -7,6 +7,7 @@ import sys
 from contextlib import asynccontextmanager
 from functools import partial
 
+import click
 import pytest
 import trio
 import trustme
@@ -211,6 +212,19 @@ def test_a_command_without_a_token_says_how_to_get_one():
         "ykactor token create IDENTITY --access FILE makes one where the daemon runs"
     )
     assert daemon.problem(RequestRefused("NOT_PERMITTED", "no")).message == "NOT_PERMITTED: no"
+
+
+def test_a_refusal_in_nested_tasks_is_one_error():
+    """The error of a command is the refusal, however deep in nurseries the question was asked."""
+
+    async def nested(depth):
+        if not depth:
+            raise RequestRefused("NOT_PERMITTED", "no")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(nested, depth - 1)
+
+    with pytest.raises(click.ClickException, match=r"^NOT_PERMITTED: no$"):
+        Destination("ws://127.0.0.1:1").run(nested, 3)
 
 
 async def test_a_token_may_come_from_a_pipe():

@@ -155,7 +155,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
     try:
         loop.run(play.run, daemon.url, daemon.login(), rm_id or f"ykactor-submit-{secrets.token_hex(4)}")
     except* (Disconnected, RequestRefused) as errors:
-        reason = errors.exceptions[0]
+        reason = exit_codes.first_of(errors)
         is_held = isinstance(reason, RequestRefused) and reason.code == "ALREADY_REGISTERED"
         raise click.ClickException(f"{reason}{HAND_OVER}") if is_held else daemon.problem(reason) from None
     if play.has_begun:

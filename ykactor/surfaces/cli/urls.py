@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 import click
 from msgspec import Struct
 
-from ykactor.surfaces.cli import loop
+from ykactor.surfaces.cli import exit_codes, loop
 from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed
 
 if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion do without
@@ -72,7 +72,7 @@ class Destination(Struct, frozen=True):
         try:
             return loop.run(main, *args)
         except* (Disconnected, RequestRefused) as errors:
-            raise self.problem(errors.exceptions[0]) from None
+            raise self.problem(exit_codes.first_of(errors)) from None
 
     def problem(self, error: BaseException) -> click.ClickException:
         """The error of a command that gets no answer; for a refused proof also which one to give, and where to get it (SE-58)."""
