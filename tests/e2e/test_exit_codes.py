@@ -304,6 +304,17 @@ def test_names_are_completed_without_the_event_loop():
     assert (done.stdout, done.stderr) == ("plain,cancel\n", "")
 
 
+def test_an_access_file_is_checked_without_the_client(tmp_path):
+    """``ykactor access check`` asks no daemon, and loads neither trio nor the client."""
+    file = tmp_path / "access.yaml"
+    file.write_text("identities: []\n")
+    run = "import sys; sys.modules['trio'] = sys.modules['ykactor.client'] = None"
+    run += f"; sys.argv = ['ykactor', 'access', 'check', {str(file)!r}]; import ykactor.__main__ as main; main.main()"
+    done = subprocess.run([COMMAND[0], "-c", run], capture_output=True, text=True, check=False, env=clean_environment())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{file}: ok")
+
+
 @pytest.mark.parametrize("command", sorted(STATE))
 def test_the_state_of_no_daemon(run_here, monkeypatch, command):
     """Code 1 and one line that says what to start, whatever the command and its format."""

@@ -17,14 +17,12 @@ from ykactor.access.model import CertificateProof, Identity, JwtProof, Proof, Ro
 from ykactor.access.moments import Moment
 from ykactor.access.permissions import messages_of
 from ykactor.access.tokens import Token, Tokens, TokensError
-from ykactor.actors.clock import system_ns
 from ykactor.surfaces.cli import exit_codes
 from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.options import EXISTING_FILE
 from ykactor.surfaces.cli.queue_files import explained, warn
 from ykactor.surfaces.cli.terminal import say, say_lines, write
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, table
-from ykactor.surfaces.cli.views.showing import output_option
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, output_option, table
 from ykactor.surfaces.files import access_file
 from ykactor.surfaces.files.regular import written_private
 from ykactor.wire.queuefile.text import ConfigError
@@ -111,6 +109,12 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
+def _now_ns() -> int:
+    from ykactor.actors.clock import system_ns  # with trio, which takes 0.1 s to load, and ``check`` does without
+
+    return system_ns()
+
+
 _access_option = click.option(
     "--access",
     "file",
@@ -123,7 +127,7 @@ _access_option = click.option(
 
 def _expiry(ctx: click.Context, param: click.Parameter, text: str | None) -> Moment | None:
     """``90d``, or a moment in the future."""
-    now_ns = system_ns()
+    now_ns = _now_ns()
     if text is None:
         return None
     days_ns = moments.days_ns(text)
@@ -171,7 +175,7 @@ def create(identity: str, file: Path, expires: Moment | None, output: Path | Non
     """Make a token for IDENTITY and print it. It is shown this once: only its SHA-256 is kept."""
     found = read_access(file)
     find_identity(found, file, identity)
-    secret, now = tokens.make(), moments.at(system_ns())
+    secret, now = tokens.make(), moments.at(_now_ns())
     with nullcontext() if output is None else written_private(output, f"{secret}\n".encode()):
         changed = _change(file.parent / found.tokens_file, lambda old: old.with_new(secret, identity, now, expires))
     if output is None:
@@ -184,7 +188,7 @@ def create(identity: str, file: Path, expires: Moment | None, output: Path | Non
 @output_option
 def list_tokens(file: Path, output: str) -> None:
     """List the tokens, without showing them. ID is what ykactor token revoke takes."""
-    now_ns = system_ns()
+    now_ns = _now_ns()
     rows = [_row(token, now_ns) for token in read_access(file).tokens.all]
     write(formatted(Printout(rows, [row["id"] for row in rows], lambda is_wide: table(_COLUMNS, rows)), output))
 

@@ -22,8 +22,8 @@ from ykactor.surfaces.cli.cells import detail_text, plural, time_text
 from ykactor.surfaces.cli.options import since_option, text_or_json
 from ykactor.surfaces.cli.terminal import on_one_line, say, write
 from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, none_shown, table
-from ykactor.surfaces.cli.views.showing import output_option, show
+from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, none_shown, output_option, table
+from ykactor.surfaces.cli.views.showing import show
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 

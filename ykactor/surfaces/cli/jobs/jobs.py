@@ -17,7 +17,7 @@ from ykactor.surfaces.cli.cells import time_text
 from ykactor.surfaces.cli.jobs.asking import answer, directory_option, shown
 from ykactor.surfaces.cli.options import WholeNumber
 from ykactor.surfaces.cli.terminal import write
-from ykactor.surfaces.cli.views.listing import FORMATS, Column, Printout, Row, field, formatted, table
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, formatted, output_option, table
 
 
 def _time(unix_ns: int) -> str:
@@ -53,7 +53,7 @@ _TASKS = (
 @click.argument("job", metavar="[JOB[.INDEX]]", required=False)
 @directory_option
 @click.option("--limit", type=WholeNumber(1, 10_000), default=50, show_default=True, help="How many jobs, the newest.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="The format.")
+@output_option
 def command(job: str | None, directory: Path, limit: int, output: str) -> None:
     """List the newest jobs of this machine, or the tasks of JOB, or one of them.
 

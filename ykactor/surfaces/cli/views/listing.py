@@ -20,6 +20,14 @@ from ykactor.wire.si import messages as si
 Row = dict[str, Any]
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="wide: a table with more columns; json, yaml: all fields; name: only names, one on each line.",
+)
 _GAP = "  "
 #: The one in C takes a third of the time.
 _DUMPER = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper

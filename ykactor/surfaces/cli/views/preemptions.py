@@ -15,8 +15,8 @@ from ykactor.surfaces.cli.events import opened_past
 from ykactor.surfaces.cli.options import since_option
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, none_shown, table
-from ykactor.surfaces.cli.views.showing import output_option, show
+from ykactor.surfaces.cli.views.listing import Column, Printout, Row, field, none_shown, output_option, table
+from ykactor.surfaces.cli.views.showing import show
 from ykactor.wire.si import messages as si
 
 #: The events that ``PreemptionRows`` has to see.

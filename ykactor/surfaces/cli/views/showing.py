@@ -21,7 +21,7 @@ from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import plural
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
-from ykactor.surfaces.cli.views.listing import FORMATS, Printout, formatted
+from ykactor.surfaces.cli.views.listing import Printout, formatted, output_option
 from ykactor.wire.si import messages as si
 
 #: Seconds that a daemon may take for an answer: a large snapshot takes a second or two, also under load.
@@ -156,16 +156,6 @@ def write_notes(printout: Printout, output: str) -> None:
     is_empty_table = not printout.names and output in ("table", "wide")
     for note in printout.notes or [printout.nothing] * (is_empty_table and printout.nothing != ""):
         say(note, err=True)
-
-
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="wide: a table with more columns; json, yaml: all fields; name: only names, one on each line.",
-)
 
 
 def showing_options(command: Callable[..., object]) -> Callable[..., object]:
