@@ -1,4 +1,5 @@
-"""The answers of the REST API about partitions: names, types and omitted fields are those of Apache YuniKorn.
+"""The form of all answers of the REST API: names, types and omitted fields are those of Apache YuniKorn; and the answers about
+the daemon: its partitions, its checks, its caller.
 
 A field with a default is left out when it has that value; the others are always there. ``UNSET`` is the default of what limited
 readers are not shown and all others always are: a 0 or a false would say something of the cluster (SE-88).

@@ -426,6 +426,8 @@ def preemption_text(fact: Preempted) -> str:
     return "; ".join(filter(None, parts))
 
 
+# ---- the objects that events are about, by which the history in a journal is searched
+
 #: The type of the events of the audit, which are also about the audit itself: so it is found by this name.
 AUDIT = "AUDIT"
 
