@@ -12,7 +12,6 @@ from trio_websocket import ConnectionClosed, serve_websocket
 
 from ykactor.client import (
     Disconnected,
-    KeptSession,
     Refusal,
     RequestRefused,
     SessionReplaced,
@@ -358,7 +357,3 @@ async def test_who_iterates_over_a_closed_session_is_told_so(opener, nursery):
         await told.wait()
         with pytest.raises(Disconnected, match="the session is closed"):
             await anext(session)
-    if isinstance(session, KeptSession):
-        with pytest.raises(Disconnected, match="the session is closed"):
-            session.send(node())
-        assert session.unanswered_count == 0

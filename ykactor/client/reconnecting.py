@@ -50,8 +50,7 @@ class ReconnectingSession(ABC, Generic[T]):
         try:
             return await self._messages.receive()
         except trio.EndOfChannel:
-            assert self._failure is not None, "only a failure ends the channel"
-            raise self._failure from None
+            raise self._failure or Disconnected("the session is closed") from None
 
     async def run(self) -> None:
         """Stay connected. Returns only after a failure, which iteration raises."""
@@ -67,7 +66,6 @@ class ReconnectingSession(ABC, Generic[T]):
             self._failure = error
         finally:
             # When it is cancelled, the block in which the session was opened has ended; other tasks may still wait for messages.
-            self._failure = self._failure or Disconnected("the session is closed")
             self.is_lost = True
             self._messages_in.close()
 
