@@ -58,7 +58,7 @@ def test_with_all_policies() -> None:
 
 
 def test_with_the_last_policy_only() -> None:
-    """No user can name another one."""
+    """The last policy alone keeps everybody from naming another user."""
     assert list(with_the_last(MANIFEST)) == []
 
 
