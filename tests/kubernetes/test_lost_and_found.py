@@ -26,6 +26,7 @@ async def filled(directory: Path, nodes: int, pods: int, *, lease: bool = False)
         for number in range(pods):
             cluster.pod(f"p{number}")
         async with cluster.adapter(lease=lease) as adapter:
+            await cluster.until(lambda: len(cluster.bound()) == pods // 2)
             await cluster.quiet()
             assert len(cluster.bound()) == pods // 2
             yield cluster, adapter
