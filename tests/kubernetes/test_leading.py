@@ -1,6 +1,8 @@
-"""The time until another replica leads, on a simulated clock."""
+"""When replicas lead, on a simulated clock: another one after the leader has died, the same one after its session was ended."""
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,10 +10,17 @@ import pytest
 import trio
 from directapi import DirectApi, process
 from fakeserver import FakeServer
+from msgspec import structs
+from objects import pod
 from seeds import seeds
+from test_probes import settings
 
-from ykactor.kubernetes.leader import DURATION_S, RENEW_S, Leader, Leadership, LeaseName
+from ykactor.client import Disconnected, KeptSession, RequestRefused, SessionReplaced
+from ykactor.kubernetes import adapter
+from ykactor.kubernetes.leader import DURATION_S, PAUSE_S, RENEW_S, Leader, Leadership, LeaseName
+from ykactor.kubernetes.messages import Changed, Kind
 from ykactor.kubernetes.process import Outages
+from ykactor.wire.si import messages as si
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -45,3 +54,51 @@ async def test_a_replica_leads_soon_after_the_leader_has_died(seed: int, autojum
         await trio.sleep(3 * DURATION_S)
         nursery.cancel_scope.cancel()
     assert DURATION_S <= led_s[0] - died_s <= DURATION_S * 7 / 6
+
+
+class EndedSession(KeptSession):
+    """A session that has begun, and is ended before anybody reads that: what is sent then meets its end first."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None, str, random.Random(0), lambda _: None)  # type: ignore[arg-type, return-value]
+        self.begins = self._messages_in.send
+
+    def end(self, failure: Exception) -> None:
+        self._failure = failure
+
+    def read_end(self) -> None:
+        self._messages_in.close()
+
+
+@pytest.mark.parametrize(
+    "failure", [SessionReplaced("4001 replaced"), SessionReplaced("4006 an operator"), RequestRefused("NOT_PERMITTED", "no")]
+)
+async def test_a_leader_whose_session_has_ended_leads_again_later(
+    failure: Disconnected | RequestRefused, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+) -> None:
+    """Also if it sends something before it reads that: the end of a session is told once, where the session is read."""
+    sessions = list[EndedSession]()
+
+    @asynccontextmanager
+    async def keep_registered(*_: object, **__: object) -> AsyncIterator[KeptSession]:
+        sessions.append(EndedSession())
+        yield sessions[-1]
+
+    monkeypatch.setattr(adapter, "keep_registered", keep_registered)
+    warned = list[str]()
+    lease = LeaseName("ykactor", "ykactor", "one")
+    replica = adapter.Adapter(DirectApi(FakeServer()), structs.replace(settings(), lease=lease), process(warn=warned.append))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replica.run)
+        await trio.sleep(1)
+        await sessions[0].begins(si.RegisterResourceManagerResponse())
+        await trio.sleep(1)
+        sessions[0].end(failure)
+        replica._arrive(Changed(Kind.PODS, pod("p")))
+        await trio.sleep(1)
+        sessions[0].read_end()
+        await trio.sleep(1)
+        assert warned == [f"the daemon does not let this process lead: {failure}"]
+        await trio.sleep(2 * PAUSE_S)
+        assert len(sessions) == 2
+        nursery.cancel_scope.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 import trio
 from msgspec import Struct
@@ -30,6 +31,8 @@ TICK_S = 30.0
 #: A watch that has shown no sign of life for so long does not work.
 WATCH_LOST_S = 1.2 * WATCH_S + SILENCE_S + 10
 _STORAGE = "/apis/storage.k8s.io/v1"
+#: The daemon does not let this process in any more.
+_NOT_LET_IN = (SessionReplaced, RequestRefused)
 
 #: A kind that the server does not have is looked for again after this time.
 LOOK_AGAIN_S = 300.0
@@ -132,7 +135,7 @@ class Adapter:
         """Lead until the Lease is lost, or another process has taken the place of this one at the daemon: it is never fought."""
         try:
             await self._serve(leadership)
-        except (SessionReplaced, RequestRefused) as error:
+        except _NOT_LET_IN as error:
             self._process.warn(f"the daemon does not let this process lead: {error}")
             self._replaced_until_s = trio.current_time() + PAUSE_S
 
@@ -147,7 +150,7 @@ class Adapter:
                 nursery.start_soon(effects.run, leadership)
                 try:
                     await self._hear(leadership.epoch, effects)
-                except (SessionReplaced, RequestRefused) as error:
+                except _NOT_LET_IN as error:
                     failure = error  # raised below, outside the group of the nursery
                 nursery.cancel_scope.cancel()
         finally:
@@ -211,7 +214,8 @@ class Adapter:
         if self._session is None or self.effects is None:
             return
         if isinstance(effect, Tell):
-            self._session.send(effect.request)
+            with suppress(*_NOT_LET_IN):  # what has ended the session is handled where it is read
+                self._session.send(effect.request)
         else:
             self.effects.put(effect)
 
