@@ -85,23 +85,18 @@ def _waits_until(application: Application, act: ExtendGang) -> str:
     "surfaces/cli/acts.py": [
         replaced("import PRIORITY", "import PRIORITY, WholeNumber"),
         before(
-            "#: In the order in which they are listed.",
+            "# ---- the resource manager",
             '''
-@_verb
-@click.argument("apps", metavar="APP...", nargs=-1, required=True)
+@_verb("APP")
 @click.argument("seconds", metavar="SECONDS", type=WholeNumber(1, 86_400))
-def extend(apps: tuple[str, ...], seconds: int, daemon: Destination, partition: str) -> None:
+def extend(app: str, partition: str, seconds: int) -> Act:
     """Let gangs wait SECONDS longer for the rest of their placeholders."""
-
-    def request(app: str) -> si.ExtendGang:
-        return si.ExtendGang(application_id=app, seconds=seconds, partition_name=partition)
-
-    _carry_out(daemon, (Act(app, f"waits {seconds} s longer", request(app)) for app in apps))
+    wanted = si.ExtendGang(application_id=app, seconds=seconds, partition_name=partition)
+    return Act(app, f"waits {seconds} s longer", wanted)
 
 
 ''',
         ),
-        after('"move": move,', '    "extend": extend,\n'),
     ],
 }
 

@@ -5,8 +5,9 @@ Each takes several names, acts on one after the other, and prints a line for eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -41,10 +42,10 @@ class Act(NamedTuple):
     begun: str = ""
 
 
-def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
+def _carry_out(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations] = ()) -> None:
     """Ask for one after the other, if what is expected is true; exits with code 1 if one is refused."""
     try:
-        refused = daemon.run(_ask, daemon, list(acts), expectations)
+        refused = daemon.run(_ask, daemon, acts, expectations)
     except* KeyboardInterrupt:
         say("interrupted: the daemon has not confirmed the act after the last one printed", err=True)
         raise
@@ -52,7 +53,7 @@ def _carry_out(daemon: Destination, acts: Iterable[Act], expectations: Sequence[
         raise SystemExit(exit_codes.FAILED)
 
 
-async def _ask(daemon: Destination, acts: list[Act], expectations: Sequence[si.ExpectNoAllocations]) -> int:
+async def _ask(daemon: Destination, acts: Sequence[Act], expectations: Sequence[si.ExpectNoAllocations]) -> int:
     """Returns how many were refused."""
     from ykactor.client import RequestRefused, operate
 
@@ -79,15 +80,45 @@ def _sentence(refusal: RequestRefused) -> str:
     return refusal.message if refusal.code == "REFUSED" else f"{refusal.code}: {refusal.message}"
 
 
-def _verb(command: Callable[..., None]) -> click.Command:
-    """A command with the options of all these verbs."""
-    partition = click.option("--partition", default="", metavar="NAME", help="The partition, if it is not default.")
-    return click.command()(daemon_options(partition(command)))
+#: The verbs in the order in which they are listed, by their names.
+VERBS: dict[str, click.Command] = {}
 
-
-_several = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+_partition = click.option("--partition", default="", metavar="NAME", help="The partition, if it is not default.")
 _app = click.option("--app", default="", metavar="APP", help="The application of asks that are named without it.")
 _whole = click.option("--whole", is_flag=True, help="Each NAME is that of an application, also if a task has it too.")
+
+
+def _verb(metavar: str) -> Callable[[Callable[..., Act]], Callable[..., Act]]:
+    """A function that makes the act on one object becomes a verb that acts on several, one after the other."""
+
+    def register(act_on: Callable[..., Act]) -> Callable[..., Act]:
+        @wraps(act_on)
+        def carry_out(names: tuple[str, ...], daemon: Destination, **options: Any) -> None:
+            _carry_out(daemon, [act_on(name, **options) for name in names])
+
+        _register(metavar, carry_out)
+        return act_on
+
+    return register
+
+
+def _task_verb(act_on: Callable[..., Act]) -> Callable[..., Act]:
+    """The same of a function that makes the act on a task or an application, with the options ``_app`` and ``_whole``."""
+
+    @wraps(act_on)
+    def carry_out(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str, **options: Any) -> None:
+        named = _named(names, app, whole)
+        acts = [act_on(each, partition=partition, **options) for each in named]
+        _carry_out(daemon, acts, _no_tasks(named, whole, partition))
+
+    _register("NAME", carry_out)
+    return act_on
+
+
+def _register(metavar: str, carry_out: Callable[..., None]) -> None:
+    """Make a command of a function, with the options of all verbs."""
+    several = click.argument("names", metavar=f"{metavar}...", nargs=-1, required=True)
+    VERBS[carry_out.__name__] = click.command()(daemon_options(_partition(several(carry_out))))
 
 
 class _Named(NamedTuple):
@@ -128,21 +159,16 @@ def _no_tasks(named: Sequence[_Named], whole: bool, partition: str) -> list[si.E
     return [si.ExpectNoAllocations(allocation_keys=part, partition_name=partition) for part in parts]
 
 
-# ---- nodes
-
-
-@_verb
-@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
-def drain(nodes: tuple[str, ...], daemon: Destination, partition: str) -> None:
+@_verb("NODE")
+def drain(node: str, partition: str) -> Act:
     """Drain nodes: what runs there goes on, and nothing new is placed on them."""
-    _carry_out(daemon, (Act(node, "drains", _set_node(node, "DRAIN_NODE", partition)) for node in nodes))
+    return Act(node, "drains", _set_node(node, "DRAIN_NODE", partition))
 
 
-@_verb
-@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
-def undrain(nodes: tuple[str, ...], daemon: Destination, partition: str) -> None:
+@_verb("NODE")
+def undrain(node: str, partition: str) -> Act:
     """Let drained nodes take tasks again."""
-    _carry_out(daemon, (Act(node, "is schedulable", _set_node(node, "DRAIN_TO_SCHEDULABLE", partition)) for node in nodes))
+    return Act(node, "is schedulable", _set_node(node, "DRAIN_TO_SCHEDULABLE", partition))
 
 
 def _set_node(node: str, action: str, partition: str) -> si.NodeRequest:
@@ -150,14 +176,10 @@ def _set_node(node: str, action: str, partition: str) -> si.NodeRequest:
     return si.NodeRequest(nodes=[si.NodeInfo(node_id=node, action=action, attributes=attributes)])
 
 
-# ---- tasks and applications
-
-
-@_verb
-@_several
+@_task_verb
 @_app
 @_whole
-def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, partition: str) -> None:
+def cancel(named: _Named, partition: str) -> Act:
     """Cancel tasks and applications.
 
     NAME is an application, APP/ASK, or with --app an ask or allocation of it; job-3.4 is task 4 of job-3 of ykactor run. A
@@ -165,11 +187,7 @@ def cancel(names: tuple[str, ...], app: str, whole: bool, daemon: Destination, p
     application fails, with all that it has, and is ending while something of it runs. Nothing is done if a task has the name
     that is given for an application: --whole says that the application is meant.
     """
-    named = _named(names, app, whole)
-    _carry_out(daemon, (_cancel(*each, partition) for each in named), _no_tasks(named, whole, partition))
-
-
-def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
+    name, application_id, key = named
     if not key:
         whole = si.TerminateApplication(application_id=application_id, partition_name=partition)
         return Act(name, "is cancelled", whole, begun="is ending")
@@ -177,67 +195,53 @@ def _cancel(name: str, application_id: str, key: str, partition: str) -> Act:
     return Act(name, "is cancelled", task, begun="is being released")
 
 
-@_verb
-@_several
-@click.argument("priority", metavar="N", type=PRIORITY)
-@_app
-@_whole
-def priority(names: tuple[str, ...], priority: int, app: str, whole: bool, daemon: Destination, partition: str) -> None:
-    """Give pending asks the priority N; higher is more important. Write -- before a negative N.
-
-    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it. job-3.4 is task 4 of
-    job-3 of ykactor run. Nothing is done if a
-    task has the name that is given for an application: --whole says that the application is meant.
-    """
-
-    def request(name: str, application_id: str, key: str) -> Act:
-        wanted = si.SetPriority(application_id=application_id, allocation_key=key, priority=priority, partition_name=partition)
-        return Act(name, f"has priority {priority}", wanted)
-
-    named = _named(names, app, whole)
-    _carry_out(daemon, (request(*each) for each in named), _no_tasks(named, whole, partition))
-
-
-@_verb
-@click.argument("apps", metavar="APP...", nargs=-1, required=True)
-@click.argument("queue", metavar="QUEUE")
-def move(apps: tuple[str, ...], queue: str, daemon: Destination, partition: str) -> None:
-    """Move applications to the leaf QUEUE, with all that they have."""
-
-    def request(app: str) -> si.MoveApplication:
-        return si.MoveApplication(application_id=app, queue_name=queue, partition_name=partition)
-
-    _carry_out(daemon, (Act(app, f"moved to {queue}", request(app)) for app in apps))
-
-
-# ---- holds
-
-
-@_verb
-@_several
-def hold(names: tuple[str, ...], daemon: Destination, partition: str) -> None:
+@_verb("NAME")
+def hold(name: str, partition: str) -> Act:
     """Hold applications and queues: they get nothing new, and what runs goes on.
 
     NAME is a queue if it is root or begins with root., else an application. A hold lasts until it is released, also after a
     restart of the daemon; asks that are submitted meanwhile wait.
     """
-    _carry_out(daemon, (Act(name, "is held", _set_hold(name, True, partition)) for name in names))
+    return Act(name, "is held", _set_hold(name, True, partition))
 
 
-@_verb
-@_several
-def release(names: tuple[str, ...], daemon: Destination, partition: str) -> None:
+@_verb("NAME")
+def release(name: str, partition: str) -> Act:
     """End the holds of applications and queues, named as for hold.
 
     The hold of an application and that of its queue end separately.
     """
-    _carry_out(daemon, (Act(name, "is released", _set_hold(name, False, partition)) for name in names))
+    return Act(name, "is released", _set_hold(name, False, partition))
 
 
 def _set_hold(name: str, held: bool, partition: str) -> si.HoldQueue | si.HoldApplication:
     if name.lower() == "root" or name.lower().startswith("root."):
         return si.HoldQueue(queue_name=name, held=held, partition_name=partition)
     return si.HoldApplication(application_id=name, held=held, partition_name=partition)
+
+
+@_task_verb
+@click.argument("priority", metavar="N", type=PRIORITY)
+@_app
+@_whole
+def priority(named: _Named, partition: str, priority: int) -> Act:
+    """Give pending asks the priority N; higher is more important. Write -- before a negative N.
+
+    NAME is an application, which means all asks that it has pending, or APP/ASK, or with --app an ask of it. job-3.4 is task 4 of
+    job-3 of ykactor run. Nothing is done if a
+    task has the name that is given for an application: --whole says that the application is meant.
+    """
+    name, application_id, key = named
+    wanted = si.SetPriority(application_id=application_id, allocation_key=key, priority=priority, partition_name=partition)
+    return Act(name, f"has priority {priority}", wanted)
+
+
+@_verb("APP")
+@click.argument("queue", metavar="QUEUE")
+def move(app: str, partition: str, queue: str) -> Act:
+    """Move applications to the leaf QUEUE, with all that they have."""
+    wanted = si.MoveApplication(application_id=app, queue_name=queue, partition_name=partition)
+    return Act(app, f"moved to {queue}", wanted)
 
 
 # ---- the resource manager
@@ -308,15 +312,3 @@ async def _deregister(rm_id: str, daemon: Destination) -> None:
 
     async with connect(daemon.url, rm_id=rm_id, resume_from="now", on_journal=print_journal_status, **daemon.login()) as rm:
         await rm.request(si.DeregisterResourceManagerRequest())
-
-
-#: In the order in which they are listed.
-VERBS = {
-    "drain": drain,
-    "undrain": undrain,
-    "cancel": cancel,
-    "hold": hold,
-    "release": release,
-    "priority": priority,
-    "move": move,
-}
