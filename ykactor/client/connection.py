@@ -79,9 +79,8 @@ async def open_connection(
         with trio.fail_after(CONNECT_S):
             stream = await open_stream(url, shown)
         async with stream, trio.open_nursery() as nursery:
-            opening = _Opening(stream)
             connection = WebSocketConnection(
-                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), opening)),
+                cast("trio.SocketStream", trio.StapledStream(_Whole(stream), stream)),
                 ExtensibleConnection(ConnectionType.CLIENT, *([Deflate(MESSAGE_BYTES_MAX)] if compresses else [])),
                 host=host_of(url),
                 path=path,
@@ -92,10 +91,8 @@ async def open_connection(
                 receive_buffer_size=2**16,
             )
             with trio.fail_after(CONNECT_S):
-                # As ``trio_websocket.wrap_client_stream``, which has no parameter for the protocol.
-                nursery.start_soon(connection._reader_task)
+                nursery.start_soon(_read, connection)
                 await connection._open_handshake.wait()
-            opening.is_open = True
             try:
                 yield connection
             except (Exception, SystemExit) as error:  # raised below, outside the exception group of the nursery
@@ -130,33 +127,11 @@ class _Whole(trio.abc.SendStream):
         await self._stream.aclose()
 
 
-class _Opening(trio.abc.ReceiveStream):
-    """A receive stream whose end is an error during the handshake.
-
-    Otherwise the library would stop reading, but the task that waits for the handshake would wait for ever.
-    """
-
-    def __init__(self, stream: trio.abc.ReceiveStream) -> None:
-        self.is_open = False
-        self._stream = stream
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        try:
-            received = await self._stream.receive_some(max_bytes)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._check_open()
-            raise
-        if not received:
-            await self._check_open()
-        return bytes(received)
-
-    async def _check_open(self) -> None:
-        await trio.lowlevel.checkpoint()  # lets the library handle a response that arrived just before the end
-        if not self.is_open:
-            raise ConnectionResetError("the connection was closed during the handshake")
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+async def _read(connection: WebSocketConnection) -> None:
+    """Read until the connection ends; during the handshake its end is an error, for which the library would wait for ever."""
+    await connection._reader_task()
+    if not connection._open_handshake.is_set():
+        raise ConnectionResetError("the connection was closed during the handshake")
 
 
 def is_refused(failure: Disconnected) -> bool:
