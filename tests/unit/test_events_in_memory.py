@@ -5,15 +5,17 @@ import trio
 from trio.testing import MockClock
 
 from ykactor.client import Disconnected, RequestRefused
+from ykactor.client.connection import FeedStream
 from ykactor.surfaces.cli.events import up_to
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 
-class Stream:
+class Stream(FeedStream):
     """Has these messages, and then is silent."""
 
     def __init__(self, *messages: si.FeedMessage) -> None:
+        self._encoding = JSON
         self._messages = list(messages)
 
     async def receive(self) -> bytes:

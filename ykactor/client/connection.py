@@ -222,6 +222,24 @@ class MessageStream:
             raise _closed(closed) from None
 
 
+class FeedStream(MessageStream):
+    """A connection to the event feed, which also answers questions."""
+
+    async def receive_feed(self) -> si.FeedMessage:
+        """The next message. Raises `RequestRefused` if the daemon refuses what was sent."""
+        message = self._encoding.decode_feed(await self.receive())
+        if isinstance(message, si.ErrorResponse):
+            raise RequestRefused(message.code, message.message, message.path)
+        return message
+
+
+@asynccontextmanager
+async def open_feed(url: str, login: Login, encoding: Encoding = JSON) -> AsyncIterator[FeedStream]:
+    """A connection to the event feed of a daemon, opened as by `open_connection`."""
+    async with open_connection(url, "/v1/feed", login=login, subprotocols=[encoding.name], compresses=True) as connection:
+        yield FeedStream(connection, encoding)
+
+
 def _closed(closed: ConnectionClosed) -> Disconnected:
     reason = closed.reason
     if reason is None:

@@ -7,9 +7,8 @@ from typing import NamedTuple, Unpack
 
 import trio
 from msgspec import structs
-from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, alongside, encoding_named, is_refused, open_connection
+from ykactor.client.connection import FeedStream, alongside, encoding_named, is_refused, open_feed
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
@@ -36,10 +35,9 @@ class Connecting(NamedTuple):
     encoding: Encoding
     wait_s: float
 
-    def open(self) -> AbstractAsyncContextManager[WebSocketConnection]:
+    def open(self) -> AbstractAsyncContextManager[FeedStream]:
         """A connection to the feed."""
-        protocols = [self.encoding.name]
-        return open_connection(self.url, "/v1/feed", login=self.login, subprotocols=protocols, compresses=True)
+        return open_feed(self.url, self.login, self.encoding)
 
 
 class Follower(ReconnectingSession[FollowedMessage]):
@@ -50,7 +48,6 @@ class Follower(ReconnectingSession[FollowedMessage]):
     ) -> None:
         super().__init__(rng, on_connection)
         self._connecting = connecting
-        self._encoding = connecting.encoding
         self._subscribe = subscribe
         self._patient_until = trio.current_time() + connecting.wait_s
         self._is_waiting = False
@@ -68,9 +65,9 @@ class Follower(ReconnectingSession[FollowedMessage]):
 
     async def _connect(self) -> None:
         try:
-            async with self._connecting.open() as connection:
+            async with self._connecting.open() as stream:
                 self._opened_s = trio.current_time()
-                await self._listen(MessageStream(connection, self._encoding))
+                await self._listen(stream)
         except Disconnected as lost:
             if self.begun.is_set():
                 self._on_lost(f"connection lost, trying to connect again: {lost}")
@@ -84,12 +81,10 @@ class Follower(ReconnectingSession[FollowedMessage]):
                 raise
             self._resume_from("snapshot")
 
-    async def _listen(self, stream: MessageStream) -> None:
+    async def _listen(self, stream: FeedStream) -> None:
         await stream.send(self._subscribe)
         while True:
-            message = self._encoding.decode_feed(await stream.receive())
-            if isinstance(message, si.ErrorResponse):
-                raise RequestRefused(message.code, message.message, message.path)
+            message = await stream.receive_feed()
             if self.is_lost:
                 self._on_restored(message)
             elif not self.begun.is_set():

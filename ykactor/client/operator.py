@@ -9,7 +9,7 @@ import trio
 from msgspec import structs
 from trio_websocket import WebSocketConnection
 
-from ykactor.client.connection import MessageStream, OnJournal, open_connection
+from ykactor.client.connection import MessageStream, OnJournal, open_connection, open_feed
 from ykactor.client.errors import RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.wire.si import messages as si
@@ -144,11 +144,8 @@ async def read_usage(
 async def _answer(
     url: str, question: si.ReadConfiguration | si.CheckHealth | si.ReadUsage, login: LoginOptions, kind: type[A]
 ) -> A:
-    async with open_connection(url, "/v1/feed", login=Login(**login), subprotocols=[JSON.name]) as connection:
-        stream = MessageStream(connection, JSON)
+    async with open_feed(url, Login(**login)) as stream:
         await stream.send(question)
-        answer = JSON.decode_feed(await stream.receive())
-    if isinstance(answer, si.ErrorResponse):
-        raise RequestRefused(answer.code, answer.message, answer.path)
+        answer = await stream.receive_feed()
     assert isinstance(answer, kind), "it is the only answer"
     return answer

@@ -104,7 +104,7 @@ class SentRequest:
 
     def __init__(self, request: si.Request) -> None:
         self.answer: si.Ack | si.ErrorResponse | None = None
-        self._undecided = Counter(_names(request))
+        self._undecided = Counter(map(_name, _named(request)))
         self._rejections: list[Rejected] = []
 
     def outcome(self) -> si.Ack | Refused:
@@ -116,7 +116,8 @@ class SentRequest:
             return self.answer
         first, *others = self._rejections
         more = f" (and {len(others)} more)" if others else ""
-        return Refused(first.code, f"{_described(first)}: {first.reason}{more}", self._rejections)
+        kind, *ids = _name(first)
+        return Refused(first.code, f"{kind} {' of application '.join(ids)}: {first.reason}{more}", self._rejections)
 
     def take(self, name: _Name, rejected: Rejected | None) -> bool:
         """Note that the entry was rejected, or accepted if ``rejected`` is None; False if it is none of this request."""
@@ -134,47 +135,33 @@ def attribute(message: si.Response, sent: Collection[SentRequest]) -> None:
         any(request.take(name, rejected) for request in sent)
 
 
-def _names(request: si.Request) -> Iterator[_Name]:
+def _named(request: si.Request) -> Sequence[Any]:
+    """The entries of a request that may be rejected."""
     match request:
-        case si.NodeRequest(nodes=nodes):
-            yield from (_node(node.node_id) for node in nodes)
-        case si.ApplicationRequest(new=new):
-            yield from (_application(entry.application_id) for entry in new)
-        case si.AllocationRequest(allocations=allocations):
-            yield from (_allocation(entry.application_id, entry.allocation_key) for entry in allocations)
+        case si.NodeRequest():
+            return request.nodes
+        case si.ApplicationRequest():
+            return request.new
+        case si.AllocationRequest():
+            return request.allocations
+    return ()
 
 
 def _decided(message: si.Response) -> Iterator[tuple[_Name, Rejected | None]]:
     match message:
-        case si.NodeResponse():
-            yield from ((_node(entry.node_id), None) for entry in message.accepted)
-            yield from ((_node(entry.node_id), entry) for entry in message.rejected)
-        case si.ApplicationResponse():
-            yield from ((_application(entry.application_id), None) for entry in message.accepted)
-            yield from ((_application(entry.application_id), entry) for entry in message.rejected)
+        case si.NodeResponse() | si.ApplicationResponse():
+            yield from ((_name(entry), None) for entry in message.accepted)
+            yield from ((_name(entry), entry) for entry in message.rejected)
         case si.AllocationResponse():
-            yield from (
-                (_allocation(entry.application_id, entry.allocation_key), entry) for entry in message.rejected_allocations
-            )
+            yield from ((_name(entry), entry) for entry in message.rejected_allocations)
 
 
-def _node(node_id: str) -> _Name:
-    return "node", shortened(node_id)
-
-
-def _application(application_id: str) -> _Name:
-    return "application", shortened(application_id)
-
-
-def _allocation(application_id: str, key: str) -> _Name:
-    return "allocation", shortened(application_id), shortened(key)
-
-
-def _described(rejected: Rejected) -> str:
-    match rejected:
-        case si.RejectedNode(node_id=name):
-            return f"node {name}"
-        case si.RejectedApplication(application_id=name):
-            return f"application {name}"
-        case si.RejectedAllocation(allocation_key=key, application_id=owner):
-            return f"allocation {key} of application {owner}"
+def _name(entry: Any) -> _Name:
+    """The name of an entry of a request, or of what the daemon says of it."""
+    match entry:
+        case si.NodeInfo() | si.AcceptedNode() | si.RejectedNode():
+            return "node", shortened(entry.node_id)
+        case si.Allocation() | si.RejectedAllocation():
+            return "allocation", shortened(entry.allocation_key), shortened(entry.application_id)
+        case _:
+            return "application", shortened(entry.application_id)

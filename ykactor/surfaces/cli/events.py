@@ -11,8 +11,8 @@ import msgspec
 import trio
 from msgspec import UNSET, structs
 
-from ykactor.client import Disconnected, FollowedMessage, RequestRefused, follow
-from ykactor.client.connection import MessageStream, open_connection
+from ykactor.client import Disconnected, FollowedMessage, follow
+from ykactor.client.connection import FeedStream, open_feed
 from ykactor.client.login import Login
 from ykactor.client.reconnecting import OnConnection, silently
 from ykactor.core.values.printable import printable
@@ -25,7 +25,6 @@ from ykactor.surfaces.cli.urls import DAEMON_URL, Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Column, Printout, absent, field, none_shown, output_option, table
 from ykactor.surfaces.cli.views.showing import show
 from ykactor.wire.si import messages as si
-from ykactor.wire.si.codec import JSON
 
 COLOURS = {"AUDIT": "red", "APP": "cyan", "NODE": "magenta", "QUEUE": "yellow", "REQUEST": "blue", "USERGROUP": "green"}
 
@@ -145,7 +144,7 @@ class Past:
         missing_queues: those of the wanted queues that do not exist; known when the events come.
     """
 
-    def __init__(self, stream: MessageStream, now: si.Bookmark | si.Snapshot) -> None:
+    def __init__(self, stream: FeedStream, now: si.Bookmark | si.Snapshot) -> None:
         self.now = now
         self.missing_queues: list[str] = []
         self._stream = stream
@@ -163,7 +162,7 @@ class Past:
             yield told
 
 
-async def up_to(last: int, stream: MessageStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
+async def up_to(last: int, stream: FeedStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
     """The messages before event ``last``: events, or that the daemon is there although it shows no more of them."""
     reached = 0
     while reached < last:
@@ -187,9 +186,7 @@ async def opened_past(daemon: Destination, from_: str) -> AsyncIterator[Past]:
     Raises:
         Disconnected, RequestRefused: as `follow` does.
     """
-    login = Login(**daemon.login())
-    async with open_connection(daemon.url, "/v1/feed", login=login, subprotocols=[JSON.name], compresses=True) as connection:
-        stream = MessageStream(connection, JSON)
+    async with open_feed(daemon.url, Login(**daemon.login())) as stream:
         await stream.send(si.Subscribe(from_=from_))
         now = await _receive(stream)
         while not isinstance(now, si.Bookmark | si.Snapshot):
@@ -197,12 +194,9 @@ async def opened_past(daemon: Destination, from_: str) -> AsyncIterator[Past]:
         yield Past(stream, now)
 
 
-async def _receive(stream: MessageStream) -> si.FeedMessage:
+async def _receive(stream: FeedStream) -> si.FeedMessage:
     with trio.move_on_after(SILENCE_S):
-        message = JSON.decode_feed(await stream.receive())
-        if isinstance(message, si.ErrorResponse):
-            raise RequestRefused(message.code, message.message, message.path)
-        return message
+        return await stream.receive_feed()
     raise Disconnected(f"no message within {SILENCE_S:g} s, the daemon has too much to do")
 
 
