@@ -83,7 +83,6 @@ CLAUSES = re.compile(
 OPENERS = {
     ("client/connection.py", "open_connection"),
     ("client/follower.py", "follow"),
-    ("client/kept.py", "keep_registered"),
     ("client/resource_manager.py", "connect"),
     ("sim/direct.py", "__init__"),
     ("wire/rest/queues.py", "queue"),

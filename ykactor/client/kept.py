@@ -22,6 +22,17 @@ from ykactor.wire.si.codec import JSON
 _INTERRUPTED = "INTERRUPTED"
 
 
+class RegistrationOptions(LoginOptions, total=False):
+    """The parameters of `connect` that are the same at each connection, beside the id of the resource manager."""
+
+    answers_predicates: bool
+    wants_scheduling_states: bool
+    epoch: int
+    version: str
+    build_info: Mapping[str, str] | None
+    before_registering: BeforeRegistering | None
+
+
 #: `connect` without what changes from time to time.
 Registering = Callable[..., AbstractAsyncContextManager[ResourceManager]]
 
@@ -206,16 +217,10 @@ async def keep_registered(
     url: str,
     *,
     rm_id: str,
-    answers_predicates: bool = False,
-    wants_scheduling_states: bool = False,
-    epoch: int = 0,
-    version: str = "",
-    build_info: Mapping[str, str] | None = None,
     config: Callable[[], str] = _no_config,
     rng: random.Random | None = None,
     on_connection: OnConnection = silently,
-    before_registering: BeforeRegistering | None = None,
-    **login: Unpack[LoginOptions],
+    **registration: Unpack[RegistrationOptions],
 ) -> AsyncIterator[KeptSession]:
     """Register as a resource manager and stay registered. The daemon may come later, be away, or begin with nothing.
 
@@ -259,18 +264,7 @@ async def keep_registered(
                     case si.AllocationResponse(new=new):
                         ...
     """
-    register = partial(
-        connect,
-        url,
-        rm_id=rm_id,
-        answers_predicates=answers_predicates,
-        wants_scheduling_states=wants_scheduling_states,
-        epoch=epoch,
-        version=version,
-        build_info=build_info,
-        before_registering=before_registering,
-        **login,
-    )
+    register = partial(connect, url, rm_id=rm_id, **registration)
     session = KeptSession(register, config, rng or random.Random(), on_connection)
     async with alongside(session.run):
         yield session
