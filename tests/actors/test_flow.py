@@ -7,9 +7,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from flow import FLOW, Edge, Kind, Role
 
 import ykactor
-from ykactor.actors.flow import FLOW, Edge, Kind, Role
 from ykactor.core.objects.commands import NodeCommand, PlaceBatch, QueueCommand
 
 PACKAGE = Path(ykactor.__file__).parent

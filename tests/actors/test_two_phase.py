@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from ykactor.actors.commands import TwoPhaseSwitch
+from ykactor.actors.switch import TwoPhaseSwitch
 
 
 class Preparing:

@@ -1,13 +1,13 @@
 """The messages between sessions, partition actors and the feed.
 
 Sessions and the config watcher send ``PartitionCommand``s to ``PartitionActor.inbox``. Partitions send ``FeedCommand``s to the
-feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``). ``TwoPhaseSwitch`` and ``read_partition``
-are the two waits for what partitions do with a command.
+feed's inbox, in one order: facts (``Publication``) and states (``PartitionSnapshot``). ``read_partition`` waits for what
+a partition reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.receipts import Accepted
+from ykactor.actors.switch import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig
 from ykactor.core.inspection.partition_status import PartitionStatus
 from ykactor.core.messages.acts import Administration
@@ -24,43 +25,6 @@ from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import PartitionName
 from ykactor.core.values.parts import Steps
-
-
-class TwoPhaseSwitch:
-    """A two-phase commit: these partitions change to another configuration together or not at all.
-
-    Prepare: each partition reports, between two decisions, whether it can change, and waits. Its report stays valid because the
-    partition does nothing else meanwhile. Commit: if all partitions can change, all do; otherwise none does. There is no
-    deadlock: the coordinator waits only for the partitions, and no partition waits for another one before it has prepared.
-    """
-
-    def __init__(self, partitions: Iterable[PartitionName]) -> None:
-        #: None for a partition that has not prepared yet.
-        self._objections: dict[PartitionName, str | None] = dict.fromkeys(partitions)
-        self._prepared = trio.Event()
-        self._committed = trio.Event()
-        self._is_accepted = False
-        if not self._objections:
-            self._prepared.set()
-
-    async def prepare(self, partition: PartitionName, objection: str) -> bool:
-        """Report why a partition cannot change, or "". Waits for the decision; returns whether all partitions change."""
-        self._objections[partition] = objection
-        if None not in self._objections.values():
-            self._prepared.set()
-        await self._committed.wait()
-        return self._is_accepted
-
-    async def outcome(self) -> str:
-        """Wait for all partitions; returns their objections in order, one per line, or "" if there are none."""
-        await self._prepared.wait()
-        return "\n".join(filter(None, self._objections.values()))
-
-    def commit(self, *, accepted: bool) -> None:
-        """Decide; only the first decision counts."""
-        if not self._committed.is_set():
-            self._is_accepted = accepted
-            self._committed.set()
 
 
 class Failure(Struct, frozen=True):
@@ -137,7 +101,6 @@ class SwitchConfig(Struct, frozen=True):
 
     config: PartitionConfig
     switch: TwoPhaseSwitch
-    answers: Answers
     more_follows: bool = False
     afresh: bool = False
 

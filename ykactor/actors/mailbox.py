@@ -3,9 +3,8 @@
 It does what ``trio.open_memory_channel`` does for many senders and one receiver, with fewer steps for each message: a placement
 wakes a node and a queue, so what a message costs limits how many asks are placed in a second.
 
-There are two ways to send (``flow.py`` lists which message uses which). ``put`` may wait; in sessions this causes TCP back
-pressure; ``give`` does the same with fewer steps. ``put_nowait`` never waits: room is reserved, so an overflow is a
-program error.
+There are two ways to send. ``put`` may wait; in sessions this causes TCP back pressure; ``give`` does the same with fewer steps.
+``put_nowait`` never waits: room is reserved, so an overflow is a program error.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _NOTHING = _Nothing()
 
 
 class MailboxOverflow(Exception):
-    """An inbox has no room for a message that may not wait: a program error, a bound or the flow table is wrong."""
+    """An inbox has no room for a message that may not wait: a program error, a bound is wrong, or its sender had to wait."""
 
 
 class Mailbox(Generic[T]):

@@ -389,11 +389,11 @@ class PartitionActor:
 
     async def _handle(self, command: Alone) -> None:
         match command:
-            case SwitchConfig(config, switch, answers):
+            case SwitchConfig(config, switch):
                 if await switch.prepare(self.core.name, "" if command.afresh else objection(self.core.registry, config)):
                     first: list[Submission] = [Reset()] if command.afresh else []
                     await self._observe(Input([*first, ApplyConfig(config)]))
-                answers.done(self.core.name)
+                switch.finish(self.core.name)
             case Administer(request, answers, accepted=accepted):
                 parts = [] if accepted is None else [(accepted, True)]
                 refusal = (await self._observe(Request(request), parts)).refusal

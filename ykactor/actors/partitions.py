@@ -7,10 +7,11 @@ from functools import partial
 
 import trio
 
-from ykactor.actors.commands import Answers, PartitionCommand, SwitchConfig, TwoPhaseSwitch
+from ykactor.actors.commands import PartitionCommand, SwitchConfig
 from ykactor.actors.mailbox import Mailbox
 from ykactor.actors.partition import PartitionActor
 from ykactor.actors.supervision import Supervisor
+from ykactor.actors.switch import TwoPhaseSwitch
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.partition.reload import changeover
 from ykactor.core.values.ids import PartitionName
@@ -89,15 +90,15 @@ class Partitions:
             trio.ClosedResourceError: the partitions are being closed.
         """
         change = changeover(self.actors, config)
-        switch, done = TwoPhaseSwitch(change.kept), _Countdown(len(change.kept))
+        switch = TwoPhaseSwitch(change.kept)
         try:
             for name, partition in change.kept.items():
-                await self.inboxes[name].put(SwitchConfig(partition, switch, done, more_follows, afresh))
+                await self.inboxes[name].put(SwitchConfig(partition, switch, more_follows, afresh))
             objection = await switch.outcome()
             switch.commit(accepted=not objection)
         finally:
             switch.commit(accepted=False)
-        await done.zero.wait()
+        await switch.finished()
         if objection:
             return objection
         for partition in change.added:
@@ -126,19 +127,3 @@ class Partitions:
         """Wait until every partition has ended."""
         for actor in list(self.actors.values()):  # a copy: the set may change meanwhile
             await actor.finished.wait()
-
-
-class _Countdown(Answers):
-    """Sets ``zero`` when ``expected`` partitions are done."""
-
-    def __init__(self, expected: int) -> None:
-        self._missing = expected
-        self.zero = trio.Event()
-        if not expected:
-            self.zero.set()
-
-    def done(self, _: PartitionName) -> None:
-        """Count a partition."""
-        self._missing -= 1
-        if not self._missing:
-            self.zero.set()

@@ -339,9 +339,9 @@ async def _refuse(name: PartitionName, command: PartitionCommand, failure: Failu
         case Intake() | Administer() | RunCycles() | Quiesce():
             command.answers.failed(failure)
             command.answers.done(name)
-        case SwitchConfig(switch=switch, answers=answers):
+        case SwitchConfig(switch=switch):
             await switch.prepare(name, failure.reason)
-            answers.done(name)
+            switch.finish(name)
 
 
 class _Once:
