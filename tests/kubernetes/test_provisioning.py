@@ -8,6 +8,8 @@ from dialogue import Dialogue
 from objects import changed, group, node, pod
 from storageobjects import DRIVER, ZONE, capacity, claim, csi_node, driver, storage_class, using, volume
 from test_neighbours import allowed
+from volumecontroller import limit_volumes
+from whole import Whole
 
 from ykactor.kubernetes.configuration import BIND_TIMEOUT_S
 from ykactor.kubernetes.messages import Event, Nominate, NotWritten, Ref, SelectNode, SetCondition, Tell
@@ -458,6 +460,27 @@ def test_a_node_takes_a_limited_number_of_volumes() -> None:
     assert dialogue.see(csi_node("n0", csi__example=5)) == ["UPDATE n0"]
     assert dialogue.lose(csi_node("n0")) == ["UPDATE n0", "UPDATE n1", "ask w"]
     assert offered(dialogue, "n0") is None
+
+
+def test_pods_from_before_a_limit_was_known_stay_beyond_it_and_no_more_come() -> None:
+    """As with kube-scheduler, which counts no volumes on a node whose CSINode names no limit (NodeVolumeLimits)."""
+    whole = Whole(0)
+    status = {"allocatable": {"cpu": "9", "memory": "16Gi", "pods": "110"}}
+    whole.store.create("nodes", "", {"metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}, "status": status})
+
+    def running(*names: str) -> list[str]:
+        for name in names:
+            whole.try_claim(name)
+            whole.create(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+        whole.settle()
+        return [each.metadata.name for each in whole.pods() if each.spec.node_name]
+
+    assert running("a", "b", "c") == ["a", "b", "c"]
+    limit_volumes(whole.store, "n1", 2)
+    assert running("d") == ["a", "b", "c"]
+    for name in ("a", "b"):
+        whole.store.delete("pods", whole.store.get("pods", "team", name), {})
+    assert running() == ["c", "d"]
 
 
 def test_volumes_of_other_pods_count_on_their_nodes() -> None:
