@@ -19,7 +19,7 @@ from volumecontroller import new_claim, selected
 from ykactor.kubernetes.api import ApiError
 from ykactor.kubernetes.effects import Effects, Feedback
 from ykactor.kubernetes.lanes import Lane, Pace
-from ykactor.kubernetes.leader import Leadership
+from ykactor.kubernetes.leader import DURATION_S, Leadership
 from ykactor.kubernetes.messages import (
     Bind,
     BindEnded,
@@ -184,6 +184,22 @@ async def test_a_bind_without_an_answer_is_tried_until_there_is_one(play: Playin
     assert not play.told
     play.server.store.bind("team", "p", {"metadata": {"name": "p"}, "target": {"name": "n1"}})
     await trio.sleep(300)
+    assert play.outcome() == (BindOutcome.TAKEN, "n1")
+
+
+@pytest.mark.parametrize("unanswered", [NoAnswer(), failing(504)], ids=["no answer", "too late"])
+@pytest.mark.parametrize("refusal", [failing(403), busy(), Refused(409, "Conflict", "strange")], ids=["403", "429", "409"])
+async def test_a_bind_that_was_refused_after_one_without_an_answer_is_not_given_up_early(
+    play: Playing, autojump_clock: Clock, unanswered: Exception, refusal: Refused
+) -> None:
+    """The first attempt may have its effect later: another pod would be placed in its room."""
+    pod = play.pod()
+    play.faults["POST binding"] = [unanswered, *[refusal] * 100]
+    play.bind(pod)
+    await trio.sleep(DURATION_S - 1)
+    assert not play.told
+    play.server.store.bind("team", "p", {"metadata": {"name": "p"}, "target": {"name": "n1"}})
+    await trio.sleep(60)
     assert play.outcome() == (BindOutcome.TAKEN, "n1")
 
 

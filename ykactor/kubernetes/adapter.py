@@ -20,7 +20,7 @@ from ykactor.kubernetes.api import Api
 from ykactor.kubernetes.effects import Counts, Effects, Feedback
 from ykactor.kubernetes.hearing import complaint_about
 from ykactor.kubernetes.lanes import Pace
-from ykactor.kubernetes.leader import PAUSE_S, Leader, Leadership, LeaseName
+from ykactor.kubernetes.leader import PAUSE_S, Leader, Leadership, LeaseName, lead_alone
 from ykactor.kubernetes.messages import Effect, Heard, Kind, Listed, Stimulus, Tell
 from ykactor.kubernetes.process import Outages, Process
 from ykactor.kubernetes.reflector import SILENCE_S, WATCH_S, Reflector, Source, find_version
@@ -110,7 +110,7 @@ class Adapter:
             nursery.start_soon(self._handle_all)
             lease = self._settings.lease
             if lease is None:
-                await self._serve(Leadership(0))
+                await lead_alone(self._serve)
             else:
                 await Leader(self._api, lease, self._process, self._outages).run(self._lead)
 

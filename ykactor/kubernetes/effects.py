@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections import OrderedDict
@@ -15,7 +16,7 @@ from msgspec import Struct, field
 
 from ykactor.kubernetes.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
 from ykactor.kubernetes.lanes import Lane, Pace
-from ykactor.kubernetes.leader import STOP_S, Leadership
+from ykactor.kubernetes.leader import DURATION_S, STOP_S, Leadership
 from ykactor.kubernetes.messages import (
     Bind,
     BindEnded,
@@ -101,7 +102,7 @@ class Effects:
                 for lane, workers in self._lanes.values():
                     for _ in range(workers):
                         nursery.start_soon(lane.work)
-        leadership.has_open_requests = scope.cancelled_caught
+        leadership.has_open_requests = scope.cancelled_caught or self._binder.may_come_late()
 
     def waiting(self) -> dict[str, int]:
         """The number of items that wait in each lane."""
@@ -243,6 +244,8 @@ def _claim(ref: Ref) -> str:
 
 #: Answers that refuse a bind before the pod is handed back.
 ATTEMPTS_MAX = 5
+#: No answer, or that of a server that goes on with the request, which takes it too long.
+_UNENDED = (0, 504)
 _ASSIGNED = re.compile(r'is already assigned to node "([^"]*)"')
 
 
@@ -273,10 +276,17 @@ class Feedback(Struct, frozen=True):
 
 
 class _Open(Struct):
-    """A bind that has not ended: how often it was refused, and True if it may have had its effect."""
+    """A bind that has not ended.
+
+    Attributes:
+        refusals: how often it was refused.
+        is_unsure: an attempt may have had its effect.
+        late_until_s: an attempt that the server has not ended may have its effect up to this time.
+    """
 
     refusals: int = 0
     is_unsure: bool = False
+    late_until_s: float = -math.inf
 
 
 class _Pods(Struct):
@@ -326,6 +336,10 @@ class Binder:
         """A pod is gone, and its bind is tried no more."""
         self._open.pop(subject, None)
 
+    def may_come_late(self) -> bool:
+        """True if a bind may have its effect although no request is open."""
+        return any(trio.current_time() < each.late_until_s for each in self._open.values())
+
     def _end(self, bind: Bind, ended: BindEnded) -> None:
         self._open.pop(bind.uid, None)
         self._feedback.counts.binds[ended.outcome] += 1
@@ -338,6 +352,8 @@ class Binder:
         """
         bound = self._open.setdefault(bind.uid, _Open())
         bound.is_unsure |= error.is_unknown
+        if error.status in _UNENDED:
+            bound.late_until_s = trio.current_time() + DURATION_S
         if not error.status:
             return None
         bound.refusals += 1
@@ -355,8 +371,8 @@ class Binder:
                 return None  # the server does not say what became of the pod
             if found is not None:
                 return found
-            if error.status == 409 and bound.refusals < ATTEMPTS_MAX:
-                return None  # what was in the way has gone
+            if trio.current_time() < bound.late_until_s or (error.status == 409 and bound.refusals < ATTEMPTS_MAX):
+                return None  # it may be bound yet, or what was in the way has gone
         outcome = BindOutcome.GONE if error.status == 404 else BindOutcome.FAILED
         return BindEnded(bind.key, outcome, reason=str(error))
 

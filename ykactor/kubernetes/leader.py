@@ -46,11 +46,22 @@ class Leadership(Struct):
 
     Attributes:
         epoch: higher than that of each time before.
-        has_open_requests: requests of it may have their effect after its end: the Lease has to run out before another one leads.
+        has_open_requests: requests of it may have their effect after its end: another one may lead when a Lease has run out.
     """
 
     epoch: int
     has_open_requests: bool = False
+
+
+async def lead_alone(lead: Callable[[Leadership], Awaitable[None]]) -> None:
+    """Lead without a Lease. The next process may begin at once, so this one stays until a Lease would have run out."""
+    leadership = Leadership(0)
+    try:
+        await lead(leadership)
+    finally:
+        if leadership.has_open_requests:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(DURATION_S - STOP_S)
 
 
 class Leader:
