@@ -189,6 +189,7 @@ async def test_a_wrong_file_changes_nothing(path: Path, caplog: pytest.LogCaptur
         path.with_name("tokens.json").write_text("{}")
         (first,) = await logged(caplog, "access_refused")
         assert "access.yaml:4" in first
+        assert "tokens.json: not a tokens file" in watcher.problem
         assert "tokens.json: not a tokens file" in first
         caplog.clear()
         replace(path, text_of().replace("roles: [reader]", "roles: [king]"))

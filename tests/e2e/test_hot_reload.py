@@ -10,7 +10,7 @@ import yaml
 from daemon import application, asks, next_allocated, next_event, node, real_daemon
 from world import queue, tree
 
-from ykactor.client import Refused, RequestRefused, connect, follow
+from ykactor.client import Refused, RequestRefused, check_health, connect, follow
 from ykactor.core.messages.facts import ApplicationChanged, QueueRemoved, QueueStateChanged, Released
 from ykactor.sim.simulator import simulate, simulate_directly
 from ykactor.wire import queuefile
@@ -120,6 +120,49 @@ async def test_a_bad_file_changes_nothing(queue_file):
         assert await daemon.state() == before
         queue_file.write_text(tree(queue("a"), queue("b")))
         await next_event(events, "QUEUE_CONFIG", "configuration accepted")
+
+
+async def _files_problem(url):
+    """The problem of the check of files; "" if what they say is in force."""
+    health = await check_health(url)
+    (problem,) = (check.problem for check in health.checks if check.name == "Files")
+    assert health.healthy is not bool(problem)
+    return problem
+
+
+async def test_health_tells_of_a_queue_file_that_is_not_in_force(queue_file):
+    """CF-52: while the file is wrong or cannot be read, health says why; that ends with a good file, also with the one before."""
+    good = queue_file.read_text()
+    async with real_daemon("--config", queue_file) as daemon:
+        assert await _files_problem(daemon.url) == ""
+        queue_file.write_text("partitions: none\n")
+        await daemon.wait_logged("config_refused")
+        assert f"{queue_file} is not in force: {queue_file}:1:13: " in await _files_problem(daemon.url)
+        queue_file.write_text(good)
+        await daemon.wait_logged("config_unchanged")
+        assert await _files_problem(daemon.url) == ""
+        queue_file.unlink()
+        await daemon.wait_logged("config_vanished")
+        assert "No such file" in await _files_problem(daemon.url)
+
+
+async def test_health_tells_of_a_queue_file_that_partitions_refuse(queue_file):
+    """CF-58: a file that contradicts what runs is not in force, whatever comes in between, until another one is."""
+    wrong = tree(queue("a", queue("c")), queue("b"))
+    async with real_daemon("--config", queue_file) as daemon, connect(daemon.url, rm_id="rm-1") as rm:
+        await rm.request(application(queue="root.a"))
+        queue_file.write_text(wrong)
+        await daemon.wait_logged("config_refused")
+        refused = await _files_problem(daemon.url)
+        assert "root.a" in refused
+        queue_file.write_text("partitions: none\n")
+        await daemon.wait_logged("config_refused", 2)
+        queue_file.write_text(wrong)
+        await daemon.wait_logged("config_unchanged")
+        assert await _files_problem(daemon.url) == refused
+        queue_file.write_text(tree(queue("a"), queue("b")))
+        await daemon.wait_logged("config_applied", 1)
+        assert await _files_problem(daemon.url) == ""
 
 
 async def test_a_file_that_comes_and_goes(queue_file):

@@ -154,12 +154,18 @@ def test_a_key_that_everybody_can_read(authority: Authority) -> None:
 
 @asynccontextmanager
 async def following(authority: Authority) -> AsyncIterator[TlsFiles]:
-    files, stop = TlsFiles(authority.cert, authority.key, authority.ca), trio.Event()
-    watcher = TlsWatcher(files, Clock(NOW_NS))
+    files = TlsFiles(authority.cert, authority.key, authority.ca)
+    async with watching(files):
+        yield files
+
+
+@asynccontextmanager
+async def watching(files: TlsFiles) -> AsyncIterator[TlsWatcher]:
+    watcher, stop = TlsWatcher(files, Clock(NOW_NS)), trio.Event()
     with trio.fail_after(180):
         async with trio.open_nursery() as nursery:
             await nursery.start(watcher.run, stop)
-            yield files
+            yield watcher
             stop.set()
 
 
@@ -177,16 +183,19 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 async def test_a_pair_that_is_replaced_file_by_file(authority: Authority, log: pytest.LogCaptureFixture) -> None:
-    """SE-32: the old pair stays until both are there."""
-    async with following(authority) as files:
+    """SE-32: the old pair stays until both are there; until then health has a problem."""
+    files = TlsFiles(authority.cert, authority.key, authority.ca)
+    async with watching(files) as watcher:
         before = files.context
         renewed = authority.issue("localhost")
         authority.cert.write_bytes(chain_of(renewed))
         assert "found a key of another certificate" in (await logged(log, "tls_refused"))[0]
         assert files.context is before
+        assert "found a key of another certificate" in watcher.problem
         write_key(authority.key, renewed)
         await logged(log, "tls_applied", 2)
         assert files.context is not before
+        assert watcher.problem == ""
 
 
 async def test_kubernetes_link_swap(authority: Authority, tmp_path: Path, log: pytest.LogCaptureFixture) -> None:

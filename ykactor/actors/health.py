@@ -57,6 +57,7 @@ class HealthChecks:
         partitions: the inboxes of the running ones.
         problems: what keeps the daemon from serving, a sentence each.
         ahead_ns: how far the times of the daemon are ahead of the machine's clock.
+        others: further checks, of what surrounds the daemon.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class HealthChecks:
         partitions: Mapping[PartitionName, Mailbox[PartitionCommand]],
         problems: Callable[[], Sequence[str]],
         ahead_ns: Callable[[], int] = lambda: 0,
+        others: Callable[[], Sequence[Check]] = tuple,
     ) -> None:
         self.problems = problems
+        self._others = others
         self._ahead_ns = ahead_ns
         self._partitions = partitions
         self._turn = trio.Lock()
@@ -81,7 +84,7 @@ class HealthChecks:
         serves = Check(_SERVES, "every partition runs, and the journal can be written", "; ".join(self.problems()))
         ahead_ns = self._ahead_ns()
         clock = [] if ahead_ns < AHEAD_NS else [Check("Clock", _AHEAD.format(_days(ahead_ns)), "")]
-        return [serves, *self._last, *clock]
+        return [serves, *self._last, *self._others(), *clock]
 
     async def _checked(self) -> list[Check]:
         found: list[Check] = []

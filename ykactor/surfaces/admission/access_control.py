@@ -184,6 +184,7 @@ class AccessWatcher(FileWatcher):
     """
 
     audit: Audit | None = None
+    refusal = ""
 
     def __init__(self, file: AccessFile, clock: Clock) -> None:
         super().__init__("access", file.path, file.content)
@@ -207,7 +208,9 @@ class AccessWatcher(FileWatcher):
             if self._file.lacks(SHORTAGES):
                 raise TryAgainError from None
             _log_refused(self._file, str(error).splitlines())
+            self.refusal = error.summary() if isinstance(error, ConfigError) else str(error)
         else:
+            self.refusal = ""
             log_applied(self._file)
             if self.audit is not None:
                 await self.audit.access_changed(self.path, before, self.control.access)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from ykactor.actors.clock import Clock
 from ykactor.actors.commands import Awaited, Intake, RunCycles
 from ykactor.actors.feed import FeedActor
-from ykactor.actors.health import HealthChecks
+from ykactor.actors.health import Check, HealthChecks
 from ykactor.actors.journal import Journal, Recording
 from ykactor.actors.outbox import OutboxRegistry
 from ykactor.actors.partition import PartitionActor, Standing
@@ -39,7 +39,16 @@ from ykactor.surfaces.admission.admission import Admission
 from ykactor.surfaces.admission.audit import Audit
 from ykactor.surfaces.daemon.groups import GroupResolver
 from ykactor.surfaces.daemon.reloading import QueueFile, ReadConfig, Reloading, Source
-from ykactor.surfaces.daemon.reports import Incidents, JournalLog, log_cycle, log_no_base, log_stopped, problems, status_of
+from ykactor.surfaces.daemon.reports import (
+    Incidents,
+    JournalLog,
+    checks_of_files,
+    log_cycle,
+    log_no_base,
+    log_stopped,
+    problems,
+    status_of,
+)
 from ykactor.surfaces.files.daemon_rows import ChangeRow, DaemonRows
 from ykactor.surfaces.files.recovery import Recovered, restored_outbox
 from ykactor.surfaces.files.watcher import FileWatcher
@@ -154,7 +163,9 @@ class Daemon:
             self._make_partition, self._rows.forget_partition, lambda name: self.feed.published(name), self.outboxes.welcome
         )
         self.partitions = self._partitions.inboxes
-        self.health = HealthChecks(self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns)
+        self.health = HealthChecks(
+            self.partitions, partial(problems, self._partitions, journal), clock.ahead_ns, self._file_checks
+        )
         self._instruments = Instruments(self.partitions)
         self.feed = FeedActor(
             _Delivery(self._instruments, self.outboxes), self.partitions, is_idle=self._is_idle, journal=journal
@@ -226,6 +237,9 @@ class Daemon:
             watcher.reload()
         if not self._watchers():
             log_event(log, logging.WARNING, "reload_ignored", reason="the daemon has no file to read again")
+
+    def _file_checks(self) -> list[Check]:
+        return checks_of_files(self._watchers())
 
     def _watchers(self) -> list[FileWatcher]:
         return [watcher for watcher in (self._access, self._tls, self._queue_file.watcher) if watcher is not None]

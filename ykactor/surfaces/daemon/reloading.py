@@ -74,6 +74,7 @@ class Reloading:
 
     Attributes:
         config: the configuration in force.
+        refusal: why the text of the queue file that was read last was refused; "" if it was not.
     """
 
     def __init__(
@@ -86,9 +87,12 @@ class Reloading:
         rows: DaemonRows,
     ) -> None:
         self.config = config
+        self.refusal = ""
         self._change = change
         #: The checksum of the text of the queue file that was read last, also if it was refused; noted with the next change.
         self._file = change.checksum
+        #: Why partitions have refused that text; "" if they have not.
+        self._file_refusal = ""
         self._rows = rows
         self._partitions = partitions
         self._refused = refused
@@ -129,17 +133,30 @@ class Reloading:
         Raises:
             ProtocolError, trio.ClosedResourceError: as ``reading`` and ``ReadConfig.apply``.
         """
-        async with self.reading(text, "", Source(name)) as read:
-            if not is_asked and self.has_read(read.config):
-                log_event(log, logging.INFO, "config_unchanged", source=name, checksum=read.config.checksum)
-                return self.config.checksum
-            before, self._file = self._file, read.config.checksum
-            try:
-                return await read.apply()
-            except ProtocolError as error:
-                if error.code == "UNAVAILABLE":
-                    self._file = before  # it will be read again
-                raise
+        try:
+            async with self.reading(text, "", Source(name)) as read:
+                if not is_asked and self.has_read(read.config):
+                    log_event(log, logging.INFO, "config_unchanged", source=name, checksum=read.config.checksum)
+                    checksum, self.refusal = self.config.checksum, self._file_refusal
+                else:
+                    checksum = await self._apply_file(read.config.checksum, read.apply)
+        except ProtocolError as error:
+            self.refusal = _told(error)
+            raise
+        return checksum
+
+    async def _apply_file(self, checksum: str, apply: Callable[[], Awaitable[str]]) -> str:
+        """Put the text of the queue file with this checksum into force by ``apply``."""
+        before, self._file = self._file, checksum
+        try:
+            in_force = await apply()
+        except ProtocolError as error:
+            self.refusal = self._file_refusal = _told(error)
+            if error.code == "UNAVAILABLE":
+                self._file = before  # it will be read again
+            raise
+        self.refusal = self._file_refusal = ""
+        return in_force
 
     def has_read(self, config: SchedulerConfig) -> bool:
         """True if this text of the queue file was read last."""
@@ -186,29 +203,25 @@ class Reloading:
     async def resume(self, config: SchedulerConfig, change: ChangeRow) -> None:
         """Finish a change that the daemon before this one has begun; one that is refused is logged and reported."""
         self._file = change.checksum
-        await self._try(config, "journal", change)
+        await self._reported(partial(self._switch_to, config, "journal", change), "journal")
 
     async def resume_file(self, config: SchedulerConfig, name: str) -> None:
         """Put the queue file into force if it was changed while no daemon ran; one that is refused is logged and reported."""
-        before = self._file
         if not self.has_read(config):
-            self._file = config.checksum
-            if await self._try(config, name, ChangeRow(self._file)) == "UNAVAILABLE":
-                self._file = before  # it will be read again
+            apply = partial(self._switch_to, config, name, ChangeRow(config.checksum))
+            await self._reported(partial(self._apply_file, config.checksum, apply), name)
 
     async def catch_up(self) -> None:
         """Put the configuration in force into force in partitions that have failed to apply it (DU-17)."""
         if self._partitions.are_behind(self.config):
-            await self._try(self.config, "journal", self._change)
+            await self._reported(partial(self._switch_to, self.config, "journal", self._change), "journal")
 
-    async def _try(self, config: SchedulerConfig, source: str, change: ChangeRow) -> str:
-        """Returns the code of the refusal, which was logged and reported; "" if there was none."""
+    async def _reported(self, apply: Callable[[], Awaitable[str]], source: str) -> None:
+        """Log and report a refusal, if there is one."""
         try:
-            await self._switch_to(config, source, change)
+            await apply()
         except ProtocolError as error:
             await self._report(error, source)
-            return error.code
-        return ""
 
     async def _run_switch(self, switch: _Switch, *, task_status: trio.TaskStatus[None]) -> None:
         async with self._switching:
@@ -306,6 +319,11 @@ async def _load(text: str, source: str) -> SchedulerConfig:
         raise ProtocolError("UNAVAILABLE", f"{_NOT_READ}: {error}", "config") from None
 
 
+def _told(error: ProtocolError) -> str:
+    """The reason of an error for which the configuration is not in force; "" if it is."""
+    return "" if error.code == "INTERRUPTED" else error.message
+
+
 # ---- the queue file, whose changes are followed, and which is read again on request
 
 
@@ -336,7 +354,7 @@ class QueueFile:
         """
         if self._path is not None:
             changed = partial(self._on_changed, self._path, notifier, status)
-            self.watcher = ConfigWatcher(self._path, known, changed)
+            self.watcher = ConfigWatcher(self._path, known, changed, lambda: self._reloading.refusal)
             await nursery.start(self.watcher.run, stopping, name="config watcher")
 
     async def _on_changed(self, path: Path, notifier: Notifier, status: Callable[[], str], text: str, is_asked: bool) -> None:

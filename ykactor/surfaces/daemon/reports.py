@@ -15,6 +15,7 @@ import trio
 from msgspec import Raw, Struct
 
 from ykactor.actors.feed import FeedActor
+from ykactor.actors.health import Check
 from ykactor.actors.journal import Journal
 from ykactor.actors.outbox import Outbox
 from ykactor.actors.partition import PartitionActor
@@ -27,6 +28,7 @@ from ykactor.core.turn.scheduler import Cycle
 from ykactor.core.turn.turn import Cause
 from ykactor.core.values.ids import PartitionName
 from ykactor.surfaces.files.regular import write_private
+from ykactor.surfaces.files.watcher import FileWatcher
 from ykactor.surfaces.log.logs import get_logger, log_event
 from ykactor.wire.history import encode_cause
 from ykactor.wire.post_mortem import EarlierTurn, PostMortem
@@ -54,6 +56,16 @@ def problems(partitions: Partitions, journal: Journal | None) -> list[str]:
     """The reasons for which the daemon does not serve as it should, a sentence each."""
     is_stalled = journal is not None and journal.stalled is not None
     return [*partitions.stopped.values(), *(["the journal cannot be written"] if is_stalled else [])]
+
+
+_IN_FORCE = "what the queue file, the access file and the files of TLS say is in force"
+
+
+def checks_of_files(watchers: Iterable[FileWatcher]) -> list[Check]:
+    """The check that what the watched files say is in force; none without files."""
+    problems = {watcher.path: watcher.problem.replace("\n", "; ") for watcher in watchers}
+    told = [f"{path} is not in force: {problem}" for path, problem in problems.items() if problem]
+    return [Check("Files", _IN_FORCE, "; ".join(told))] if problems else []
 
 
 def log_stopped(ring: Ring, outbox: Outbox[Any] | None) -> None:

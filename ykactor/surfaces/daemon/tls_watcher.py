@@ -28,6 +28,7 @@ class TlsWatcher(FileWatcher):
     """
 
     audit: Audit | None = None
+    refusal = ""
 
     def __init__(self, files: TlsFiles, clock: Clock) -> None:
         super().__init__("tls", files.cert, files.content)
@@ -63,8 +64,10 @@ class TlsWatcher(FileWatcher):
         except (TlsFileError, OSError) as error:
             if isinstance(error, OSError) and error.errno in SHORTAGES:
                 raise TryAgainError from None
-            log_event(log, logging.ERROR, "tls_refused", path=self.path, reason=str(error))
+            self.refusal = str(error)
+            log_event(log, logging.ERROR, "tls_refused", path=self.path, reason=self.refusal)
         else:
+            self.refusal = ""
             self._log_applied()
             self._expiry.replaced()
         return self._files.content

@@ -89,7 +89,17 @@ class FileWatcher:
         """
         raise NotImplementedError
 
+    @property
+    def refusal(self) -> str:
+        """The reason for which the content that was delivered last was not applied; "" if it was."""
+        return ""
+
     # ---- watching
+
+    @property
+    def problem(self) -> str:
+        """The reason for which what is in the file now is not in force; "" if it is."""
+        return self._trouble or self.refusal
 
     def reload(self) -> None:
         """Deliver the file even if it did not change. Never waits; does nothing after ``stop``."""
@@ -217,11 +227,19 @@ class ConfigWatcher(FileWatcher):
         path: its directory must exist.
         known: the text that the caller has already read and applied.
         changed: applies a text, with ``is_asked`` of ``deliver``; raises as ``deliver``.
+        refusal: the present one of the text.
     """
 
-    def __init__(self, path: Path, known: str, changed: Callable[[str, bool], Awaitable[None]]) -> None:
+    def __init__(
+        self, path: Path, known: str, changed: Callable[[str, bool], Awaitable[None]], refusal: Callable[[], str] = str
+    ) -> None:
         super().__init__("config", path, known.encode())
         self._changed = changed
+        self._refusal = refusal
+
+    @property
+    def refusal(self) -> str:
+        return self._refusal()
 
     def read(self) -> bytes:
         return read_regular(self.path)
