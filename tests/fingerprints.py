@@ -71,7 +71,7 @@ def texts_of(name: str) -> dict[str, str]:
     """The outcome of a scenario, as classes of JSON."""
     messages: dict[str, list[object]] = {}  # by partition: what partitions do at the same time has no order
     records: dict[str, list[object]] = {}
-    add = simulator._Record.add
+    add = simulator.Record.add
 
     def note(record: object, partition: str, facts: list) -> None:
         if record.is_open:  # type: ignore[attr-defined]
@@ -81,11 +81,11 @@ def texts_of(name: str) -> dict[str, str]:
                 known.extend(events(fact, partition, len(known) + 1))
         add(record, partition, facts)  # type: ignore[arg-type]
 
-    simulator._Record.add = note  # type: ignore[assignment, method-assign]
+    simulator.Record.add = note  # type: ignore[assignment, method-assign]
     try:
         outcome = simulator.simulate(*story_of(name)[:1], budget=story_of(name)[1])
     finally:
-        simulator._Record.add = add  # type: ignore[method-assign]
+        simulator.Record.add = add  # type: ignore[method-assign]
     return {
         "decisions": decision_log(outcome.facts).decode(),
         "messages": _lines(messages),

@@ -271,10 +271,10 @@ async def test_the_plain_loop_does_the_same(seed, autojump_clock):
     def publish(name, news):
         facts.setdefault(name, []).extend(news)
 
-    direct = DirectPartitions(
-        lambda config, now_ns: DirectPartition(config, UNBOUNDED, partial(publish, config.name), now_ns=now_ns),
-        several_loaded(**TWO),
-    )
+    def make(config, now_ns):
+        return DirectPartition(config, UNBOUNDED, partial(publish, config.name), now_ns=now_ns)
+
+    direct = DirectPartitions(make, {config.name: make(config, 0) for config in several_loaded(**TWO).partitions})
     async with realm(**TWO) as setup:
         for name, said in work.items():
             direct.partitions[name].intake(0, said)

@@ -86,7 +86,7 @@ def simulate(path: Path) -> tuple[list[dict[str, object]], dict[str, object]]:
         budget = Budget(1000, 10**6)
         return DirectPartition(partition, budget, facts.extend, check, now_ns, confirms=story.confirm_releases)
 
-    direct = DirectPartitions(make, config)
+    direct = DirectPartitions(make, {partition.name: make(partition, 0) for partition in config.partitions})
     for instant in instants(story):
         play(instant, direct, admit)
     (part,) = direct.partitions.values()

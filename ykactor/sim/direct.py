@@ -19,8 +19,9 @@ from ykactor.core.objects.registry import Exchange, Owner
 from ykactor.core.partition.partition import PartitionCore
 from ykactor.core.partition.reload import changeover, objection
 from ykactor.core.state import wakeups
-from ykactor.core.turn.scheduler import Cores, Cycle, Ingest, Phase, Publish, SchedulerCore
+from ykactor.core.turn.scheduler import Cores, Cycle, Ingest, Phase, Publish, SchedulerCore, without_anything
 from ykactor.core.turn.turn import Cause, CycleDue, Input, Request, TimersDue, TurnResult, turn
+from ykactor.core.values.ids import PartitionName
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -75,6 +76,7 @@ class DirectPartition:
         confirms: confirm the releases that the scheduler starts before the next decision.
         reserves: whether asks reserve nodes.
         wakes: also run a cycle when time alone makes a decision possible, as a daemon does (SC-5).
+        cores: those of a partition with a state; ``config`` and ``reserves`` are its own. None: a partition without anything.
 
     Attributes:
         wakes: as given; may be changed between two steps.
@@ -91,18 +93,19 @@ class DirectPartition:
         confirms: bool = True,
         reserves: bool = True,
         wakes: bool = False,
+        cores: Cores | None = None,
     ) -> None:
-        self.core = PartitionCore(config)
-        self.scheduler = SchedulerCore(self.core.registry, reserves=reserves)
+        self.core, self.scheduler = cores or without_anything(config, reserves=reserves)
         self.wakes = wakes
         self._budget = budget
         self._publish = publish
         self._after_step = after_step
         self._confirms = confirms
         #: Nothing can be decided until something happens, as ``actors.partition`` has it; and the time of the last cycle.
-        self._at_rest = True
+        self._at_rest = cores is None
         self._cycled_ns = 0
-        self.intake(now_ns, [ApplyConfig(config)])
+        if cores is None:
+            self.intake(now_ns, [ApplyConfig(config)])
 
     def intake(self, now_ns: int, submissions: Iterable[Submission]) -> None:
         """Fire due timers, handle the submissions, and schedule until nothing more can be decided."""
@@ -176,12 +179,17 @@ class DirectPartitions:
     """Several partitions and their common change of configuration (``actors.partitions`` in a plain loop).
 
     Args:
-        make: makes a partition that starts at a Unix time; the first partitions start at 0.
+        make: makes a partition that starts at a Unix time, when a configuration adds it.
+        partitions: the first ones, by name.
     """
 
-    def __init__(self, make: Callable[[PartitionConfig, int], DirectPartition], config: SchedulerConfig) -> None:
+    def __init__(
+        self,
+        make: Callable[[PartitionConfig, int], DirectPartition],
+        partitions: dict[PartitionName, DirectPartition],
+    ) -> None:
         self._make = make
-        self.partitions = {partition.name: make(partition, 0) for partition in config.partitions}
+        self.partitions = partitions
 
     def switch(self, now_ns: int, config: SchedulerConfig) -> str:
         """Change to another configuration. Returns why a partition cannot, and nothing has changed; else ""."""

@@ -21,7 +21,7 @@ from ykactor.actors.partitions import Partitions
 from ykactor.core.config.model import PartitionConfig, SchedulerConfig
 from ykactor.core.inspection.pending_asks import waiting_asks
 from ykactor.core.inspection.snapshot import FinalApplication, FinalState, FinalStates, final_state
-from ykactor.core.messages.acts import Administration
+from ykactor.core.messages.acts import Administration, Operator
 from ykactor.core.messages.facts import Allocated, ApplicationRejected, Fact, Released
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.states import ApplicationState
@@ -35,6 +35,7 @@ from ykactor.sim.direct import DirectPartition, DirectPartitions
 from ykactor.wire import queuefile
 from ykactor.wire.scenario import Scenario, TimedRequest
 from ykactor.wire.scenario.endings import Endings, ask_key
+from ykactor.wire.scenario.model import OperatorOnly, ScenarioRequest
 from ykactor.wire.si import acts, requests
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.protocol_error import ProtocolError
@@ -61,10 +62,15 @@ class Outcome(Struct):
     end_ns: int
 
 
-class _Record:
-    """Collects the facts of all partitions from the first instant on, without those of the first configuration."""
+class Record:
+    """Collects the facts of all partitions from the first instant on, without those of the first configuration.
 
-    def __init__(self) -> None:
+    Args:
+        begin_ns: the Unix time of second 0.
+    """
+
+    def __init__(self, begin_ns: int = 0) -> None:
+        self._begin_ns = begin_ns
         self.facts: dict[PartitionName, list[Fact]] = {}
         self.refused: list[str] = []
         #: The ends of the allocations that say how long they run.
@@ -93,7 +99,7 @@ class _Record:
 
     def refuse(self, at_ns: int, reason: str) -> None:
         """Record that an administrator's request was refused."""
-        self.refused.append(f"at {at_ns / 1e9:.12g}: {reason}")
+        self.refused.append(f"at {(at_ns - self._begin_ns) / 1e9:.12g}: {reason}")
 
     def admit(self, work: Work, known: list[PartitionName], at_ns: int) -> Work:
         """The work of known partitions; records the refusal of all other work."""
@@ -137,7 +143,7 @@ def simulate(
 async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, *, reserves: bool) -> Outcome:
     """``simulate`` for a caller that already runs trio with a ``MockClock``."""
     config = queuefile.load(scenario.config, scenario.name)
-    record = _Record()
+    record = Record()
     clock = Clock(0)
     published = trio.lowlevel.ParkingLot()
 
@@ -179,7 +185,7 @@ async def simulate_here(scenario: Scenario, progress: Progress, budget: Budget, 
     return outcome
 
 
-async def _play(instant: Instant, partitions: Partitions, record: _Record) -> None:
+async def _play(instant: Instant, partitions: Partitions, record: Record) -> None:
     record.begin(instant)
     await _settle(partitions, more_follows=True)  # timers that are due now fire first, and partitions wake
     for step in instant.steps:
@@ -187,7 +193,7 @@ async def _play(instant: Instant, partitions: Partitions, record: _Record) -> No
     await _settle(partitions)
 
 
-async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns: int) -> None:
+async def _carry_out(step: Step, partitions: Partitions, record: Record, at_ns: int) -> None:
     """Carry out one step; no decision is taken before all steps of the instant are carried out."""
     if isinstance(step, Request):
         await _administer(step, partitions, record, at_ns)
@@ -201,7 +207,7 @@ async def _carry_out(step: Step, partitions: Partitions, record: _Record, at_ns:
         await partitions.inboxes[name].put(Intake(submissions, more_follows=True))
 
 
-async def _administer(request: Request, partitions: Partitions, record: _Record, at_ns: int) -> None:
+async def _administer(request: Request, partitions: Partitions, record: Record, at_ns: int) -> None:
     try:
         name = requests.running(request.partition, partitions.inboxes)
     except ProtocolError as error:
@@ -215,7 +221,7 @@ async def _administer(request: Request, partitions: Partitions, record: _Record,
 class _Refusal(Awaited):
     """Records why a request is refused."""
 
-    def __init__(self, record: _Record, at_ns: int) -> None:
+    def __init__(self, record: Record, at_ns: int) -> None:
         super().__init__()
         self._record = record
         self._at_ns = at_ns
@@ -237,7 +243,7 @@ def simulate_directly(
     scenario: Scenario, progress: Progress = lambda _: None, budget: Budget = CYCLE_BUDGET, *, reserves: bool = True
 ) -> Outcome:
     """Run a scenario through the oracle; the outcome is the same as that of ``simulate``."""
-    record = _Record()
+    record = Record()
 
     def make(config: PartitionConfig, now_ns: int) -> DirectPartition:
         publish = partial(record.add, config.name)
@@ -247,12 +253,26 @@ def simulate_directly(
             made.ingest(now_ns, [WantSchedulingStates(True)])
         return made
 
-    direct = DirectPartitions(make, queuefile.load(scenario.config, scenario.name))
+    config = queuefile.load(scenario.config, scenario.name)
+    direct = DirectPartitions(make, {partition.name: make(partition, 0) for partition in config.partitions})
     record.is_open = True
     for partition in direct.partitions.values() if scenario.wants_scheduling_states else ():
         partition.intake(0, [WantSchedulingStates(True)])
-    end_ns = 0
-    for scripted in instants(scenario):
+    end_ns = run_directly(scenario, direct, record, progress=progress)
+    partitions = direct.partitions.values()
+    return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
+
+
+def run_directly(
+    scenario: Scenario, direct: DirectPartitions, record: Record, begin_ns: int = 0, progress: Progress = lambda _: None
+) -> int:
+    """Run the messages of a scenario through the oracle; returns the Unix time of the last instant.
+
+    Args:
+        begin_ns: the Unix time of second 0, in whole microseconds.
+    """
+    end_ns = begin_ns
+    for scripted in instants(scenario, begin_ns):
         instant = None
         while instant is not scripted:
             _advance(direct, record.endings, scripted.at_ns)
@@ -260,9 +280,8 @@ def simulate_directly(
             record.begin(instant)
             play(instant, direct, record.admit, partial(record.refuse, instant.at_ns))
         end_ns = scripted.at_ns
-        progress(end_ns / max(1, to_ns(scenario.until)))
-    partitions = direct.partitions.values()
-    return record.outcome([(partition.core, partition.scheduler.state) for partition in partitions], end_ns)
+        progress((end_ns - begin_ns) / max(1, to_ns(scenario.until)))
+    return end_ns
 
 
 def _advance(direct: DirectPartitions, endings: Endings, before_ns: int) -> None:
@@ -316,6 +335,8 @@ def play(
 
 # ---- a scenario as the input of partitions, instant by instant; the same for the actors and for the oracle
 
+#: Carries out the acts of operators in a scenario.
+OPERATOR = Operator("scenario")
 #: Stands for the first partition; no partition has this name.
 ANY_PARTITION = PartitionName("")
 
@@ -324,7 +345,7 @@ Work = dict[PartitionName, list[Submission]]
 
 
 class Request(Struct, frozen=True):
-    """An administrator's request to a partition."""
+    """The request of an administrator or operator to a partition."""
 
     partition: PartitionName
     administration: Administration
@@ -380,11 +401,15 @@ def to_ns(at_s: float) -> int:
     return round(at_s * 1e6) * US_NS
 
 
-def instants(scenario: Scenario) -> Iterator[Instant]:
-    """The instants of a scenario in order; the last one is at ``until``, without steps if no message is sent then."""
-    instant = Instant(0, [], [])
+def instants(scenario: Scenario, begin_ns: int = 0) -> Iterator[Instant]:
+    """The instants of a scenario in order; the last one is at ``until``, without steps if no message is sent then.
+
+    Args:
+        begin_ns: the Unix time of second 0.
+    """
+    instant = Instant(begin_ns, [], [])
     for message in scenario.messages:
-        at_ns = to_ns(message.at)
+        at_ns = begin_ns + to_ns(message.at)
         if at_ns != instant.at_ns:
             yield instant
             instant = Instant(at_ns, [], [])
@@ -394,7 +419,7 @@ def instants(scenario: Scenario) -> Iterator[Instant]:
         except ProtocolError as error:
             instant.refused.append(f"at {message.at}: {error.path}: {error.message}")
     yield instant
-    until_ns = to_ns(scenario.until)
+    until_ns = begin_ns + to_ns(scenario.until)
     if until_ns > instant.at_ns:
         yield Instant(until_ns, [], [])
 
@@ -409,7 +434,7 @@ def with_endings(scripted: Instant, endings: Endings) -> Instant:
     return instant
 
 
-def _add_step(instant: Instant, request: si.WorkRequest) -> None:
+def _add_step(instant: Instant, request: ScenarioRequest) -> None:
     match request:
         case _ if isinstance(request, requests.PartitionRequest):
             instant.add(requests.submissions(request))
@@ -417,6 +442,8 @@ def _add_step(instant: Instant, request: si.WorkRequest) -> None:
             instant.steps.append(Request(*acts.administration(request)))
         case si.SetQueueQuotas():
             instant.steps.append(Request(*acts.quotas(request)))
+        case _ if isinstance(request, OperatorOnly):
+            instant.steps.append(Request(*acts.operation(request, OPERATOR)))
         case si.UpdateConfigurationRequest(config=text):
             try:
                 instant.steps.append(queuefile.load(text))

@@ -45,6 +45,7 @@ COMMANDS = {
     "convert": "convert",
     "journal": "journal",
     "replay": "replay",
+    "what-if": "what_if",
     "audit": "history:audit",
     "usage": "usage",
     "access": "access",

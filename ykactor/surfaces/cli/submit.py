@@ -28,6 +28,7 @@ from ykactor.wire.queuefile.load import ConfigError
 from ykactor.wire.queuefile.load import load as load_config
 from ykactor.wire.scenario import Scenario, ScenarioError, load
 from ykactor.wire.scenario.endings import Endings, ask_key
+from ykactor.wire.scenario.model import OperatorOnly
 from ykactor.wire.scenario.units import unit_warnings
 from ykactor.wire.si import messages as si
 
@@ -149,6 +150,7 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
         scenario = load(file)
     for warning in unit_warnings(file, scenario):
         say(f"warning: {warning}", err=True)
+    _refuse_operators(file, scenario)
     if with_config:
         say(_replacement(scenario, file), err=True)
     play = _Play(scenario, speed, with_config)
@@ -162,6 +164,17 @@ def command(file: Path, daemon: Destination, speed: float, rm_id: str | None, wi
         say(play.summary())
     if play.interrupted_at is not None:
         raise KeyboardInterrupt
+
+
+def _refuse_operators(file: Path, scenario: Scenario) -> None:
+    """Raise ClickException if a message is an operator's: the session of a resource manager cannot send it."""
+    for message in scenario.messages:
+        if isinstance(message.request, OperatorOnly):
+            name = type(message.request).__name__
+            raise click.ClickException(
+                f"{file}: found {name} at {message.at:g}, expected messages of a resource manager; "
+                "only ykactor simulate and what-if play those of operators"
+            )
 
 
 def _replacement(scenario: Scenario, file: Path) -> str:
@@ -298,17 +311,19 @@ class _Play:
         with suppress(Disconnected):  # _print_responses gets the same exception
             for message in self._messages:
                 await trio.sleep_until(self._real_time(message.at))
-                self._created.note_request(message.request)
-                if isinstance(message.request, si.ApplicationRequest):
-                    self._asked_for |= {new.application_id: new.queue_name.lower() for new in message.request.new}
+                request = message.request
+                assert not isinstance(request, OperatorOnly), "refused before"
+                self._created.note_request(request)
+                if isinstance(request, si.ApplicationRequest):
+                    self._asked_for |= {new.application_id: new.queue_name.lower() for new in request.new}
                 self._endings.expect(message)
                 request_id = str(self._sent_count)
                 self._sent_count += 1
-                if not isinstance(message.request, si.UpdateConfigurationRequest):
-                    await rm.send(structs.replace(message.request, id=request_id))
+                if not isinstance(request, si.UpdateConfigurationRequest):
+                    await rm.send(structs.replace(request, id=request_id))
                     continue
                 is_answered = self._awaited[request_id] = trio.Event()
-                await rm.send(structs.replace(message.request, id=request_id))
+                await rm.send(structs.replace(request, id=request_id))
                 await is_answered.wait()  # the daemon handles the next request although it is still reading the configuration
 
     async def _end_allocations(self, rm: ResourceManager) -> None:

@@ -17,8 +17,7 @@ from msgspec import Struct, structs
 from ykactor.wire.queuefile.fields import Key, Place, TextReader, find, join
 from ykactor.wire.queuefile.text import ConfigError, Mapping, Mistake, Mistakes, Node, Scalar, Sequence, compose, summary
 from ykactor.wire.scenario.mistakes import Found, mistakes_in, shown
-from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, TimedRequest
-from ykactor.wire.si import messages as si
+from ykactor.wire.scenario.model import Header, Moment, RunTime, Scenario, ScenarioRequest, TimedRequest
 from ykactor.wire.si.codec import refuse_repeated_keys
 from ykactor.wire.si.protocol_error import ProtocolError
 
@@ -252,7 +251,7 @@ class _Reader:
                 continue
             moment = self._converted(part, {key: part.tree[key] for key in ("at",) if key in part.tree}, Moment)
             run_seconds = self._run_seconds(part, part.tree)
-            request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, si.WorkRequest)
+            request = self._converted(part, {key: value for key, value in part.tree.items() if key != "at"}, ScenarioRequest)
             if isinstance(moment, Moment):
                 if moment.at < not_before:
                     message = f"found {moment.at}, expected at least {not_before}, the at of the message before"

@@ -28,11 +28,17 @@ class RunTime(msgspec.Struct, rename="camel"):
     ]
 
 
+#: The acts of operators that are no requests of resource managers.
+OperatorOnly = si.HoldApplication | si.HoldQueue | si.CancelAllocation | si.SetPriority
+#: The messages of a scenario.
+ScenarioRequest = si.WorkRequest | OperatorOnly
+
+
 class TimedRequest(msgspec.Struct, frozen=True):
     """A request and the virtual second at which it is sent."""
 
     at: float
-    request: si.WorkRequest
+    request: ScenarioRequest
     #: ``runSeconds`` of the asks that have it, by their index in ``request.allocations``.
     run_seconds: dict[int, float] = {}
 
@@ -106,7 +112,7 @@ _EXAMPLES = {
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of a file of YAML or JSON. It checks keys and types; the order of the messages is checked by ``load``."""
-    (requests,), definitions = msgspec.json.schema_components([si.WorkRequest], ref_template="#/$defs/{name}")
+    (requests,), definitions = msgspec.json.schema_components([ScenarioRequest], ref_template="#/$defs/{name}")
     for definition in definitions.values():
         definition.pop("description", None)  # of the code, not of the file
     for message in requests["anyOf"]:

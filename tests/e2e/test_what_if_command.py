@@ -1,0 +1,155 @@
+"""``ykactor what-if`` beside a running daemon: the daemon then does what was told, and nothing of it has changed before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from daemon import RunningDaemon, application, node, real_daemon, run_command
+
+from ykactor.client import connect, operate
+from ykactor.client.resource_manager import ResourceManager
+from ykactor.surfaces.cli import exit_codes
+from ykactor.wire.si import messages as si
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: a, resources: {max: {vcore: 2}}}
+          - {name: b}
+"""
+LARGER = QUEUES.replace("vcore: 2", "vcore: 3")
+SCENARIO = """
+name: more
+config: ""
+until: 30
+messages:
+  - {at: 1, type: HoldQueue, queueName: root.a}
+  - {at: 2, type: ApplicationRequest, new: [{applicationID: app-2, queueName: root.b, ugi: {user: alice}}]}
+  - at: 2
+    type: AllocationRequest
+    allocations:
+      - {allocationKey: u1, applicationID: app-2, resourcePerAlloc: {vcore: "1"}, runSeconds: 5}
+      - {allocationKey: u2, applicationID: app-2, resourcePerAlloc: {vcore: "9"}}
+  - {at: 3, type: CancelAllocation, applicationID: app-1, allocationKey: t4}
+  - {at: 4, type: CancelAllocation, applicationID: nobody, allocationKey: t4}
+"""
+
+
+async def asked_for_four(rm: ResourceManager) -> None:
+    """Four tasks of which two run, in a queue of two cores."""
+    await rm.request(node(vcore=4000))
+    await rm.request(application(queue="root.a"))
+    tasks = [
+        si.Allocation(allocation_key=f"t{number}", application_id="app-1", resource_per_alloc={"vcore": 1000})
+        for number in range(1, 5)
+    ]
+    await rm.request(si.AllocationRequest(allocations=tasks))
+
+
+async def running(daemon: RunningDaemon) -> set[str]:
+    return {key for found in (await daemon.state())["applications"].values() for key in found["allocations"]}
+
+
+async def test_the_daemon_then_does_what_was_told(tmp_path: Path) -> None:
+    """A larger quota: the task that it would start is the one that starts; and the journal has nothing of the what-if."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "larger.yaml").write_text(LARGER)
+    state = tmp_path / "state"
+    async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm, operate(daemon.url) as operator:
+            await asked_for_four(rm)
+            before = await running(daemon)
+            recorded = (await run_command("journal", "info", state, "-o", "json"))[0]
+            tried = await run_command("what-if", "--on", state, "--config", tmp_path / "larger.yaml", "-o", "json")
+            told = json.loads(tried[0])
+            assert (await run_command("journal", "info", state, "-o", "json"))[0] == recorded
+            assert told["changes"] == ["queue root.a: max {vcore: 2000} -> {vcore: 3000}"]
+            assert (told["asItIs"]["runs"], told["whatIf"]["runs"]) == (2, 3)
+            starts = {
+                key: difference["whatIf"]["nodeId"]
+                for difference in told["differences"]
+                if difference["whatIf"]["state"] == "runs" and difference["asItIs"]["state"] == "waits"
+                for key in difference["allocationKeys"]
+            }
+            await operator.request(si.UpdateConfigurationRequest(config=LARGER))
+            assert dict.fromkeys(await running(daemon) - before, "n1") == starts
+
+
+async def test_messages_and_acts_of_a_scenario(tmp_path: Path) -> None:
+    """A table of what is different; tasks end as the scenario says; what has no effect is told; a backup will do."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "more.yaml").write_text(SCENARIO)
+    state, backup = tmp_path / "state", tmp_path / "backup"
+    async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await asked_for_four(rm)
+            await run_command("journal", "backup", state, backup)
+    output, errors = await run_command("what-if", tmp_path / "more.yaml", "--on", backup)
+    head, runs, as_it_is, what_if, empty, columns, *rows = output.splitlines()
+    assert head.startswith(f"{backup} at 2")
+    assert head.endswith(", 30 s later:")
+    assert empty == ""
+    assert [line.split() for line in (runs, as_it_is, what_if)] == [
+        ["TASKS", "RUNS", "WAITS", "ENDED", "REFUSED"],
+        ["as", "it", "is", "2", "2", "0", "0"],
+        ["what", "if", "2", "2", "2", "0"],
+    ]
+    assert columns.split("  ")[0] == "APPLICATION"
+    held, *others = [row.split("  ")[-1].strip() for row in rows]
+    assert held.startswith("waits: held by scenario since")
+    assert held.endswith("with queue root.a")
+    assert others == [
+        "ended after 3 s: it was withdrawn before it ran",
+        "Starting",
+        "ended on n1 after 7 s: STOPPED_BY_RM",
+        "waits: wants 9, has 2 of 4 vcore in the cluster; can never fit: the largest node has 4 vcore, it wants 9",
+    ]
+    assert errors == "refused: at 4: failed to find application nobody\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        ([], exit_codes.USAGE, "found neither SCENARIO nor --config, expected a change"),
+        (["--config", "wrong.yaml"], exit_codes.FAILED, "wrong.yaml:1:1"),
+        (["wrong.yaml"], exit_codes.FAILED, "found a queue file, expected a scenario"),
+        (["--config", "queues.yaml", "--seconds", "-1"], exit_codes.USAGE, "expected a number from 0 to"),
+        (["--config", "queues.yaml"], exit_codes.FAILED, "found no journal.db, expected the state directory of a daemon"),
+    ],
+)
+async def test_what_cannot_be_tried(arguments: list[str], code: int, reason: str, tmp_path: Path) -> None:
+    """Each mistake is told with what was expected."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "wrong.yaml").write_text("partitions: none")
+    paths = [tmp_path / each if each.endswith(".yaml") else each for each in arguments]
+    assert reason in (await run_command("what-if", "--on", tmp_path, *paths, expect=code))[1]
+
+
+async def test_a_configuration_that_is_refused(tmp_path: Path) -> None:
+    """A configuration that the partitions cannot change to has no effect, and it is told why."""
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "parent.yaml").write_text(QUEUES.replace("{name: a, ", "{name: a, parent: true, "))
+    state = tmp_path / "state"
+    async with real_daemon("--config", tmp_path / "queues.yaml", "--state-dir", state) as daemon:
+        async with connect(daemon.url, rm_id="rm-1") as rm:
+            await asked_for_four(rm)
+            output, errors = await run_command("what-if", "--on", state, "--config", tmp_path / "parent.yaml")
+    assert output.endswith("no task and no application is different\n")
+    assert errors.startswith("refused: ")
+    assert "root.a" in errors
+
+
+async def test_only_a_daemon_hears_resource_managers(tmp_path: Path) -> None:
+    """The messages of operators in a scenario are played by what-if and simulate; submit names the first, and sends nothing."""
+    (tmp_path / "more.yaml").write_text(SCENARIO)
+    errors = (await run_command("submit", tmp_path / "more.yaml", "--url", "ws://127.0.0.1:1", expect=exit_codes.FAILED))[1]
+    assert "found HoldQueue at 1, expected messages of a resource manager" in errors
+    output, errors = await run_command("simulate", tmp_path / "more.yaml", "-o", "json")
+    assert "refused: at 1: queue root.a does not exist" in errors
+    assert json.loads(output)["pending"] == 0

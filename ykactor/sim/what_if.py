@@ -1,0 +1,247 @@
+"""Two runs from one state of the partitions, as it is and with a change, and what is different at their ends.
+
+The state is that of a journal (``surfaces.files.recovery``). Each run has partitions of its own, made from the same rows, so
+neither changes anything of the daemon, and both decide as the daemon would: they are driven by ``sim.direct``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, structs
+
+from ykactor.actors.partition import CYCLE_BUDGET
+from ykactor.core.config.model import PartitionConfig
+from ykactor.core.inspection.pending_asks import pending_causes
+from ykactor.core.messages.facts import (
+    AllocationRejected,
+    ApplicationChanged,
+    ApplicationRejected,
+    AskRemoved,
+    ConfigurationChanged,
+    Fact,
+    Released,
+)
+from ykactor.core.objects.application import Application
+from ykactor.core.turn.scheduler import Cores
+from ykactor.core.values.ids import PartitionName
+from ykactor.core.values.parts import finished
+from ykactor.core.values.times import S_NS
+from ykactor.sim.direct import DirectPartition, DirectPartitions
+from ykactor.sim.simulator import Record, run_directly
+from ykactor.wire.scenario import Scenario, TimedRequest
+from ykactor.wire.si import messages as si
+
+#: Makes the partitions of the recorded state, anew with each call.
+Fork = Callable[[], Mapping[PartitionName, Cores]]
+
+TaskState = Literal["runs", "waits", "ended", "refused"]
+
+
+class Status(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The status of a task or application at the end of a run.
+
+    Attributes:
+        state: of a task; of an application its state, such as ``Running``.
+        queue_name: "" of a task that was refused.
+        node_id: where it runs, or has run.
+        reason: why it waits, has ended, or was refused.
+        after_seconds: how long after the begin of the run it began to run, or ended; None: before, or it waits.
+    """
+
+    state: TaskState | str
+    queue_name: str = ""
+    node_id: str = ""
+    reason: str = ""
+    after_seconds: float | None = None
+
+
+class Difference(Struct, frozen=True, rename="camel"):
+    """Tasks of one application that end alike in each run, but not in both; without keys it is the application itself.
+
+    Attributes:
+        as_it_is, what_if: the status in each run; None: it is not there.
+    """
+
+    partition_name: str
+    application_id: str
+    allocation_keys: tuple[str, ...]
+    as_it_is: Status | None
+    what_if: Status | None
+
+
+class Totals(Struct, frozen=True):
+    """The number of tasks at the end of a run, by their state; those that ended or were refused meanwhile."""
+
+    runs: int
+    waits: int
+    ended: int
+    refused: int
+
+
+class Comparison(Struct, frozen=True, rename="camel"):
+    """The result of both runs.
+
+    Attributes:
+        begin_ns: the Unix time of their begin.
+        seconds: how long they are.
+        changes: a sentence for each queue or setting that a configuration has changed.
+        refused: why messages of the scenario had no effect.
+    """
+
+    begin_ns: int
+    seconds: float
+    changes: list[str]
+    refused: list[str]
+    as_it_is: Totals
+    what_if: Totals
+    differences: list[Difference]
+
+
+class _Subject(NamedTuple):
+    """A task; an application if ``key`` is ""."""
+
+    partition: PartitionName
+    application_id: str
+    key: str
+
+
+_Statuses = dict[_Subject, Status]
+
+
+class _Run(NamedTuple):
+    """A run that has ended."""
+
+    begin_ns: int
+    partitions: Mapping[PartitionName, DirectPartition]
+    record: Record
+
+
+def with_config(scenario: Scenario, text: str) -> Scenario:
+    """The scenario with a configuration that is put into force before its messages."""
+    first = TimedRequest(0, si.UpdateConfigurationRequest(config=text))
+    return structs.replace(scenario, messages=[first, *scenario.messages])
+
+
+def compare(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> Comparison:
+    """Run the state until the end of the scenario without and with its messages; returns what is different.
+
+    Args:
+        scenario: its configuration has no effect (``with_config``).
+        begin_ns: the Unix time at which both runs begin, in whole microseconds; not before that of the state.
+        reserves: whether asks reserve nodes in partitions that the scenario adds.
+    """
+    as_it_is = _run(fork, structs.replace(scenario, messages=[]), begin_ns, reserves=reserves)
+    what_if = _run(fork, scenario, begin_ns, reserves=reserves)
+    before, after = _statuses(as_it_is), _statuses(what_if)
+    configured = [fact for fact in _facts(what_if) if isinstance(fact, ConfigurationChanged)]
+    return Comparison(
+        begin_ns,
+        scenario.until,
+        [change for fact in configured for change in fact.changes],
+        [*what_if.record.refused, *(fact.reason for fact in configured if not fact.is_accepted)],
+        _totals(before),
+        _totals(after),
+        list(_differences(before, after)),
+    )
+
+
+def _run(fork: Fork, scenario: Scenario, begin_ns: int, *, reserves: bool) -> _Run:
+    record = Record(begin_ns)
+    record.is_open = True
+
+    def make(config: PartitionConfig, now_ns: int, cores: Cores | None = None) -> DirectPartition:
+        publish = partial(record.add, config.name)
+        confirms = scenario.confirm_releases
+        return DirectPartition(
+            config, CYCLE_BUDGET, publish, now_ns=now_ns, confirms=confirms, reserves=reserves, wakes=True, cores=cores
+        )
+
+    made = {name: make(cores[0].registry.config, begin_ns, cores) for name, cores in fork().items()}
+    direct = DirectPartitions(make, made)
+    run_directly(scenario, direct, record, begin_ns)
+    return _Run(begin_ns, direct.partitions, record)
+
+
+def _facts(run: _Run) -> Iterator[Fact]:
+    for facts in run.record.facts.values():
+        yield from facts
+
+
+# ---- the status of everything at the end of a run
+
+
+def _statuses(run: _Run) -> _Statuses:
+    """The status of all applications and tasks; of those that are gone, what the facts of the run have said last."""
+    found: _Statuses = {}
+    for name, facts in run.record.facts.items():
+        for fact in facts:
+            found |= _told(name, fact, run.begin_ns)
+    for name, partition in run.partitions.items():
+        registry = partition.core.registry
+        for application_id in registry.applications:
+            found |= _present(name, partition, registry.leaf_of(application_id).applications[application_id], run.begin_ns)
+    return found
+
+
+def _told(partition: PartitionName, fact: Fact, begin_ns: int) -> _Statuses:
+    """The status that a fact tells of something that is gone after it, or may be."""
+    match fact:
+        case Released(ask=ask, queue=queue, node_id=node_id, termination_type=kind):
+            ended = Status("ended", queue, node_id, kind.value, _after(fact.at_ns, begin_ns))
+            return {_Subject(partition, ask.application_id, ask.allocation_key): ended}
+        case AskRemoved(ask=ask, queue=queue, pending=True):
+            ended = Status("ended", queue, "", "it was withdrawn before it ran", _after(fact.at_ns, begin_ns))
+            return {_Subject(partition, ask.application_id, ask.allocation_key): ended}
+        case AllocationRejected(allocation_key=key, application_id=application_id, reason=reason):
+            return {_Subject(partition, application_id, key): Status("refused", reason=reason)}
+        case ApplicationRejected(application_id=application_id, reason=reason):
+            return {_Subject(partition, application_id, ""): Status("Rejected", reason=reason)}
+        case ApplicationChanged(application_id=application_id, queue=queue, state=state, why=why):
+            return {_Subject(partition, application_id, ""): Status(state.value, queue, reason=why)}
+        case _:
+            return {}
+
+
+def _present(name: PartitionName, partition: DirectPartition, application: Application, begin_ns: int) -> _Statuses:
+    """The status of an application and of its tasks, as they are now."""
+    owner, queue, tasks = application.application_id, application.queue, application.tasks
+    found = {_Subject(name, owner, ""): Status(application.lifecycle.state.value, queue)}
+    for key, (_, node_id) in tasks.allocations.items():
+        after = _after(tasks.began_ns[key], begin_ns)
+        found[_Subject(name, owner, key)] = Status("runs", queue, node_id, after_seconds=after)
+    for placeholder, (ask, node_id) in tasks.replacing.items():
+        waits = Status("waits", queue, node_id, f"it replaces the placeholder {placeholder}")
+        found[_Subject(name, owner, ask.allocation_key)] = waits
+    state = partition.scheduler.state
+    waiting = state.applications.get(application.application_id)
+    for ask, cause in finished(pending_causes(state, waiting)) if waiting is not None else []:
+        found[_Subject(name, owner, ask.allocation_key)] = Status("waits", queue, reason=cause.text)
+    return found
+
+
+def _after(at_ns: int, begin_ns: int) -> float | None:
+    return None if at_ns < begin_ns else (at_ns - begin_ns) / S_NS
+
+
+def _totals(statuses: _Statuses) -> Totals:
+    counts = Counter(status.state for subject, status in statuses.items() if subject.key)
+    return Totals(counts["runs"], counts["waits"], counts["ended"], counts["refused"])
+
+
+# ---- what is different
+
+
+def _differences(before: _Statuses, after: _Statuses) -> Iterator[Difference]:
+    """Yield the differences by partition, application and first key; the application itself comes before its tasks."""
+    together: dict[tuple[PartitionName, str, bool, Status | None, Status | None], list[str]] = {}
+    for subject in sorted(before.keys() | after.keys()):
+        one, other = before.get(subject), after.get(subject)
+        if one != other:
+            alike = subject.partition, subject.application_id, bool(subject.key), one, other
+            together.setdefault(alike, []).append(subject.key)
+    for (partition, application_id, are_tasks, one, other), keys in together.items():
+        yield Difference(partition, application_id, tuple(keys) if are_tasks else (), one, other)
