@@ -7,10 +7,9 @@ from heapq import heapify, heappop
 
 from ykactor.core.messages.asks import Ask, Shape, left_out, shape_of
 from ykactor.core.messages.facts import AskCondition
-from ykactor.core.messages.planned import Cancellation, Replacement
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
-from ykactor.core.planner.plan import CancellationOrder, Plan, ReplacementOrder
+from ykactor.core.planner.plan import Plan
 from ykactor.core.queueing.pending import PendingApplication, PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.state.state import SchedulerState
@@ -77,13 +76,13 @@ class PlaceholderStep:
                 if not fits(placeholder.resource, ask.resource):
                     message = _too_small(placeholder, ask)
                     plan.report(AskCondition(plan.now_ns, placeholder, leaf.path, message, ask.resource))
-                    plan.decide(CancellationOrder(Cancellation(ask, placeholder.allocation_key), leaf, application))
+                    plan.cancel(application, ask, placeholder)
                     continue
                 may_run = self._predicate_client.may_run(ask, node_id, allocate=False)
                 if may_run is None:
                     unknown.append(node_id)
                 elif may_run and not unknown:
-                    plan.decide(_replacement(leaf, application, ask, placed))
+                    plan.replace(application, ask, placed)
                     return True
                 elif not may_run:
                     moving, refused = moving or (ask, placed), True
@@ -104,8 +103,7 @@ class PlaceholderStep:
             self._predicate_client.about_first(plan.now_ns, ask, shape, node.node_id)
             return False
         # the node found may be the placeholder's: the predicate for a new allocation can differ from that for a replacement
-        elsewhere = None if node.node_id == placed[1] else node
-        plan.decide(_replacement(leaf, application, ask, placed, elsewhere))
+        plan.replace(application, ask, placed, elsewhere=None if node.node_id == placed[1] else node)
         return True
 
     def _find(self, shape: Shape) -> IndexedNode | None:
@@ -115,14 +113,6 @@ class PlaceholderStep:
         node = nodes.nodes.get(required)
         is_open = node is not None and node.fits(needs, selector) and not node.reserved
         return node if is_open and nodes.predicates.verdict((predicate, True), required) is not False else None
-
-
-def _replacement(
-    leaf: QueueNode, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder, node: IndexedNode | None = None
-) -> ReplacementOrder:
-    """The order to replace a placeholder by an ask, on its node or on another one."""
-    replacement = Replacement(ask, placed[0].allocation_key, placed[1] if node is None else node.node_id)
-    return ReplacementOrder(replacement, leaf, application, node)
 
 
 def _too_small(placed: Ask, ask: Ask) -> str:

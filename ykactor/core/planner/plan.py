@@ -1,161 +1,22 @@
-"""A plan while it is made: the time, its orders and facts so far, and its budget.
+"""A plan while it is made: the time, what it has decided and reported so far, and its budget.
 
-An order is for the owner of a node, a queue or an application. ``apply`` changes the scheduler's state at once, as if the order
-had already been carried out.
+A decision is for the owner of a node, a queue or an application. It changes the scheduler's state at once, as if the owner had
+already carried it out.
 """
 
 from __future__ import annotations
 
-from typing import final
-
 from ykactor.core.messages.asks import PREDICATE_TAG, Ask
 from ykactor.core.messages.facts import Allocated, Fact
-from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Replacement
+from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Planned, Replacement
 from ykactor.core.messages.states import COUNTED_AS_RUNNING, ApplicationState, after_allocation
 from ykactor.core.nodes.index import IndexedNode
-from ykactor.core.queueing.pending import PendingApplication
+from ykactor.core.preemption.victims import Victim
+from ykactor.core.queueing.pending import PendingApplication, PlacedPlaceholder
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import NodeID
-
-
-@final
-class Placement:
-    """Run an ask on ``node``; ``planned`` is sent to the leaf when the plan is settled."""
-
-    __slots__ = ("application", "leaf", "node", "planned")
-
-    def __init__(self, now_ns: int, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
-        self.planned = Allocated(now_ns, ask, leaf.path, node.node_id, False, application.charged_to)
-        self.leaf = leaf
-        self.application = application
-        self.node = node
-
-    def apply(self, state: SchedulerState) -> None:
-        """Charge node, queues and limits, and update the application (AP-130).
-
-        Most are of one of several equal asks of a running application: then little else changes, which is done directly.
-        """
-        application, ask = self.application, self.planned.ask
-        queue = application.asks[ask.allocation_key][1]
-        has_more = state.preemptions.last_attempts or state.nodes.predicates.counted
-        if queue is None or has_more or queue.first() is not ask or not application.is_steady(queue):
-            self.apply_generally(state)
-            return
-        state.quota_reports.usage_grew()
-        application.begin_first(ask, queue)
-        state.nodes.charge(self.node, ask.resource)
-        state.ledger.charge(self.leaf, ask.resource)
-        self.leaf.applications.advance(application)
-        state.tree.update_places(self.leaf.path_up)
-
-    def apply_generally(self, state: SchedulerState) -> None:
-        """Apply the placement of any ask of any application."""
-        application, ask, leaf = self.application, self.planned.ask, self.leaf
-        state.quota_reports.usage_grew()
-        application.discard(ask)
-        if state.preemptions.last_attempts:
-            state.preemptions.forget(ask)
-        application.begin(ask)
-        state.nodes.charge(self.node, ask.resource)
-        if state.nodes.predicates.counted:
-            _use_answers(state, ask, self.node.node_id)
-        state.ledger.charge(leaf, ask.resource)
-        if ask.placeholder:
-            state.place_placeholder(application, ask, self.node.node_id)
-        if application.state is not ApplicationState.RUNNING:
-            self._predict_state(state)
-        state.requeue(application)
-
-    def _predict_state(self, state: SchedulerState) -> None:
-        """Enter the state that the leaf will enter when it settles; later orders of this plan depend on it."""
-        application = self.application
-        if self.planned.ask.placeholder and not application.completes_gang():
-            return
-        entered = after_allocation(application.state, stateaware=application.stateaware)
-        if entered:
-            application.enter(entered[-1])
-            state.quota_reports.note(self.leaf, application)  # its asks now belong to other classes
-            if application.state in COUNTED_AS_RUNNING:
-                state.ledger.take_slot(self.leaf, application.application_id)
-
-
-def _use_answers(state: SchedulerState, ask: Ask, node_id: NodeID) -> None:
-    """Use up predicate answers: a placement counts as soon as it is decided (SC-160)."""
-    state.nodes.predicates.place(ask.tags.get(PREDICATE_TAG, ""), node_id)
-
-
-@final
-class ReplacementOrder:
-    """Replace a placeholder by a real ask.
-
-    Attributes:
-        node: the node of the real ask if it is not the placeholder's; charged at once. None: the real ask takes the place of
-            the placeholder.
-    """
-
-    __slots__ = ("application", "leaf", "node", "planned")
-
-    def __init__(
-        self, planned: Replacement, leaf: QueueNode, application: PendingApplication, node: IndexedNode | None = None
-    ) -> None:
-        self.planned = planned
-        self.leaf = leaf
-        self.application = application
-        self.node = node
-
-    def apply(self, state: SchedulerState) -> None:
-        """Withdraw the placeholder, and remove the real ask from the pending ones."""
-        application, ask = self.application, self.planned.ask
-        assert application.gang is not None
-        if self.node is not None:
-            state.nodes.charge(self.node, ask.resource)
-        if state.nodes.predicates.counted:
-            _use_answers(state, ask, self.planned.node_id)
-        application.gang.withdraw(self.planned.placeholder)
-        application.discard(ask)
-        state.preemptions.forget(ask)
-        state.ledger.change_pending(self.leaf, {name: -quantity for name, quantity in ask.resource.items()})
-
-
-@final
-class CancellationOrder:
-    """Release a placeholder that is too small for a real ask of its task group."""
-
-    __slots__ = ("application", "leaf", "node", "planned")
-
-    def __init__(self, planned: Cancellation, leaf: QueueNode, application: PendingApplication) -> None:
-        self.planned = planned
-        self.leaf = leaf
-        self.application = application
-        self.node = None
-
-    def apply(self, _: SchedulerState) -> None:
-        """Withdraw the placeholder."""
-        assert self.application.gang is not None
-        self.application.gang.withdraw(self.planned.placeholder)
-
-
-@final
-class EvictionOrder:
-    """Release a running task: a victim of ``preemptor``, or of quota preemption (None)."""
-
-    __slots__ = ("leaf", "node", "planned", "preemptor")
-
-    def __init__(self, planned: Eviction, leaf: QueueUsage, preemptor: Ask | None) -> None:
-        self.planned = planned
-        self.leaf = leaf
-        self.preemptor = preemptor
-        self.node = None
-
-    def apply(self, state: SchedulerState) -> None:
-        """Count the task as being preempted."""
-        state.evict(self.leaf, self.planned.ask, self.preemptor)
-
-
-Order = Placement | ReplacementOrder | CancellationOrder | EvictionOrder
-
 
 #: Work units of trying one candidate; 1 unit is a look at a node (about 10 us against 0.2 us).
 TRY_WORK = 50
@@ -176,9 +37,9 @@ class Plan:
     """The result of planning.
 
     Attributes:
-        orders: the orders for owners, in the order of decision. A replacement or an eviction ends the plan, because later
-            decisions depend on its confirmation.
-        facts: facts that are only reported, each with the number of orders decided before it.
+        entries: what was decided, and the facts that are only reported, in their order. A replacement or an eviction ends the
+            plan, because later decisions depend on its confirmation.
+        batches: the decisions for each leaf, with their positions in ``entries``.
         at_rest: nothing more can be decided; False if the budget was used up first.
         recheck_ns: the time when a new plan is due although nothing has changed; None if there is none.
         effort: counts the work spent so far.
@@ -190,8 +51,8 @@ class Plan:
     def __init__(self, state: SchedulerState, now_ns: int, budget: Budget, *, may_preempt: bool = True) -> None:
         self.may_preempt = may_preempt
         self.now_ns = now_ns
-        self.orders: list[Order] = []
-        self.facts: list[tuple[int, Fact]] = []
+        self.entries: list[Planned | Fact] = []
+        self.batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
         self.at_rest = False
         self.recheck_ns: int | None = None
         self.work = 0
@@ -208,32 +69,112 @@ class Plan:
         self._has_searched = False
 
     def __len__(self) -> int:
-        """Number of orders and facts."""
-        return len(self.orders) + len(self.facts)
+        """Number of decisions and facts."""
+        return len(self.entries)
 
     def may_read_owners(self) -> bool:
         """True if the owners agree with the scheduler's state: nothing is decided, and nodes have been sent all placements."""
-        return not (self.orders or self.facts or self._state.registry.unsent.count)
+        return not (self.entries or self._state.registry.unsent.count)
 
     def is_idle(self) -> bool:
         """True if nothing was tried and nothing is decided or reported."""
-        return not (self._has_tried or self.orders or self.facts)
+        return not (self._has_tried or self.entries)
 
     def is_full(self) -> bool:
         """True if the budget of placements is used up."""
-        return len(self.orders) + len(self.facts) >= self._budget.placements_max
-
-    def decide(self, order: Order) -> None:
-        """Add an order and apply it to the scheduler's state."""
-        order.apply(self._state)
-        self.orders.append(order)
-        if order.node is not None:
-            self._state.registry.unsent.note(order.node, order.planned.ask)
+        return len(self.entries) >= self._budget.placements_max
 
     def report(self, *facts: Fact) -> None:
         """Add facts after everything decided so far."""
-        position = len(self.orders)
-        self.facts += [(position, fact) for fact in facts]
+        self.entries += facts
+
+    # ---- decisions
+
+    def _decide(self, leaf: QueueUsage, planned: Planned) -> None:
+        self.batches.setdefault(leaf, []).append((len(self.entries), planned))
+        self.entries.append(planned)
+
+    def place(self, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
+        """Run an ask on a node: charge node, queues and limits, and update the application (AP-130).
+
+        Most are of one of several equal asks of a running application: then little else changes, which is done directly.
+        """
+        state = self._state
+        self._decide(leaf, Allocated(self.now_ns, ask, leaf.path, node.node_id, False, application.charged_to))
+        state.registry.unsent.note(node, ask)
+        state.quota_reports.usage_grew()
+        queue = application.asks[ask.allocation_key][1]
+        has_more = state.preemptions.last_attempts or state.nodes.predicates.counted
+        if queue is None or has_more or queue.first() is not ask or not application.is_steady(queue):
+            self._place_generally(leaf, application, ask, node)
+            return
+        application.begin_first(ask, queue)
+        state.nodes.charge(node, ask.resource)
+        state.ledger.charge(leaf, ask.resource)
+        leaf.applications.advance(application)
+        state.tree.update_places(leaf.path_up)
+
+    def _place_generally(self, leaf: QueueNode, application: PendingApplication, ask: Ask, node: IndexedNode) -> None:
+        """Place any ask of any application."""
+        state = self._state
+        application.discard(ask)
+        if state.preemptions.last_attempts:
+            state.preemptions.forget(ask)
+        application.begin(ask)
+        state.nodes.charge(node, ask.resource)
+        self._use_answers(ask, node.node_id)
+        state.ledger.charge(leaf, ask.resource)
+        if ask.placeholder:
+            state.place_placeholder(application, ask, node.node_id)
+        if application.state is not ApplicationState.RUNNING and (not ask.placeholder or application.completes_gang()):
+            self._predict_state(leaf, application)
+        state.requeue(application)
+
+    def _use_answers(self, ask: Ask, node_id: NodeID) -> None:
+        """Use up predicate answers: a placement counts as soon as it is decided (SC-160)."""
+        predicates = self._state.nodes.predicates
+        if predicates.counted:
+            predicates.place(ask.tags.get(PREDICATE_TAG, ""), node_id)
+
+    def _predict_state(self, leaf: QueueNode, application: PendingApplication) -> None:
+        """Enter the state that the leaf will enter when it settles; later decisions of this plan depend on it."""
+        state = self._state
+        entered = after_allocation(application.state, stateaware=application.stateaware)
+        if entered:
+            application.enter(entered[-1])
+            state.quota_reports.note(leaf, application)  # its asks now belong to other classes
+            if application.state in COUNTED_AS_RUNNING:
+                state.ledger.take_slot(leaf, application.application_id)
+
+    def replace(
+        self, application: PendingApplication, ask: Ask, placed: PlacedPlaceholder, elsewhere: IndexedNode | None = None
+    ) -> None:
+        """Replace a placeholder by a real ask, which takes its place, or one on the node ``elsewhere``, charged at once."""
+        state, (placeholder, node_id) = self._state, placed
+        if elsewhere is not None:
+            node_id = elsewhere.node_id
+            state.nodes.charge(elsewhere, ask.resource)
+            state.registry.unsent.note(elsewhere, ask)
+        self._use_answers(ask, node_id)
+        self._withdraw(application, placeholder)
+        application.discard(ask)
+        state.preemptions.forget(ask)
+        state.ledger.change_pending(application.leaf, {name: -quantity for name, quantity in ask.resource.items()})
+        self._decide(application.leaf, Replacement(ask, placeholder.allocation_key, node_id))
+
+    def cancel(self, application: PendingApplication, ask: Ask, placeholder: Ask) -> None:
+        """Release a placeholder that is too small for a real ask of its task group."""
+        self._withdraw(application, placeholder)
+        self._decide(application.leaf, Cancellation(ask, placeholder.allocation_key))
+
+    def _withdraw(self, application: PendingApplication, placeholder: Ask) -> None:
+        assert application.gang is not None
+        application.gang.withdraw(placeholder.allocation_key)
+
+    def evict(self, victim: Victim, preemptor: Ask | None, message: str) -> None:
+        """Release a running task: a victim of ``preemptor``, or of quota preemption (None)."""
+        self._state.evict(victim.leaf, victim.task, preemptor)
+        self._decide(victim.leaf, Eviction(victim.task, message))
 
     # ---- work
 

@@ -17,15 +17,15 @@ from contextlib import suppress
 
 from ykactor.core.messages.asks import Shape
 from ykactor.core.messages.fact_order import with_state_changes
-from ykactor.core.messages.facts import Fact
-from ykactor.core.messages.planned import Budget, Planned
+from ykactor.core.messages.facts import Allocated, Fact
+from ykactor.core.messages.planned import Budget, Cancellation, Eviction, Replacement
 from ykactor.core.messages.states import ApplicationState
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.objects.commands import Positioned, SettleBatch
 from ykactor.core.objects.registry import Exchange, Send
 from ykactor.core.planner.placeholder_step import PlaceholderStep
-from ykactor.core.planner.plan import TRY_WORK, Placement, Plan, PlanEnds
+from ykactor.core.planner.plan import TRY_WORK, Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.planner.quota_preemption_step import QuotaPreemptionStep
 from ykactor.core.planner.reservation_step import ReservationStep
@@ -34,7 +34,6 @@ from ykactor.core.queueing.equivalence import HAS_NODE, RESERVES, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
 from ykactor.core.quota.headroom import queue_shortage
-from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.state import wakeups
 from ykactor.core.state.state import SchedulerState
@@ -219,7 +218,7 @@ class Planner:
         ask = queue.first()
         if application.held or queue.notified is not None:
             plan.report(*self._state.quota_reports.fits(plan.now_ns, leaf, application, ask))
-        plan.decide(Placement(plan.now_ns, leaf, application, ask, node))
+        plan.place(leaf, application, ask, node)
 
     def _backs_off(self, plan: Plan, leaf: QueueNode, application: PendingApplication) -> bool:
         """Start the back-off of the application if too many of its asks fit nowhere; returns whether it started (SC-38)."""
@@ -277,10 +276,9 @@ _REPLIES = 10
 
 
 def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
-    """Send each leaf its orders. Returns all facts in the order of the plan (AP-96)."""
-    batches = yield from paced(_batches(plan))
+    """Send each leaf what is decided for it. Returns all facts in the order of the plan (AP-96)."""
     sends: list[Send[Positioned]] = []
-    for leaf, batch in batches.items():
+    for leaf, batch in plan.batches.items():
         owner = state.registry.leaf(leaf.path)
         sends += ((owner, SettleBatch(plan.now_ns, part)) for part in in_parts(batch))
     replies: list[Positioned] = yield sends
@@ -288,39 +286,20 @@ def settle(state: SchedulerState, plan: Plan) -> Exchange[list[Fact]]:
     return facts
 
 
-def _batches(plan: Plan) -> Steps[dict[QueueUsage, list[tuple[int, Planned]]]]:
-    """The orders of each leaf with their positions in the plan."""
-    batches: dict[QueueUsage, list[tuple[int, Planned]]] = {}
-    for part in in_parts(enumerate(plan.orders)):
-        for position, order in part:
-            batches.setdefault(order.leaf, []).append((position, order.planned))
-        yield len(part)
-    return batches
-
-
 def _in_plan_order(plan: Plan, replies: list[Positioned]) -> Steps[list[Fact]]:
-    """The reported facts and the facts that orders led to, merged in the order of the plan."""
+    """The reported facts and the facts that decisions led to, in the order of the plan."""
     facts, changes = list[Fact](), dict[int, list[Fact]]()
     for reply in replies:
         changes.update(reply)
         yield len(reply) // _REPLIES
-    reported = iter([*plan.facts, (len(plan.orders) + 1, None)])
-    at, fact = next(reported)
-    for part in in_parts(enumerate(plan.orders)):
-        for position, order in part:
-            while at <= position and fact is not None:
-                facts.append(fact)
-                at, fact = next(reported)
-                yield 1
+    for part in in_parts(enumerate(plan.entries)):
+        for position, entry in part:
             caused = changes.get(position)
-            if type(order) is not Placement:
-                facts += caused or []
-            elif caused:
-                facts += with_state_changes(caused, order.planned)
+            if type(entry) is Allocated:  # by far the most frequent
+                facts += with_state_changes(caused, entry) if caused else (entry,)
+            elif isinstance(entry, Replacement | Cancellation | Eviction):
+                facts += caused or ()
             else:
-                facts.append(order.planned)
+                facts.append(entry)
         yield len(part)
-    while fact is not None:
-        facts.append(fact)
-        at, fact = next(reported)
     return facts

@@ -13,10 +13,9 @@ from msgspec import Struct
 from ykactor.core.messages import conditions
 from ykactor.core.messages.asks import Ask, Shape, ask_id, shape_of
 from ykactor.core.messages.facts import AskCondition, Fact, Preempted, PreemptionRefused
-from ykactor.core.messages.planned import Eviction
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.planner.plan import EvictionOrder, Plan
+from ykactor.core.planner.plan import Plan
 from ykactor.core.preemption.laws import Needs, shares, trigger
 from ykactor.core.preemption.victims import (
     REJECTED_MAX,
@@ -247,7 +246,7 @@ def _evict(plan: Plan, leaf: QueueUsage, ask: Ask, victims: list[Victim], messag
     who = f"Preempted by {ask.allocation_key} from application {ask.application_id} in {leaf.path}"
     plan.report(*(AskCondition(plan.now_ns, victim.task, victim.leaf.path, who) for victim in victims))
     for victim in victims:
-        plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, ask))
+        plan.evict(victim, ask, message)
 
 
 def _outranks(ask: Ask, task: Ask) -> bool:

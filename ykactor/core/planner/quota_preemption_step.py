@@ -6,8 +6,7 @@ from heapq import merge
 
 from ykactor.core.messages import conditions
 from ykactor.core.messages.facts import AskCondition, QuotaPreempted, StaysAboveMax
-from ykactor.core.messages.planned import Eviction
-from ykactor.core.planner.plan import EvictionOrder, Plan
+from ykactor.core.planner.plan import Plan
 from ykactor.core.preemption.laws import VictimSet
 from ykactor.core.preemption.quota import candidates, choose, preemptable, shares
 from ykactor.core.preemption.victims import Victim
@@ -72,7 +71,7 @@ def _evict(plan: Plan, queue: QueueNode, victims: list[Victim], amount: Resource
         yield 1
     claimed: Resource = {}
     for victim in victims:
-        plan.decide(EvictionOrder(Eviction(victim.task, message), victim.leaf, None))
+        plan.evict(victim, None, message)
         add_to(claimed, victim.task.resource)
         yield 1
     maximum = queue.config.max or {}

@@ -12,7 +12,7 @@ from ykactor.core.messages.asks import AskID, ask_id, order_of
 from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.nodes.predicate_client import PredicateClient
 from ykactor.core.nodes.reservations import RESERVATION_MAX_NS, Reservation
-from ykactor.core.planner.plan import Placement, Plan, PlanEnds
+from ykactor.core.planner.plan import Plan, PlanEnds
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.laws import Needs
 from ykactor.core.queueing.pending import PendingApplication
@@ -186,7 +186,7 @@ class ReservationStep:
         if reservation.is_pinned() and queue_shortage(leaf.path_up, reservation.shape[0]) is not None:
             return False
         unreserved = self._state.unreserve(plan.now_ns, reservation, runs=True)
-        plan.decide(Placement(plan.now_ns, leaf, reservation.application, ask, node))
+        plan.place(leaf, reservation.application, ask, node)
         plan.report(unreserved)
         return True
 
