@@ -6,10 +6,10 @@ import pytest
 from world import World, app, ask, make_world, node, queue, tree
 
 from ykactor.core.messages.facts import Preempted
-from ykactor.core.nodes import index
-from ykactor.core.nodes.index import ChangedNodes, IndexedNode
+from ykactor.core.nodes.index import IndexedNode
 from ykactor.core.planner.preemption_step import Preemptor
 from ykactor.core.preemption.victims import Search
+from ykactor.core.queueing.waiting_classes import NodeLog
 from ykactor.core.values.ids import NodeID
 
 NODES = 20
@@ -72,10 +72,9 @@ def test_a_search_in_vain_ends_when_no_kind_of_task_can_be_preempted(monkeypatch
     assert [fact for fact in world.facts if isinstance(fact, Preempted)] == []
 
 
-def test_a_reader_that_is_far_behind_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_far_behind_starts_again() -> None:
     """The log is bounded; who has missed entries learns that, and who has not gets each node once."""
-    monkeypatch.setattr(index, "CHANGED_MAX", 4)
-    log, one, two = ChangedNodes(), IndexedNode(NodeID("n1")), IndexedNode(NodeID("n2"))
+    log, one, two = NodeLog[IndexedNode](4), IndexedNode(NodeID("n1")), IndexedNode(NodeID("n2"))
     for changed in (one, two, two, one):
         log.note(changed)
     assert log.since(0) == [one, two]

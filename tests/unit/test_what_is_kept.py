@@ -88,8 +88,8 @@ KEPT: dict[str, tuple[str, str, str]] = {
 }
 #: Orders, indexes, sums and memories of failed searches: they follow from the rest, or start empty.
 DERIVED = """
-    AccountKey AskQueue BestNodes ChangedNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
-    Labels LeafOrder Ledger NeedList NodeIndex Observer OpenedNodes PendingCauses PendingGang PlaceholderStep Preemptor
+    AccountKey AskQueue BestNodes ChildOrder ChildPlace Effort EquivalenceClass GangPairs Holdings IndexedNode
+    Labels LeafOrder Ledger NeedList NodeIndex NodeLog Observer OpenedNodes PendingCauses PendingGang PlaceholderStep Preemptor
     PriorityBag PromisingNodes QueueLimits QueueNode QueueTree QuotaPreemptionStep QuotaReports Reservation ReservationStep
     ReservedShapes ResourceTypes RunningTasks SchedulerCore SchedulingQueue SchedulingStateStep SortedList Stamp Tasks Tracker
     Trackers Tried UnschedulableStep UnsentPlacements WaitingClasses WaitingGroup Worklist

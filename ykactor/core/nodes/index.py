@@ -19,20 +19,20 @@ from ykactor.core.messages.changed import Changed
 from ykactor.core.nodes.predicates import Predicates
 from ykactor.core.objects.node import NodeCore
 from ykactor.core.queueing.sibling_order import Effort
-from ykactor.core.queueing.waiting_classes import OpenedNodes
+from ykactor.core.queueing.waiting_classes import NodeLog, OpenedNodes
 from ykactor.core.values.ids import NodeID
 from ykactor.core.values.parts import Steps, in_parts
 from ykactor.core.values.resources import Resource
 from ykactor.core.values.selector import NODE_ID, Requirement, Selector, selects
 from ykactor.core.values.sorted_list import SortedList
 
-#: Entries that are remembered. A reader that is further behind looks at all nodes again.
+#: Entries of the log of changed nodes that are remembered.
 CHANGED_MAX = 10_000
 #: Attributes that are indexed at a time. Above it the one that was used longest ago is dropped.
 ATTRIBUTES_MAX = 64
 #: Entries of all heaps of one ranking together; above it the oldest heaps are dropped (about 150 bytes an entry).
 ENTRIES_MAX = 500_000
-#: A heap and the log may have this many entries more than twice the nodes.
+#: A heap may have, or be behind by, this many entries more than twice the nodes.
 SPARE = 64
 #: Nodes that are tried for an ask before the nodes that fit are looked up or kept for its shape.
 SCAN_MAX = 64
@@ -101,30 +101,6 @@ class IndexedNode:
         return not selector or selects(selector, self.attributes)
 
 
-class ChangedNodes:
-    """The nodes that changed last. Each reader remembers the value of ``count`` up to which it has read.
-
-    Attributes:
-        count: the number of entries the log has had.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._last: list[IndexedNode] = []
-
-    def note(self, node: IndexedNode) -> None:
-        """Log a node that is new, has changed or was removed."""
-        self.count += 1
-        self._last.append(node)
-        if len(self._last) > CHANGED_MAX:
-            del self._last[: CHANGED_MAX // 2]
-
-    def since(self, count: int) -> list[IndexedNode] | None:
-        """The nodes that changed since ``count`` had this value, each once; None if they are no longer remembered."""
-        first = len(self._last) - (self.count - count)
-        return None if first < 0 else list(dict.fromkeys(self._last[first:]))
-
-
 #: The nodes by the value of one attribute; those without the attribute are not in it.
 _ByValue = dict[str, dict[NodeID, IndexedNode]]
 
@@ -190,12 +166,12 @@ class _Heap:
 
     __slots__ = ("entries", "log_end", "made_with", "readmissions")
 
-    def __init__(self, entries: list[Entry], log_end: int, readmissions: int) -> None:
+    def __init__(self, entries: list[Entry], readmissions: int) -> None:
         self.entries = entries
-        #: The number of entries when the heap was built.
-        self.made_with = len(entries)
-        #: The log of changed nodes is applied up to this absolute position.
-        self.log_end = log_end
+        #: The number of entries when the heap was built, and one for the heap.
+        self.made_with = len(entries) + 1
+        #: The log of changed nodes is applied up to here.
+        self.log_end = 0
         #: ``Predicates.readmissions`` when the heap was built; only matters for shapes with a predicate class.
         self.readmissions = readmissions
 
@@ -203,129 +179,92 @@ class _Heap:
 class BestNodes:
     """The best offered node for each shape, by one ranking: the nodes on which a shape fits are kept for it, best first.
 
-    A heap is built for a shape when it is needed, and updated from a log of changed nodes when it is used again. So a shape that
-    fits on no node costs O(1) until a node changes.
+    A heap is built for a shape when it is needed, and updated from the log of changed nodes when it is used again. So a shape
+    that fits on no node costs O(1) until a node changes. A heap that is so far behind that building it costs less is built again.
 
     Args:
-        nodes: all nodes; read only.
-        pool: yields at least all nodes on which a shape may fit.
-        rank: yields the entries of the nodes among these on which a shape fits.
-        predicates: nodes that are refused for the shape's predicate class are skipped.
-        effort: counts the nodes looked at.
-
-    Attributes:
-        heaps: of the shapes for which ``first`` is cheap.
+        index: has all nodes; read only.
+        rank: yields the entries of the nodes among these on which a shape fits. Nodes that are refused for its predicate class
+            are skipped.
     """
 
-    def __init__(
-        self,
-        nodes: dict[NodeID, IndexedNode],
-        pool: Callable[[Shape], Iterable[IndexedNode]],
-        rank: Callable[[Shape, list[IndexedNode]], list[Entry]],
-        predicates: Predicates,
-        effort: Effort,
-    ) -> None:
-        self._nodes = nodes
-        self._pool = pool
+    def __init__(self, index: NodeIndex, rank: Callable[[Shape, list[IndexedNode]], list[Entry]]) -> None:
+        self._index = index
         self._rank = rank
-        self._predicates = predicates
-        self.heaps: dict[Shape, _Heap] = {}
-        self._log: list[IndexedNode] = []
-        #: Absolute position of the log's first entry.
-        self._log_start = 0
-        #: The number of entries of all heaps when they were built, plus one for each heap.
+        #: In the order in which they were used last.
+        self._heaps: dict[Shape, _Heap] = {}
+        #: The sum of ``made_with`` of all heaps.
         self._entries = 0
-        self._effort = effort
 
-    def note(self, node: IndexedNode) -> None:
-        """Log a node that has changed, with its version; to be called only while there are heaps.
-
-        The log is halved when applying it costs more than building a heap. Heaps that were not used since are dropped, with the
-        removed nodes in them: they would have to be built again anyway.
-        """
-        self._log.append(node)
-        if len(self._log) > 2 * len(self._nodes) + SPARE:
-            cut = len(self._log) // 2
-            del self._log[:cut]
-            self._log_start += cut
-            for shape in [shape for shape, heap in self.heaps.items() if heap.log_end < self._log_start]:
-                self._drop(shape)
+    def has(self, shape: Shape) -> bool:
+        """True if ``first`` is cheap: there is a heap, which is not far behind."""
+        heap = self._heaps.get(shape)
+        return heap is not None and not self._is_behind(heap)
 
     def work(self, shape: Shape) -> int:
         """The work units of ``first``, unless ``prepare`` has done the work."""
-        heap = self.heaps.get(shape)
-        looks = len(self._nodes) if heap is None or self._is_outdated(shape, heap) else self._log_end() - heap.log_end
-        return looks * look_work(shape)
+        heap = self._usable(shape)
+        index = self._index
+        return (len(index.nodes) if heap is None else index.changed.count - heap.log_end) * look_work(shape)
 
     def prepare(self, shape: Shape) -> Steps[None]:
         """Do the work of ``first`` in parts; nothing may change meanwhile."""
-        heap = self.heaps.get(shape)
-        nodes = self._offered(shape) if heap is None or self._is_outdated(shape, heap) else self._changed_since(heap)
-        self._effort.spent += len(nodes) * look_work(shape)
+        heap = self._usable(shape)
         ranked = []
-        for part in in_parts(nodes):
+        for part in in_parts(self._to_rank(shape, heap)):
             ranked.append(self._rank(shape, part))
             yield len(part)
-        if heap is None or self._is_outdated(shape, heap):
-            self._keep(shape, [*chain.from_iterable(ranked)])
-            return
-        heap.log_end = self._log_end()
-        for entry in chain.from_iterable(ranked):
-            heapq.heappush(heap.entries, entry)
+        self._add(shape, heap, [*chain.from_iterable(ranked)])
 
     def first(self, shape: Shape) -> IndexedNode | None:
         """The best node for a shape; None if it fits on none."""
-        heap = self._up_to_date(shape)
-        entries = heap.entries
+        heap = self._usable(shape)
+        if heap is None or heap.log_end != self._index.changed.count:
+            heap = self._add(shape, heap, self._rank(shape, self._to_rank(shape, heap)))
+        entries, predicates = heap.entries, self._index.predicates
         while entries:
             version, node = entries[0][-2:]
-            if version == node.version and self._predicates.admits(shape[3], node.node_id):
+            if version == node.version and predicates.admits(shape[3], node.node_id):
                 found: IndexedNode = node
                 return found
             heapq.heappop(entries)
         return None
 
-    def _up_to_date(self, shape: Shape) -> _Heap:
-        heap = self.heaps.get(shape)
-        if heap is None or self._is_outdated(shape, heap):
-            pool = self._offered(shape)
-            self._effort.spent += len(pool) * look_work(shape)
-            return self._keep(shape, self._rank(shape, pool))
-        if heap.log_end != self._log_end():
-            changed = self._changed_since(heap)
-            self._effort.spent += (self._log_end() - heap.log_end) * look_work(shape)
-            heap.log_end = self._log_end()
-            for entry in self._rank(shape, changed):
+    def _usable(self, shape: Shape) -> _Heap | None:
+        """The heap of a shape; None if it is to be built: it is too large or too far behind, or nodes are no longer refused."""
+        heap = self._heaps.get(shape)
+        if heap is None or len(heap.entries) > 2 * len(self._index.nodes) + SPARE or self._is_behind(heap):
+            return None
+        return heap if not shape[3] or heap.readmissions == self._index.predicates.readmissions else None
+
+    def _is_behind(self, heap: _Heap) -> bool:
+        """True if applying the log costs more than building the heap again, or entries are no longer remembered."""
+        index = self._index
+        return index.changed.count - heap.log_end > min(2 * len(index.nodes) + SPARE, CHANGED_MAX)
+
+    def _to_rank(self, shape: Shape, heap: _Heap | None) -> list[IndexedNode]:
+        """The nodes to look at: all, or those that have changed since the heap was used. They count as work."""
+        index = self._index
+        nodes = index.pool(shape) if heap is None else index.changed.since(heap.log_end) or ()
+        offered = [node for node in nodes if node.offered]
+        index.effort.spent += (len(offered) if heap is None else index.changed.count - heap.log_end) * look_work(shape)
+        return offered
+
+    def _add(self, shape: Shape, heap: _Heap | None, ranked: list[Entry]) -> _Heap:
+        """Add nodes to a heap, or to a new one. Heaps that are too far behind are dropped, with the removed nodes in them."""
+        before = self._heaps.pop(shape, None)
+        if heap is None:
+            heapq.heapify(ranked)
+            heap = _Heap(ranked, self._index.predicates.readmissions)
+        else:
+            for entry in ranked:
                 heapq.heappush(heap.entries, entry)
+        heap.log_end = self._index.changed.count
+        self._heaps[shape] = heap
+        self._entries += heap.made_with - (0 if before is None else before.made_with)
+        while len(self._heaps) > 1 and (self._entries > ENTRIES_MAX or self._is_behind(next(iter(self._heaps.values())))):
+            self._entries -= self._heaps.pop(next(iter(self._heaps))).made_with
         return heap
-
-    def _is_outdated(self, shape: Shape, heap: _Heap) -> bool:
-        """True if the heap is to be built anew: it is too large, or nodes are no longer refused."""
-        is_too_large = len(heap.entries) > 2 * len(self._nodes) + SPARE
-        return is_too_large or (bool(shape[3]) and heap.readmissions != self._predicates.readmissions)
-
-    def _log_end(self) -> int:
-        return self._log_start + len(self._log)
-
-    def _offered(self, shape: Shape) -> list[IndexedNode]:
-        return [node for node in self._pool(shape) if node.offered]
-
-    def _changed_since(self, heap: _Heap) -> list[IndexedNode]:
-        return [node for node in dict.fromkeys(self._log[heap.log_end - self._log_start :]) if node.offered]
-
-    def _keep(self, shape: Shape, entries: list[Entry]) -> _Heap:
-        if shape in self.heaps:
-            self._drop(shape)
-        heapq.heapify(entries)
-        heap = _Heap(entries, self._log_end(), self._predicates.readmissions)
-        self.heaps[shape] = heap
-        self._entries += heap.made_with + 1
-        while self._entries > ENTRIES_MAX and len(self.heaps) > 1:
-            self._drop(next(iter(self.heaps)))
-        return heap
-
-    def _drop(self, shape: Shape) -> None:
-        self._entries -= self.heaps.pop(shape).made_with + 1
 
 
 class NodeIndex:
@@ -336,7 +275,7 @@ class NodeIndex:
     """
 
     def __init__(self, policy: NodeSortPolicy, changed: Changed, effort: Effort, *, reserves: bool) -> None:
-        self._effort = effort
+        self.effort = effort
         self.nodes: dict[NodeID, IndexedNode] = {}
         self.predicates = Predicates(changed)
         self._policy = policy
@@ -345,10 +284,10 @@ class NodeIndex:
         #: Offered nodes that have changed since the order was last needed, and are not in ``_sorted``.
         self._unsorted: dict[NodeID, IndexedNode] = {}
         self._labels = Labels(self.nodes)
-        self._fitting = BestNodes(self.nodes, self._pool, _by_place, self.predicates, effort)
-        self._reservable = BestNodes(self.nodes, self._pool, _by_shortfall, self.predicates, effort)
+        self._fitting = BestNodes(self, _by_place)
+        self._reservable = BestNodes(self, _by_shortfall)
         #: The log of all changes of nodes, also of those that only have less available or were reserved.
-        self.changed = ChangedNodes()
+        self.changed: NodeLog[IndexedNode] = NodeLog(CHANGED_MAX)
         self._versions = 0
         #: Reserved nodes that have changed since ``take_changed``.
         self._changed: dict[NodeID, None] = {}
@@ -463,7 +402,7 @@ class NodeIndex:
         Nodes that the predicate service has refused are skipped. The node that is returned may still be without an answer:
         see ``predicates.verdict``.
         """
-        if shape in self._fitting.heaps:
+        if self._fitting.has(shape):
             return self._fitting.first(shape)
         items, _, selector, predicate = shape
         labelled = self._labels.meeting(selector) if selector else None
@@ -471,14 +410,14 @@ class NodeIndex:
             return self._first_of(shape, [node for part in labelled for node in part.values()])
         for node in islice(self._order() if self._unsorted else self._sorted, SCAN_MAX):
             if node.fits(items, selector) and (not predicate or self.predicates.admits(predicate, node.node_id)):
-                self._effort.spent += 1
+                self.effort.spent += 1
                 return node
-        self._effort.spent += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
+        self.effort.spent += min(SCAN_MAX, len(self._sorted)) * look_work(shape)
         return None if len(self._sorted) <= SCAN_MAX else self._fitting.first(shape)
 
     def _first_of(self, shape: Shape, nodes: list[IndexedNode]) -> IndexedNode | None:
         items, _, selector, predicate = shape
-        self._effort.spent += len(nodes) * look_work(shape)
+        self.effort.spent += len(nodes) * look_work(shape)
         rest = selector if len(selector) > 1 else ()  # a single requirement is met by all of these
         found = _with_room([node for node in nodes if node.offered], items, rest)
         if predicate:
@@ -496,15 +435,15 @@ class NodeIndex:
         """All nodes on which the shape fits, in order, also those that the predicate service has refused. O(nodes)."""
         items, required, selector, _ = shape
         if required is None:
-            nodes = sorted((node for node in self._pool(shape) if node.offered), key=lambda node: node.place)
+            nodes = sorted((node for node in self.pool(shape) if node.offered), key=lambda node: node.place)
         else:
             nodes = [self.nodes[required]] if required in self.nodes else []
         for node in nodes:
-            self._effort.spent += 1
+            self.effort.spent += 1
             if node.fits(items, selector):
                 yield node
 
-    def _pool(self, shape: Shape) -> Iterable[IndexedNode]:
+    def pool(self, shape: Shape) -> Iterable[IndexedNode]:
         """The nodes that may suit a shape: those with an attribute that its selector asks for, or all that are offered."""
         labelled = self._labels.meeting(shape[2])
         return self._order().items() if labelled is None else chain.from_iterable(part.values() for part in labelled)
@@ -552,10 +491,6 @@ class NodeIndex:
         if node.reserved:
             self.mark(node)
         self.changed.note(node)
-        if self._fitting.heaps:
-            self._fitting.note(node)
-        if self._reservable.heaps:
-            self._reservable.note(node)
 
 
 def _by_place(shape: Shape, nodes: list[IndexedNode]) -> list[Entry]:

@@ -39,32 +39,41 @@ class Node(Protocol):
 N = TypeVar("N", bound=Node)
 
 
-class OpenedNodes(Generic[N]):
-    """A log of the nodes that have changed, were removed, or are offered again; the latest of them are remembered.
+class NodeLog(Generic[N]):
+    """A log of nodes, of which the latest entries are remembered. Each reader keeps the ``count`` up to which it has read.
 
     Args:
-        reserves: True if asks reserve nodes: a node is then open to all asks that would fit if nothing else ran there.
+        most: so many entries are remembered; a reader that is further behind looks at all nodes again.
 
     Attributes:
         count: the number of entries the log has had.
     """
 
-    def __init__(self, *, reserves: bool) -> None:
+    def __init__(self, most: int) -> None:
         self.count = 0
-        self._last: deque[N] = deque(maxlen=OPENED_MAX)
-        self._reserves = reserves
+        self._last: deque[N] = deque(maxlen=most)
 
     def note(self, node: N) -> None:
-        """Log a node that may take asks that it did not take before."""
+        """Add an entry."""
         self.count += 1
         self._last.append(node)
 
     def since(self, count: int) -> list[N] | None:
-        """The nodes that opened since ``count`` had this value, each once; None if they are too many to be remembered."""
+        """The nodes of the entries since ``count`` had this value, each once; None if these are not all remembered."""
         entries = self.count - count
-        if entries > len(self._last):
-            return None
-        return list(dict.fromkeys(islice(self._last, len(self._last) - entries, None)))
+        return None if entries > len(self._last) else list(dict.fromkeys([*islice(reversed(self._last), entries)][::-1]))
+
+
+class OpenedNodes(NodeLog[N]):
+    """A log of the nodes that may take asks which they did not take before: they changed, were removed, or are offered again.
+
+    Args:
+        reserves: True if asks reserve nodes: a node is then open to all asks that would fit if nothing else ran there.
+    """
+
+    def __init__(self, *, reserves: bool) -> None:
+        super().__init__(OPENED_MAX)
+        self._reserves = reserves
 
     def room(self, nodes: Iterable[N]) -> Resource:
         """Per type, the most that one of the nodes could give to an ask that it is open to."""
