@@ -234,7 +234,7 @@ def test_never_above_what_is_allowed(seed: int) -> None:
     """Applications that ask only for what limits hold for never get more than these allow: quotas, users, nodes."""
     session = Session(2000 + seed, is_modest=True).play()
     for tracker in session.partition.scheduler.state.trackers.in_use.values():
-        assert fits(tracker.limit or {}, tracker.allocated) or tracker.limit is None
+        assert fits(tracker.max or {}, tracker.allocated) or tracker.max is None
 
 
 @pytest.mark.parametrize("seed", seeds(100))

@@ -13,7 +13,6 @@ from ykactor.core.messages.planned import Budget
 from ykactor.core.queueing.equivalence import HELD_BY_LIMIT, HELD_BY_QUEUE, OVER_LIMIT, OVER_QUOTA, AskQueue
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.queueing.tree import QueueNode
-from ykactor.core.quota import headroom
 from ykactor.core.quota.limits import Tracker
 from ykactor.core.values.parts import finished
 from ykactor.core.waiting.reasons import FITS
@@ -53,7 +52,7 @@ def check(world: World, leaf: QueueNode, application: PendingApplication, queue:
     name = application.application_id
     held = 0
     if application.slots_needed():
-        held |= HELD_BY_QUEUE * (headroom.full_queue(leaf.path_up, name) is not None)
+        held |= HELD_BY_QUEUE * any(queue.lacks_slot(name) for queue in leaf.path_up)
         held |= HELD_BY_LIMIT * any(tracker.lacks_slot(name) for tracker in application.trackers)
     assert application.held == held, f"{application} was told {application.held}, expected {held}"
     if held:

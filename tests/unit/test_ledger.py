@@ -8,7 +8,7 @@ from world import World, app, ask, configure, make_world, node, queue, release, 
 from ykactor.core.config.model import QueueConfig
 from ykactor.core.inspection.invariants import fair_share
 from ykactor.core.queueing.tree import QueueNode, QueueTree
-from ykactor.core.quota.headroom import full_queue, queue_shortage
+from ykactor.core.quota.headroom import queue_shortage
 from ykactor.core.quota.ledger import Ledger
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.resources import Resource
@@ -25,7 +25,7 @@ def queues(root_max: Resource | None, limits: Limits) -> QueueTree:
     list(queue_tree.configure((config, not config.is_parent) for config in configs))
     queue_tree.set_root_max(root_max)
     for path, (_, allocated) in limits.items():
-        Ledger().use(node_of(queue_tree, path), allocated)
+        Ledger().charge(node_of(queue_tree, path), allocated, was_pending=False)
     return queue_tree
 
 
@@ -353,11 +353,11 @@ def test_slots_are_counted_by_application() -> None:
     configs = [QueueConfig(QueuePath("root"), True), QueueConfig(QueuePath("root.q"), False, max_applications=1)]
     list(queue_tree.configure((config, not config.is_parent) for config in configs))
     ledger, leaf, one, other = Ledger(), node_of(queue_tree, "root.q"), ApplicationID("app-1"), ApplicationID("app-2")
-    assert full_queue(leaf.path_up, one) is None
+    assert not leaf.lacks_slot(one)
     ledger.take_slot(leaf, one)
     ledger.take_slot(leaf, one)
-    assert full_queue(leaf.path_up, one) is None
-    assert full_queue(leaf.path_up, other) is leaf
+    assert not leaf.lacks_slot(one)
+    assert leaf.lacks_slot(other)
     ledger.give_slot_back(leaf, one)
     ledger.give_slot_back(leaf, one)
-    assert full_queue(leaf.path_up, other) is None
+    assert not leaf.lacks_slot(other)

@@ -120,7 +120,7 @@ def _limit(tracker: Tracker) -> LimitStatus:
     return LimitStatus(
         queue=tracker.path,
         whose=str(tracker.whose),
-        max=tracker.limit,
+        max=tracker.max,
         allocated=saturated_and_pruned(tracker.allocated),
         max_applications=tracker.max_applications,
         applications=sorted(tracker.applications),

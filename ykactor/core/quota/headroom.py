@@ -14,39 +14,29 @@ QUEUE_SLOT, USER_SLOT = 1, 2
 
 #: Types of an ask with their amounts, in the order of their names.
 Amounts = tuple[tuple[str, int], ...]
+#: A queue, or the limit of a user or group in it.
+Place = QueueUsage | Tracker
 #: The queue or limit that is short, and the type; "" is a running slot.
-Shortage = tuple[QueueUsage | Tracker, str]
-
-
-def full_queue(path_up: Iterable[QueueUsage], application_id: ApplicationID) -> QueueUsage | None:
-    """The first queue that has no slot for one more running application; None when every queue has one (QU-52)."""
-    for queue in path_up:
-        limit = queue.config.max_applications
-        if not limit or application_id in queue.running or application_id in queue.accepted:
-            continue
-        if len(queue.running) + len(queue.accepted) + 1 > limit:
-            return queue
-    return None
+Shortage = tuple[Place, str]
 
 
 def limits_slots(path_up: Iterable[QueueUsage], trackers: TrackerTuple) -> bool:
     """True if a queue or tracker limits the number of running applications."""
-    for queue in path_up:
-        if queue.config.max_applications:
+    places: list[Place] = [*path_up, *trackers]
+    for place in places:
+        if place.max_applications:
             return True
-    return any(tracker.max_applications for tracker in trackers) if trackers else False
+    return False
 
 
 def slot_shortage(
     path_up: Iterable[QueueUsage], trackers: TrackerTuple, application_id: ApplicationID, slots_needed: int
 ) -> Shortage | None:
     """The first queue or tracker without a slot that the application needs (QU-51, QU-73); None when there are all."""
-    full = full_queue(path_up, application_id) if slots_needed & QUEUE_SLOT else None
-    if full is not None:
-        return full, ""
-    for tracker in trackers if slots_needed & USER_SLOT else ():
-        if tracker.lacks_slot(application_id):
-            return tracker, ""
+    places: list[Place] = [*(path_up if slots_needed & QUEUE_SLOT else ()), *(trackers if slots_needed & USER_SLOT else ())]
+    for place in places:
+        if place.lacks_slot(application_id):
+            return place, ""
     return None
 
 
@@ -85,19 +75,14 @@ def shortage(path_up: tuple[QueueUsage, ...], trackers: TrackerTuple, needs: Amo
     return queue_shortage(path_up[:-1] if is_pinned else path_up, needs)
 
 
-def left_to_queue(path_up: tuple[QueueUsage, ...], *, is_pinned: bool = False) -> Resource | None:
-    """The headroom of a leaf and the queues above; never below zero; None is no limit (QU-36, QU-37; ``is_pinned`` as above)."""
-    room: Resource | None = None
-    for queue in path_up[:-1] if is_pinned else path_up:
-        room = min_union(room, left_of(queue.max, queue.allocated))
-    return room
+def left_to(places: tuple[Place, ...], *, is_pinned: bool = False) -> Resource | None:
+    """The headroom of a leaf with the queues above it (QU-36, QU-37; ``is_pinned`` as above), or of a user and its group (QU-72).
 
-
-def left_to_user(trackers: TrackerTuple) -> Resource | None:
-    """The headroom of a user and its group (QU-72); None is no limit."""
+    Never below zero; None is no limit.
+    """
     room: Resource | None = None
-    for tracker in trackers:
-        room = min_union(room, left_of(tracker.limit, tracker.allocated))
+    for place in places[:-1] if is_pinned else places:
+        room = min_union(room, left_of(place.max, place.allocated))
     return room
 
 

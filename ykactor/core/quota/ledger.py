@@ -23,6 +23,7 @@ class QueueUsage:
     Attributes:
         path_up: this queue and its ancestors, root last.
         max: base units; None is no limit; of root the size of the cluster (QU-30).
+        max_applications: 0 is no limit.
         limits: of users and groups; None when there are none.
         allocated, pending: base units.
         running: the applications that hold a running slot here (QU-53, QU-55).
@@ -44,6 +45,7 @@ class QueueUsage:
         "fair_max",
         "limits",
         "max",
+        "max_applications",
         "parent",
         "path",
         "path_up",
@@ -72,7 +74,18 @@ class QueueUsage:
         """Apply new settings; usage stays."""
         self.config = config
         self.max = config.max
+        self.max_applications = config.max_applications
         self.limits = QueueLimits(config.path, config.limits) if config.limits else None
+
+    def slots_used(self) -> int:
+        """The number of applications that hold a running slot (QU-53 to QU-55)."""
+        return len(self.running) + len(self.accepted)
+
+    def lacks_slot(self, application_id: ApplicationID) -> bool:
+        """True if one more running application would be too many (QU-52)."""
+        if not self.max_applications or application_id in self.running or application_id in self.accepted:
+            return False
+        return self.slots_used() + 1 > self.max_applications
 
     def limits_up(self) -> list[QueueLimits]:
         """The limits of this queue and of its ancestors that have limits."""
@@ -123,19 +136,24 @@ class Ledger:
                 else:
                     pending.pop(name, None)
 
-    def charge(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Turn pending into usage along the path. ``headroom.shortage`` must be None before. O(depth)."""
+    def charge(self, leaf: QueueUsage, resource: Resource, *, was_pending: bool = True) -> None:
+        """Add usage along the path, and remove it from the pending amounts. O(depth).
+
+        ``headroom.shortage`` must be None before. What was not pending is charged whether it fits or not: recovered allocations
+        (QU-41).
+        """
         for queue in leaf.path_up:
             allocated, pending, denominators = queue.allocated, queue.pending, queue.denominators
             for name, quantity in resource.items():
                 if not quantity:
                     continue
                 used = allocated[name] = allocated.get(name, 0) + quantity
-                left = pending.get(name, 0) - quantity
-                if left:
-                    pending[name] = left
-                else:
-                    pending.pop(name, None)
+                if was_pending:
+                    left = pending.get(name, 0) - quantity
+                    if left:
+                        pending[name] = left
+                    else:
+                        pending.pop(name, None)
                 denominator = denominators.get(name)
                 if denominator is None:
                     denominator = queue.denominator(name)
@@ -144,23 +162,6 @@ class Ledger:
                     if ratio > queue.share:
                         queue.share = ratio
         self.changes += 1
-
-    def use(self, leaf: QueueUsage, resource: Resource) -> None:
-        """Add usage whether it fits or not: recovered allocations (QU-41)."""
-        self.changes += 1
-        for queue in leaf.path_up:
-            allocated, denominators = queue.allocated, queue.denominators
-            for name, quantity in resource.items():
-                if not quantity:
-                    continue
-                used = allocated[name] = allocated.get(name, 0) + quantity
-                denominator = denominators.get(name)
-                if denominator is None:
-                    denominator = queue.denominator(name)
-                if denominator >= 0:  # as in ``charge``
-                    ratio = used / denominator if denominator else float(used != 0)
-                    if ratio > queue.share:
-                        queue.share = ratio
 
     def free(self, leaf: QueueUsage, resource: Resource) -> None:
         """Remove usage that has ended (QU-42)."""
@@ -172,7 +173,7 @@ class Ledger:
     def move(self, leaf: QueueUsage, to_leaf: QueueUsage, allocated: Resource) -> None:
         """Move usage to another leaf."""
         self.free(leaf, allocated)
-        self.use(to_leaf, allocated)
+        self.charge(to_leaf, allocated, was_pending=False)
 
     # ---- running slots
 

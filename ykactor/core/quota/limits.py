@@ -16,7 +16,7 @@ from ykactor.core.config.access import Principal, PrincipalKind, UserGroups
 from ykactor.core.config.model import Limit
 from ykactor.core.values.ids import ApplicationID, QueuePath
 from ykactor.core.values.parts import Steps
-from ykactor.core.values.resources import Resource, add_to, subtract_from
+from ykactor.core.values.resources import Resource, add_to, lacking, subtract_from
 
 #: All users or groups that are not named.
 _OTHERS = "*"
@@ -57,18 +57,18 @@ class Tracker:
 
     Attributes:
         whose: the user or group.
-        limit, max_applications: as configured; None or 0 is "not limited".
+        max, max_applications: as configured; None or 0 is "not limited".
         allocated: base units, of all applications that have this tracker.
         applications: those that count as running: from their first allocation until nothing is pending or allocated (QU-74).
         application_count: the number of applications that have this tracker; at 0 it is forgotten (QU-78).
     """
 
-    __slots__ = ("allocated", "application_count", "applications", "limit", "max_applications", "path", "whose")
+    __slots__ = ("allocated", "application_count", "applications", "max", "max_applications", "path", "whose")
 
     def __init__(self, path: QueuePath, whose: Principal, limit: Limit) -> None:
         self.path = path
         self.whose = whose
-        self.limit = limit.max_resources
+        self.max = limit.max_resources
         self.max_applications = limit.max_applications
         self.allocated: Resource = {}
         self.applications: dict[ApplicationID, None] = {}
@@ -76,17 +76,16 @@ class Tracker:
 
     def shortage(self, items: tuple[tuple[str, int], ...]) -> str | None:
         """The first type of an ask that does not fit; None when all do."""
-        limit = self.limit
-        if limit is not None:
-            for name, quantity in items:
-                if quantity and name in limit and self.allocated.get(name, 0) + quantity > limit[name]:
-                    return name
-        return None
+        return lacking(self.max, self.allocated, items)
+
+    def slots_used(self) -> int:
+        """The number of applications that count as running."""
+        return len(self.applications)
 
     def lacks_slot(self, application_id: ApplicationID) -> bool:
         """True if one more application would be too many (QU-73)."""
         limit = self.max_applications
-        return bool(limit) and application_id not in self.applications and len(self.applications) + 1 > limit
+        return bool(limit) and application_id not in self.applications and self.slots_used() + 1 > limit
 
     def __repr__(self) -> str:
         return f"<Tracker {self.whose} in {self.path}>"
@@ -177,7 +176,7 @@ Terms = tuple[Resource | None, int]
 
 def in_force(every: Iterable[QueueLimits], trackers: Trackers) -> Steps[dict[tuple[QueuePath, Principal], Terms]]:
     """Every limit by queue and ``Tracker.whose``: of named users and groups, and of users that count against ``*``."""
-    terms = {key: (tracker.limit, tracker.max_applications) for key, tracker in trackers.in_use.items()}
+    terms = {key: (tracker.max, tracker.max_applications) for key, tracker in trackers.in_use.items()}
     for limits in every:
         yield 1
         terms |= named(limits)

@@ -278,7 +278,7 @@ def _restore_gang(application: Application, pending: PendingApplication) -> None
 def _restore_tasks(state: SchedulerState, application: Application, pending: PendingApplication) -> None:
     leaf, gang, wanted = pending.leaf, pending.gang, Resource()
     for ask, node_id in application.tasks.allocations.values():
-        state.ledger.use(leaf, ask.resource)
+        state.ledger.charge(leaf, ask.resource, was_pending=False)
         pending.begin(ask)
         if ask.placeholder and ask.allocation_key not in application.tasks.released:
             assert gang is not None

@@ -126,7 +126,7 @@ def release_started(state: SchedulerState, work: Worklist, fact: ReleaseStarted)
 def _begin(state: SchedulerState, leaf: QueueNode, application: PendingApplication, ask: Ask) -> None:
     """Count usage that begins, whatever the quotas are (QU-41)."""
     state.quota_reports.usage_grew()
-    state.ledger.use(leaf, ask.resource)
+    state.ledger.charge(leaf, ask.resource, was_pending=False)
     application.begin(ask)
 
 

@@ -8,7 +8,7 @@ from ykactor.core.quota.ledger import QueueUsage
 from ykactor.core.quota.limits import keep_group
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.values.ids import ApplicationID, QueuePath
-from ykactor.core.values.resources import Resource
+from ykactor.core.values.resources import lacking
 
 
 def objection(state: SchedulerState, application_id: ApplicationID, path: QueuePath) -> str:
@@ -23,20 +23,11 @@ def _quota_objection(leaf: QueueUsage, target: QueueUsage, application: PendingA
     for queue in target.path_up:
         if queue in leaf.path_up:
             break
-        limit = queue.config.max_applications
-        if needs_slot and limit and len(queue.running) + len(queue.accepted) + 1 > limit:
+        if needs_slot and queue.lacks_slot(application.application_id):
             return f"queue {queue.path} has no room for one more running application"
-        lacking = _lacking(queue.max, queue.allocated, application.allocated)
-        if lacking:
-            return f"queue {queue.path} has not enough {lacking} left for what the application uses"
-    return ""
-
-
-def _lacking(limit: Resource | None, used: Resource, more: Resource) -> str:
-    """The first resource type that is short; "" if none is."""
-    for name, quantity in more.items():
-        if limit is not None and quantity and name in limit and used.get(name, 0) + quantity > limit[name]:
-            return name
+        missing = lacking(queue.max, queue.allocated, application.allocated.items())
+        if missing is not None:
+            return f"queue {queue.path} has not enough {missing} left for what the application uses"
     return ""
 
 
@@ -52,7 +43,7 @@ def _limit_objection(state: SchedulerState, target: QueueUsage, application: Pen
         where = f"the limit of {tracker.whose} in {tracker.path}"
         if application.counted_as_running and tracker.lacks_slot(application.application_id):
             return f"{where} has no room for one more application"
-        lacking = tracker.shortage(tuple(application.allocated.items()))
-        if lacking is not None:
-            return f"{where} has not enough {lacking} left for what the application uses"
+        missing = lacking(tracker.max, tracker.allocated, application.allocated.items())
+        if missing is not None:
+            return f"{where} has not enough {missing} left for what the application uses"
     return ""

@@ -7,6 +7,8 @@ Every quantity in the input has 64 bits. Sums of usage are exact at any size, an
 that was cut before would not return to zero when its parts are subtracted again.
 """
 
+from collections.abc import Iterable
+
 Resource = dict[str, int]
 
 QUANTITY_MIN = -(2**63)
@@ -60,6 +62,15 @@ def fits(larger: Resource, smaller: Resource) -> bool:
         if quantity > 0 and quantity > larger.get(name, 0):
             return False
     return True
+
+
+def lacking(limit: Resource | None, used: Resource, more: Iterable[tuple[str, int]]) -> str | None:
+    """The first type of which ``more`` does not fit in a limit, in which absent types are unlimited; None when all fit."""
+    if limit is not None:
+        for name, quantity in more:
+            if quantity and name in limit and used.get(name, 0) + quantity > limit[name]:
+                return name
+    return None
 
 
 def min_union(left: Resource | None, right: Resource | None) -> Resource | None:

@@ -326,11 +326,10 @@ def _kept_back(application: PendingApplication) -> PendingCause:
 def _missing(shape: Shape, short: Shortage) -> PendingCause:
     """The cause: a missing running slot, or a type of which too little is left."""
     found, name = short
-    if isinstance(found, Tracker):
-        whose, slots, limit = str(found.whose), (len(found.applications), found.max_applications), found.limit
-    else:
-        whose, slots, limit = "", (len(found.running) + len(found.accepted), found.config.max_applications), found.max
-    used, most = (found.allocated.get(name, 0), (limit or {}).get(name, 0)) if name else slots
+    whose = str(found.whose) if isinstance(found, Tracker) else ""
+    used, most = found.slots_used(), found.max_applications
+    if name:
+        used, most = found.allocated.get(name, 0), (found.max or {}).get(name, 0)
     place = Place(queue_name=found.path, whose=whose, resource=name, used=min(used, QUANTITY_MAX), max=min(most, QUANTITY_MAX))
     code = PendingCode.MAX_APPLICATIONS if not name else PendingCode.LIMIT if whose else PendingCode.QUOTA
     return PendingCause(code, reasons.no_room(place, dict(shape[0])), place)

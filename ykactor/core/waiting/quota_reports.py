@@ -172,7 +172,7 @@ class QuotaReports:
         if name:
             return OVER_LIMIT if isinstance(short, Tracker) else OVER_QUOTA
         application = ask_class.head()
-        queue_is_full = headroom.full_queue(leaf.path_up, application.application_id) is not None
+        queue_is_full = any(queue.lacks_slot(application.application_id) for queue in leaf.path_up)
         limit_is_reached = any(tracker.lacks_slot(application.application_id) for tracker in application.trackers)
         return queue_is_full * HELD_BY_QUEUE | limit_is_reached * HELD_BY_LIMIT
 
@@ -279,10 +279,10 @@ class _Report:
         """Report that the bits of these asks of ``queue`` changed; limits of users and groups come first (QU-39)."""
         endings, wanted, leaf = [], dict(queue.needs), self.leaf
         if (before ^ after) & OVER_LIMIT:
-            free = headroom.left_to_user(self.application.trackers)
+            free = headroom.left_to(self.application.trackers)
             endings.append(conditions.over_limit(wanted, free) if after & OVER_LIMIT else conditions.WITHIN_LIMIT)
         if (before ^ after) & OVER_QUOTA:
-            free = headroom.left_to_queue(leaf.path_up, is_pinned=queue.required_node is not None)
+            free = headroom.left_to(leaf.path_up, is_pinned=queue.required_node is not None)
             is_over = after & OVER_QUOTA
             endings.append(conditions.over_quota(leaf.path, wanted, free) if is_over else conditions.within_quota(leaf.path))
         for ask in asks:

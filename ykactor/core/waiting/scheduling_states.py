@@ -279,9 +279,9 @@ class _Part:
         """The most that asks of the group could have (AP-147); None if the reason has no amounts."""
         cause = group.pending.cause
         if cause is WaitingCause.USER:
-            return headroom.left_to_user(application.trackers)
+            return headroom.left_to(application.trackers)
         if cause is WaitingCause.QUEUE:
-            return headroom.left_to_queue(self._state.tree.leaf_of(application).path_up, is_pinned=shape[1] is not None)
+            return headroom.left_to(self._state.tree.leaf_of(application).path_up, is_pinned=shape[1] is not None)
         if cause is WaitingCause.RESERVED and group.reservation is not None:
             available = group.reservation.node.available
             return {name: max(0, available.get(name, 0)) for name, _ in shape[0]}
