@@ -9,7 +9,7 @@ EDITS: Edits = {
         before(
             "class RequestRefused(",
             '''
-class TaskRecorded(BaseFact, frozen=True, gc=False):
+class TaskRecorded(Fact, frozen=True, gc=False):
     """The resource manager has said how a task of an application has ended (AP-152)."""
 
     application_id: ApplicationID
@@ -20,7 +20,6 @@ class TaskRecorded(BaseFact, frozen=True, gc=False):
 
 ''',
         ),
-        before("| RequestRefused", "    | TaskRecorded\n"),
     ],
     "core/objects/queues.py": [
         replaced("facts = self._record(submission)", "facts = self._record(now_ns, submission)"),

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.asks import AskRow
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.facts import FACTS
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.base import Base
 from ykactor.core.records.rows import ROWS
@@ -28,7 +28,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def kept() -> dict[str, type[Struct]]:
     """All structs that a journal has, in whatever depth."""
     found: dict[type[Struct], None] = {}
-    for kind in (*ROWS.values(), *_KINDS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
+    for kind in (*ROWS.values(), *_KINDS.values(), *FACTS, *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
     for kind in (Base, RecordedTurn, _Cause, SubmitAllocation, AskRow):
         _collect(kind, found)

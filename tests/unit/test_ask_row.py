@@ -1,14 +1,14 @@
 """Asks are recorded in the journal as they are, and read also in the form of versions before 4: stamps beside what was sent."""
 
 from contextlib import suppress
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
 from ykactor.core.messages.asks import Ask, Failure
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.facts import FACTS, Fact
 from ykactor.core.messages.kinds import Change, TerminationType
 from ykactor.core.records.encoding import decode, encode
 from ykactor.core.records.rows import TaskRow
@@ -26,7 +26,7 @@ TEXT = b"{" + FIELDS + b',"arrival":2,"since_ns":7}'
 EARLIER = b'{"spec":{' + FIELDS + b'},"created_ns":0,"arrival":2,"since_ns":7}'
 TASK = ("task", 2)
 
-FACTS = [kind for kind in get_args(Fact) if any(each.type is Ask for each in structs.fields(kind))]
+FACTS = [kind for kind in FACTS if any(each.type is Ask for each in structs.fields(kind))]
 
 
 def made(kind: type[Fact]) -> Fact:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 from msgspec import NODEFAULT, Struct, structs
 
 from ykactor.core.messages.acts import Administration
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.facts import FACTS
 from ykactor.core.messages.kinds import RejectionCode
 from ykactor.core.messages.submissions import Submission
 from ykactor.core.records.rows import ROWS
@@ -109,7 +109,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def test_defaults() -> None:
     """Each struct that a journal has, at whatever depth, keeps its defaults."""
     found: dict[type[Struct], dict[str, Any]] = {}
-    for kind in (*ROWS.values(), *get_args(Fact), *get_args(Submission), *get_args(Administration)):
+    for kind in (*ROWS.values(), *FACTS, *get_args(Submission), *get_args(Administration)):
         _collect(kind, found)
     left_out = {kind.__name__: defaults for kind, defaults in found.items() if kind.__struct_config__.omit_defaults and defaults}
     assert left_out == DEFAULTS

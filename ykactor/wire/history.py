@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ykactor.core.messages.acts import Administration
 from ykactor.core.messages.asks import Ask
-from ykactor.core.messages.facts import Fact
+from ykactor.core.messages.facts import FACTS, Fact
 from ykactor.core.messages.planned import Budget
 from ykactor.core.messages.submissions import HeldLimits, RefuseEntry, Rejected, Submission
 from ykactor.core.records.encoding import Decoder
@@ -53,7 +53,7 @@ class NamedDecoder(Generic[S]):
 
 _ENCODER = msgspec.json.Encoder()
 _ENTRIES = msgspec.json.Decoder(list[Named])
-_FACTS: NamedDecoder[Fact] = NamedDecoder(*get_args(Fact))
+_FACTS: NamedDecoder[Fact] = NamedDecoder(*FACTS)
 
 
 class HistoryError(Exception):

@@ -36,13 +36,13 @@ class ChargedTo(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknow
     group: str = ""
 
 
-class BaseFact(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """The common fields of facts. ``at_ns`` is Unix time in nanoseconds."""
+class Fact(Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
+    """A fact; each kind is a class of its own. ``at_ns`` is Unix time in nanoseconds."""
 
     at_ns: int
 
 
-class NodeAdded(BaseFact, frozen=True, gc=False):
+class NodeAdded(Fact, frozen=True, gc=False):
     """A CREATE or CREATE_DRAIN was accepted."""
 
     node_id: NodeID
@@ -51,7 +51,7 @@ class NodeAdded(BaseFact, frozen=True, gc=False):
     attributes: dict[str, str]
 
 
-class NodeRejected(BaseFact, frozen=True, gc=False):
+class NodeRejected(Fact, frozen=True, gc=False):
     """A CREATE or CREATE_DRAIN was refused, or the entry was wrong whatever its action; nothing changed (SC-102, SC-153)."""
 
     node_id: NodeID
@@ -59,34 +59,34 @@ class NodeRejected(BaseFact, frozen=True, gc=False):
     code: RejectionCode = RejectionCode.UNKNOWN
 
 
-class NodeRemoved(BaseFact, frozen=True, gc=False):
+class NodeRemoved(Fact, frozen=True, gc=False):
     """The node has left, with everything on it (SC-112)."""
 
     node_id: NodeID
 
 
-class NodeSchedulable(BaseFact, frozen=True, gc=False):
+class NodeSchedulable(Fact, frozen=True, gc=False):
     """The schedulable flag changed."""
 
     node_id: NodeID
     schedulable: bool
 
 
-class NodeCapacityChanged(BaseFact, frozen=True, gc=False):
+class NodeCapacityChanged(Fact, frozen=True, gc=False):
     """The capacity changed (SC-103)."""
 
     node_id: NodeID
     capacity: Resource
 
 
-class NodeAttributesChanged(BaseFact, frozen=True, gc=False):
+class NodeAttributesChanged(Fact, frozen=True, gc=False):
     """The attributes were replaced (SC-159)."""
 
     node_id: NodeID
     attributes: dict[str, str]
 
 
-class ForeignChanged(BaseFact, frozen=True, gc=False):
+class ForeignChanged(Fact, frozen=True, gc=False):
     """A foreign allocation was added, removed or resized (SET); ``occupied`` is the node's new total of them."""
 
     node_id: NodeID
@@ -96,7 +96,7 @@ class ForeignChanged(BaseFact, frozen=True, gc=False):
     occupied: Resource
 
 
-class ApplicationAdded(BaseFact, frozen=True, gc=False):
+class ApplicationAdded(Fact, frozen=True, gc=False):
     """An application entered its leaf in state New (AP-21); ``submission_ns`` and ``arrival`` decide its order (PR-40, PR-31)."""
 
     application_id: ApplicationID
@@ -109,7 +109,7 @@ class ApplicationAdded(BaseFact, frozen=True, gc=False):
     placeholder_ask: Resource = {}
 
 
-class ApplicationRejected(BaseFact, frozen=True, gc=False):
+class ApplicationRejected(Fact, frozen=True, gc=False):
     """An application was refused (AP-22)."""
 
     application_id: ApplicationID
@@ -117,7 +117,7 @@ class ApplicationRejected(BaseFact, frozen=True, gc=False):
     code: RejectionCode = RejectionCode.UNKNOWN
 
 
-class ApplicationChanged(BaseFact, frozen=True, gc=False):
+class ApplicationChanged(Fact, frozen=True, gc=False):
     """An application entered ``state`` by ``event``; ``why`` names the cause where there is more to say (AP-95)."""
 
     application_id: ApplicationID
@@ -127,7 +127,7 @@ class ApplicationChanged(BaseFact, frozen=True, gc=False):
     why: str = ""
 
 
-class ApplicationLeft(BaseFact, frozen=True, gc=False):
+class ApplicationLeft(Fact, frozen=True, gc=False):
     """An application is no longer in its queue: it ended (AP-70), or the resource manager removed it (AP-80)."""
 
     application_id: ApplicationID
@@ -135,7 +135,7 @@ class ApplicationLeft(BaseFact, frozen=True, gc=False):
     is_removed: bool = False
 
 
-class ApplicationMoved(BaseFact, frozen=True, gc=False):
+class ApplicationMoved(Fact, frozen=True, gc=False):
     """An application was moved to another leaf with its asks and allocations; later facts about it name ``to_queue``."""
 
     application_id: ApplicationID
@@ -143,7 +143,7 @@ class ApplicationMoved(BaseFact, frozen=True, gc=False):
     to_queue: QueuePath
 
 
-class ApplicationHeld(BaseFact, frozen=True, gc=False):
+class ApplicationHeld(Fact, frozen=True, gc=False):
     """The operator ``by`` holds an application from now on, or has ended its hold (OP-1)."""
 
     application_id: ApplicationID
@@ -152,7 +152,7 @@ class ApplicationHeld(BaseFact, frozen=True, gc=False):
     is_held: bool
 
 
-class QueueHeld(BaseFact, frozen=True, gc=False):
+class QueueHeld(Fact, frozen=True, gc=False):
     """The operator ``by`` holds a queue with all below it from now on, or has ended its hold (OP-2)."""
 
     queue: QueuePath
@@ -160,21 +160,21 @@ class QueueHeld(BaseFact, frozen=True, gc=False):
     is_held: bool
 
 
-class RequestRefused(BaseFact, frozen=True, gc=False):
+class RequestRefused(Fact, frozen=True, gc=False):
     """An administrator's request was refused; nothing changed. ``application_id`` is empty if it was about a queue."""
 
     application_id: ApplicationID
     reason: str
 
 
-class AskAdded(BaseFact, frozen=True, gc=False):
+class AskAdded(Fact, frozen=True, gc=False):
     """An ask is pending in ``queue`` (AP-108)."""
 
     ask: Ask
     queue: QueuePath
 
 
-class AskRemoved(BaseFact, frozen=True, gc=False):
+class AskRemoved(Fact, frozen=True, gc=False):
     """An ask is removed: cancelled while ``pending`` or while it waits for its placeholder, or its allocation ended (EV-10).
 
     ``timed_out``: by a placeholder or execution timeout.
@@ -186,14 +186,14 @@ class AskRemoved(BaseFact, frozen=True, gc=False):
     timed_out: bool = False
 
 
-class AskReturned(BaseFact, frozen=True, gc=False):
+class AskReturned(Fact, frozen=True, gc=False):
     """An ask is pending again: it was to replace a placeholder (GA-36, SC-115), or its allocation was handed back (AP-144)."""
 
     ask: Ask
     queue: QueuePath
 
 
-class TaskGroupChanged(BaseFact, frozen=True, gc=False):
+class TaskGroupChanged(Fact, frozen=True, gc=False):
     """The real asks of a task group wait for placeholders from now on (``is_open``), or are ordinary ones (GA-13)."""
 
     application_id: ApplicationID
@@ -201,7 +201,7 @@ class TaskGroupChanged(BaseFact, frozen=True, gc=False):
     is_open: bool
 
 
-class AskResized(BaseFact, frozen=True, gc=False):
+class AskResized(Fact, frozen=True, gc=False):
     """A pending ask has another size from now on, and keeps its place in the order (AP-110)."""
 
     before: Ask
@@ -209,7 +209,7 @@ class AskResized(BaseFact, frozen=True, gc=False):
     queue: QueuePath
 
 
-class AskPriorityChanged(BaseFact, frozen=True, gc=False):
+class AskPriorityChanged(Fact, frozen=True, gc=False):
     """An operator has given a pending ask another priority (OP-12)."""
 
     before: Ask
@@ -217,7 +217,7 @@ class AskPriorityChanged(BaseFact, frozen=True, gc=False):
     queue: QueuePath
 
 
-class AskReadmitted(BaseFact, frozen=True, gc=False):
+class AskReadmitted(Fact, frozen=True, gc=False):
     """Nodes are no longer left out for a pending ask (AP-144)."""
 
     before: Ask
@@ -225,7 +225,7 @@ class AskReadmitted(BaseFact, frozen=True, gc=False):
     queue: QueuePath
 
 
-class AllocationResized(BaseFact, frozen=True, gc=False):
+class AllocationResized(Fact, frozen=True, gc=False):
     """A running allocation has another size from now on (AP-111)."""
 
     before: Ask
@@ -234,7 +234,7 @@ class AllocationResized(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class PreemptionPolicyChanged(BaseFact, frozen=True, gc=False):
+class PreemptionPolicyChanged(Fact, frozen=True, gc=False):
     """The resource manager has changed ``allow_preempt_self`` of an ask (AP-116).
 
     ``node_id`` is the node that keeps the ask: of its allocation, or of its place beside a placeholder; None while it is pending.
@@ -246,7 +246,7 @@ class PreemptionPolicyChanged(BaseFact, frozen=True, gc=False):
     node_id: NodeID | None
 
 
-class EndReported(BaseFact, frozen=True, gc=False):
+class EndReported(Fact, frozen=True, gc=False):
     """The resource manager ends an allocation by itself; nothing changes before it releases it (AP-145)."""
 
     ask: Ask
@@ -254,7 +254,7 @@ class EndReported(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Allocated(BaseFact, frozen=True, gc=False):
+class Allocated(Fact, frozen=True, gc=False):
     """An ask was placed, or an allocation that came with a node was accepted (``recovered``).
 
     With ``charged_to`` it stands for its ``NodeUseChanged`` and ``UsageChanged`` as well, in the order of EV-30.
@@ -267,7 +267,7 @@ class Allocated(BaseFact, frozen=True, gc=False):
     charged_to: ChargedTo | None = None
 
 
-class Released(BaseFact, frozen=True, gc=False):
+class Released(Fact, frozen=True, gc=False):
     """An allocation ended.
 
     Attributes:
@@ -283,7 +283,7 @@ class Released(BaseFact, frozen=True, gc=False):
     with_node: bool = False
 
 
-class NodeUseChanged(BaseFact, frozen=True, gc=False):
+class NodeUseChanged(Fact, frozen=True, gc=False):
     """An allocation was added to its node or removed from it."""
 
     ask: Ask
@@ -292,7 +292,7 @@ class NodeUseChanged(BaseFact, frozen=True, gc=False):
     change: Change
 
 
-class UsageChanged(BaseFact, frozen=True, gc=False):
+class UsageChanged(Fact, frozen=True, gc=False):
     """A user, and the group that the application counts against, use more (ADD) or less (REMOVE) in a leaf (EV-28)."""
 
     charged_to: ChargedTo
@@ -301,7 +301,7 @@ class UsageChanged(BaseFact, frozen=True, gc=False):
     resource: Resource
 
 
-class GroupLinkChanged(BaseFact, frozen=True, gc=False):
+class GroupLinkChanged(Fact, frozen=True, gc=False):
     """An application counts against a group from now on (SET), or no longer (REMOVE)."""
 
     application_id: ApplicationID
@@ -310,7 +310,7 @@ class GroupLinkChanged(BaseFact, frozen=True, gc=False):
     change: Change
 
 
-class LimitChanged(BaseFact, frozen=True, gc=False):
+class LimitChanged(Fact, frozen=True, gc=False):
     """A limit of a user or group holds in ``queue`` from now on (SET), or no longer (REMOVE)."""
 
     queue: QueuePath
@@ -318,7 +318,7 @@ class LimitChanged(BaseFact, frozen=True, gc=False):
     change: Change
 
 
-class RunnableChanged(BaseFact, frozen=True, gc=False):
+class RunnableChanged(Fact, frozen=True, gc=False):
     """A gate lets an application run from now on, or keeps it from running (EV-12)."""
 
     application_id: ApplicationID
@@ -327,7 +327,7 @@ class RunnableChanged(BaseFact, frozen=True, gc=False):
     can_run: bool
 
 
-class ReleaseStarted(BaseFact, frozen=True, gc=False):
+class ReleaseStarted(Fact, frozen=True, gc=False):
     """The resource manager is asked to end an allocation; nothing changes before it confirms (AP-133).
 
     ``node_id`` is None for a pending placeholder, which is removed at once.
@@ -340,7 +340,7 @@ class ReleaseStarted(BaseFact, frozen=True, gc=False):
     message: str
 
 
-class AskCondition(BaseFact, frozen=True, gc=False):
+class AskCondition(Fact, frozen=True, gc=False):
     """A message about an ask or allocation for its user (EV-71).
 
     ``resource`` is the resource concerned if that is not the ask's own.
@@ -352,7 +352,7 @@ class AskCondition(BaseFact, frozen=True, gc=False):
     resource: Resource | None = None
 
 
-class PredicatesAsked(BaseFact, frozen=True, gc=False):
+class PredicatesAsked(Fact, frozen=True, gc=False):
     """A question to the resource manager: may asks of a class run on these nodes? ``ask`` is an example (SC-120)."""
 
     predicate: str
@@ -361,7 +361,7 @@ class PredicatesAsked(BaseFact, frozen=True, gc=False):
     allocate: bool
 
 
-class PredicateAnswered(BaseFact, frozen=True, gc=False):
+class PredicateAnswered(Fact, frozen=True, gc=False):
     """An answer of the resource manager, asked or not: asks of a class may run on a node (``error`` is empty), or may not.
 
     ``uses``: the number of placements that it holds for; None is any number.
@@ -374,26 +374,26 @@ class PredicateAnswered(BaseFact, frozen=True, gc=False):
     uses: int | None = None
 
 
-class PredicatesForgotten(BaseFact, frozen=True, gc=False):
+class PredicatesForgotten(Fact, frozen=True, gc=False):
     """Earlier answers about a class on a node do not hold any more; each of the two may be "" for all."""
 
     predicate: str
     node_id: str
 
 
-class PredicateServiceChanged(BaseFact, frozen=True, gc=False):
+class PredicateServiceChanged(Fact, frozen=True, gc=False):
     """A resource manager that answers predicate questions is connected from now on (``is_there``), or none is."""
 
     is_there: bool
 
 
-class SchedulingStatesWanted(BaseFact, frozen=True, gc=False):
+class SchedulingStatesWanted(Fact, frozen=True, gc=False):
     """A resource manager that wants to know why its asks are pending is connected from now on, or none is (AP-146)."""
 
     is_wanted: bool
 
 
-class SchedulingStateChanged(BaseFact, frozen=True, gc=False):
+class SchedulingStateChanged(Fact, frozen=True, gc=False):
     """The resource manager is told why asks of an application are pending (AP-146).
 
     Attributes:
@@ -414,11 +414,11 @@ class SchedulingStateChanged(BaseFact, frozen=True, gc=False):
     reason: str = ""
 
 
-class RecheckDue(BaseFact, frozen=True, gc=False):
+class RecheckDue(Fact, frozen=True, gc=False):
     """The scheduler's deadline has come: an answer is overdue, a question may be asked again, or there is more to tell."""
 
 
-class PlaceGivenUp(BaseFact, frozen=True, gc=False):
+class PlaceGivenUp(Fact, frozen=True, gc=False):
     """A real ask that waited for its placeholder gives up its place on another node.
 
     The facts that follow say what becomes of it: it runs, is pending again, or is removed.
@@ -428,7 +428,7 @@ class PlaceGivenUp(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Reserved(BaseFact, frozen=True, gc=False):
+class Reserved(Fact, frozen=True, gc=False):
     """A node is reserved for an ask that fits on no node now (SC-54), or for one that requires this node (SC-76)."""
 
     ask: Ask
@@ -436,7 +436,7 @@ class Reserved(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Unreserved(BaseFact, frozen=True, gc=False):
+class Unreserved(Fact, frozen=True, gc=False):
     """The reservation of the node has ended (SC-151)."""
 
     ask: Ask
@@ -444,7 +444,7 @@ class Unreserved(BaseFact, frozen=True, gc=False):
     node_id: NodeID
 
 
-class Preempted(BaseFact, frozen=True, gc=False):
+class Preempted(Fact, frozen=True, gc=False):
     """Allocations are preempted for an ask: the record of this decision.
 
     Attributes:
@@ -472,7 +472,7 @@ class Preempted(BaseFact, frozen=True, gc=False):
         return PreemptionKind.GENERIC if shape_of(self.ask)[1] is None else PreemptionKind.REQUIRED_NODE
 
 
-class QuotaPreempted(BaseFact, frozen=True, gc=False):
+class QuotaPreempted(Fact, frozen=True, gc=False):
     """The attempt to bring a queue back under its max by preemption, with its result (PE-89).
 
     Attributes:
@@ -489,7 +489,7 @@ class QuotaPreempted(BaseFact, frozen=True, gc=False):
     max: Resource
 
 
-class StaysAboveMax(BaseFact, frozen=True, gc=False):
+class StaysAboveMax(Fact, frozen=True, gc=False):
     """Quota preemption has run in a queue that stays above its max; ``reason`` says how far and why (PE-98)."""
 
     queue: QueuePath
@@ -497,7 +497,7 @@ class StaysAboveMax(BaseFact, frozen=True, gc=False):
     reason: str
 
 
-class PreemptionRefused(BaseFact, frozen=True, gc=False):
+class PreemptionRefused(Fact, frozen=True, gc=False):
     """Victims were found for an ask but are not preempted, because that would start a cycle of preemptions (``why``)."""
 
     ask: Ask
@@ -505,7 +505,7 @@ class PreemptionRefused(BaseFact, frozen=True, gc=False):
     why: str
 
 
-class AllocationRejected(BaseFact, frozen=True, gc=False):
+class AllocationRejected(Fact, frozen=True, gc=False):
     """An ask or allocation was refused (AP-100, AP-103 to AP-107, AP-138, AP-139)."""
 
     allocation_key: AllocationKey
@@ -514,35 +514,35 @@ class AllocationRejected(BaseFact, frozen=True, gc=False):
     code: RejectionCode = RejectionCode.UNKNOWN
 
 
-class QueueAdded(BaseFact, frozen=True, gc=False):
+class QueueAdded(Fact, frozen=True, gc=False):
     """A queue was added by the configuration (``managed``) or created by placement."""
 
     queue: QueuePath
     managed: bool = True
 
 
-class QueueRemoved(BaseFact, frozen=True, gc=False):
+class QueueRemoved(Fact, frozen=True, gc=False):
     """An empty draining or dynamic queue was removed (QU-96)."""
 
     queue: QueuePath
     managed: bool = True
 
 
-class QueueStateChanged(BaseFact, frozen=True, gc=False):
+class QueueStateChanged(Fact, frozen=True, gc=False):
     """A queue became Active or Draining."""
 
     queue: QueuePath
     state: QueueState
 
 
-class QueueTypeChanged(BaseFact, frozen=True, gc=False):
+class QueueTypeChanged(Fact, frozen=True, gc=False):
     """A leaf became a parent, or a parent a leaf."""
 
     queue: QueuePath
     is_leaf: bool
 
 
-class QueueLimitChanged(BaseFact, frozen=True, gc=False):
+class QueueLimitChanged(Fact, frozen=True, gc=False):
     """A queue's ``max`` or ``guaranteed`` is now ``resource``; None is "not set"."""
 
     queue: QueuePath
@@ -550,7 +550,7 @@ class QueueLimitChanged(BaseFact, frozen=True, gc=False):
     resource: Resource | None
 
 
-class ConfigurationChanged(BaseFact, frozen=True, gc=False):
+class ConfigurationChanged(Fact, frozen=True, gc=False):
     """A configuration was accepted or rejected; ``reason`` holds every mistake, one per line.
 
     ``changes`` has a sentence for each queue or setting that is different from now on.
@@ -561,14 +561,14 @@ class ConfigurationChanged(BaseFact, frozen=True, gc=False):
     changes: tuple[str, ...] = ()
 
 
-class PartitionFailed(BaseFact, frozen=True, gc=False):
+class PartitionFailed(Fact, frozen=True, gc=False):
     """A bug: an exception in the partition. Its state is that before the turn that failed; ``reason`` has the exception."""
 
     consequence: Consequence
     reason: str
 
 
-class Audited(BaseFact, frozen=True, gc=False):
+class Audited(Fact, frozen=True, gc=False):
     """An act on the daemon, or its refusal (SE-72). It is of no turn.
 
     Attributes:
@@ -592,62 +592,5 @@ class Audited(BaseFact, frozen=True, gc=False):
     times: int = 1
 
 
-Fact = (
-    NodeAdded
-    | NodeRejected
-    | NodeRemoved
-    | NodeSchedulable
-    | NodeCapacityChanged
-    | NodeAttributesChanged
-    | ForeignChanged
-    | ApplicationAdded
-    | ApplicationRejected
-    | ApplicationChanged
-    | ApplicationLeft
-    | ApplicationMoved
-    | ApplicationHeld
-    | QueueHeld
-    | RequestRefused
-    | AskAdded
-    | AskRemoved
-    | AskReturned
-    | TaskGroupChanged
-    | AskResized
-    | AskPriorityChanged
-    | AskReadmitted
-    | AllocationResized
-    | PreemptionPolicyChanged
-    | EndReported
-    | Allocated
-    | Released
-    | NodeUseChanged
-    | UsageChanged
-    | GroupLinkChanged
-    | LimitChanged
-    | RunnableChanged
-    | ReleaseStarted
-    | AskCondition
-    | PredicatesAsked
-    | PredicateAnswered
-    | PredicatesForgotten
-    | PredicateServiceChanged
-    | SchedulingStatesWanted
-    | SchedulingStateChanged
-    | RecheckDue
-    | PlaceGivenUp
-    | Reserved
-    | Unreserved
-    | Preempted
-    | QuotaPreempted
-    | StaysAboveMax
-    | PreemptionRefused
-    | AllocationRejected
-    | QueueAdded
-    | QueueRemoved
-    | QueueStateChanged
-    | QueueTypeChanged
-    | QueueLimitChanged
-    | ConfigurationChanged
-    | PartitionFailed
-    | Audited
-)
+#: The kinds of facts.
+FACTS = tuple(Fact.__subclasses__())
