@@ -148,10 +148,6 @@ class Cluster:
                 self._books.types.add(task.resource)
         return self._root_max()
 
-    def node_of_foreign(self, key: AllocationKey) -> NodeID | None:
-        """The node of a foreign allocation; None if there is no such allocation."""
-        return self.foreign.get(key)
-
     def update_total(self, fact: Fact) -> list[Fact]:
         """Update root's max after a change of capacity; it is reported before the node's own fact (EV-22)."""
         if type(fact) is ForeignChanged:

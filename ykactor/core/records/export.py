@@ -5,17 +5,22 @@ A row is read from its owner at the end of the turn, so it does not matter which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
 from ykactor.core.accounting.accounts import Account, AccountKey
+from ykactor.core.config.model import PartitionConfig
 from ykactor.core.messages.asks import AskID, unstamped
 from ykactor.core.messages.changed import Key
 from ykactor.core.objects.application import Application
+from ykactor.core.objects.node import NodeCore
 from ykactor.core.objects.queues import LeafCore
+from ykactor.core.objects.registry import QueueCore
+from ykactor.core.objects.tasks import ApplicationTasks
 from ykactor.core.partition.partition import PartitionCore
+from ykactor.core.preemption.attempts import PreemptionAttempt
 from ykactor.core.queueing.pending import PendingApplication
 from ykactor.core.records.rows import (
     AnswerRow,
@@ -43,222 +48,162 @@ _PARTITION: Key = ("partition",)
 
 def changes(partition: PartitionCore, state: SchedulerState) -> Iterator[tuple[Key, Struct | None]]:
     """The rows that a turn has changed, as they are at its end; None for an object that is gone."""
-    export = _Export(partition, state)
     for key, identity in partition.registry.changed.keys.items():
-        yield key, export.row(key, identity)
-    yield _PARTITION, export.row(_PARTITION, None)
+        yield key, _row(partition, state, key, identity)
+    yield _PARTITION, _partition(partition, state)
 
 
 def everything(partition: PartitionCore, state: SchedulerState) -> Iterator[tuple[Key, Struct]]:
     """All rows, between two turns."""
-    export = _Export(partition, state)
-    for key, identity in export.all_keys():
-        row = export.row(key, identity)
+    for key, identity in _all_keys(partition, state):
+        row = _row(partition, state, key, identity)
         assert row is not None, key
         yield key, row
 
 
-class _Export:
-    """Reads rows from the owners and the scheduler's state."""
+def _row(partition: PartitionCore, state: SchedulerState, key: Key, task: AskID | None) -> Struct | None:
+    """The row of a key, None if there is no such object; ``task`` is the identity of a task."""
+    if task is not None:
+        return _task(partition, state, task, key[1])
+    kind, *identity = key
+    items_of = _ITEMS.get(kind)  # type: ignore[arg-type]
+    if items_of is None:
+        return _OTHERS[kind](partition, state, *identity)  # type: ignore[index]
+    items, name = items_of.mapping(partition, state), identity[0] if len(identity) == 1 else tuple(identity)
+    return items_of.row(items[name]) if name in items else None
 
-    def __init__(self, partition: PartitionCore, state: SchedulerState) -> None:
-        self._partition = partition
-        self._registry = partition.registry
-        self._state = state
-        self._by_kind: dict[str, Callable[..., Struct | None]] = {
-            "configuration": lambda: self._registry.config,
-            "partition": self._of_partition,
-            "queue": self._queue,
-            "node": self._node,
-            "foreign": self._foreign,
-            "application": self._application,
-            "account": self._account,
-            "use": self._use,
-            "user": self._user,
-            "ended": partition.timers.ended.get,
-            "rejected": partition.timers.rejected.get,
-            "reservation": self._reservation,
-            "attempt": self._attempt,
-            "victim": self._victim,
-            "last_attempt": lambda *identity: state.preemptions.last_attempts.get(identity),
-            "taken": lambda *taken: TakenRow() if taken in state.preemptions.cycle_guard.taken else None,
-            "quota_clock": self._quota_clock,
-            "answer": self._answer,
-        }
 
-    def row(self, key: Key, identity: AskID | None) -> Struct | None:
-        """The row of a key, None if there is no such object; ``identity`` is that of a task."""
-        if identity is not None:
-            return self._task(identity, key[1])
-        return self._by_kind[key[0]](*key[1:])  # type: ignore[index]
-
-    def all_keys(self) -> Iterator[tuple[Key, AskID | None]]:
-        """The keys of all rows."""
-        registry, timers, state = self._registry, self._partition.timers, self._state
-        preemptions = state.preemptions
-        yield ("configuration",), None
-        yield _PARTITION, None
-        by_name: list[tuple[str, Iterable[str]]] = [
-            ("queue", registry.queues),
-            ("node", registry.nodes),
-            ("foreign", (key for node in registry.nodes.values() for key in node.foreign)),
-            ("application", registry.applications),
-            ("user", self._partition.users.known),
-            ("ended", timers.ended),
-            ("rejected", timers.rejected),
-            ("quota_clock", (queue.path for queue in state.clocks.starts)),
-        ]
-        for kind, names in by_name:
-            yield from (((kind, name), None) for name in names)
-        by_names: list[tuple[str, Iterable[tuple[str, ...]]]] = [
-            ("reservation", state.reservations.by_ask),
-            ("attempt", preemptions.by_ask),
-            ("victim", preemptions.victims),
-            ("last_attempt", preemptions.last_attempts),
-            ("taken", preemptions.cycle_guard.taken),
-        ]
-        for kind, identities in by_names:
-            yield from (((kind, *identity), None) for identity in identities)
-        for day, accounts in registry.books.accounts.days.items():
-            yield from ((("account", day, *whose), None) for whose in accounts)
-        for (predicate, allocate), node_id in state.nodes.predicates.known():
-            yield ("answer", predicate, int(allocate), node_id), None
-        for name in registry.applications:
-            application = registry.leaf_of(name).applications[name]
-            if application.account.is_kept():
-                yield ("use", name), None
-            tasks = application.tasks
-            running, replacing = tasks.allocations.values(), tasks.replacing.values()
-            asks = [*tasks.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
-            yield from ((("task", ask.arrival), (name, ask.allocation_key)) for ask in asks)
-
-    # ---- the partition
-
-    def _of_partition(self) -> PartitionRow:
-        rounds, state = self._partition.rounds, self._state
-        return PartitionRow(
-            turns=self._partition.turns,
-            arrivals=rounds.arrivals,
-            last_arrival_ns=rounds.last_arrival_ns,
-            cleaning_ns=self._partition.timers.cleaning_ns,
-            counts=state.preemptions.counts,
-            is_answered=state.nodes.predicates.is_answered,
-            states_wanted=state.scheduling_states.is_wanted,
-        )
-
-    def _queue(self, path: QueuePath) -> QueueRow | None:
-        queue = self._registry.queues.get(path)
-        if queue is None:
-            return None
-        config = structs.replace(queue.config, children=())
-        return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state, hold=queue.hold)
-
-    def _node(self, node_id: NodeID) -> NodeRow | None:
-        node = self._registry.nodes.get(node_id)
-        if node is None:
-            return None
-        return NodeRow(capacity=node.capacity, schedulable=node.schedulable, attributes=node.attributes)
-
-    def _foreign(self, key: AllocationKey) -> ForeignRow | None:
-        node_id = self._partition.cluster.node_of_foreign(key)
-        if node_id is None:
-            return None
-        task = self._registry.nodes[node_id].foreign[key]
-        return ForeignRow(node_id=node_id, spec=unstamped(task), created_ns=task.created_ns)
-
-    def _user(self, name: str) -> UserRow | None:
-        known = self._partition.users.known.get(name)
-        return None if known is None else UserRow(groups=known[0], until_ns=known[1])
-
-    def _account(self, day: int, *whose: Any) -> Account | None:
-        return self._registry.books.accounts.days.get(day, {}).get(AccountKey(*whose))
-
-    # ---- applications and tasks
-
-    def _owned(self, application_id: ApplicationID) -> Application | None:
-        path = self._registry.applications.get(application_id)
-        return None if path is None else self._registry.leaf(path).applications.get(application_id)
-
-    def _application(self, application_id: ApplicationID) -> ApplicationRow | None:
-        application = self._owned(application_id)
-        return None if application is None else _application(application, self._state.applications[application_id])
-
-    def _use(self, application_id: ApplicationID) -> UseRow | None:
-        application = self._owned(application_id)
-        if application is None or not application.account.is_kept():
-            return None
-        past = application.past
-        return UseRow(
-            day=application.account.day,
-            account=application.account.of_day,
-            max_used=past.max_used,
-            used=past.used,
-            preempted=past.preempted,
-            placeholders=past.placeholders,
-            records=past.records,
-        )
-
-    def _task(self, identity: AskID, arrival: object) -> TaskRow | None:
-        application, key = self._owned(identity[0]), identity[1]
-        row = None if application is None else self._task_of(application, key)
-        return row if row is not None and row.ask.arrival == arrival else None
-
-    def _task_of(self, application: Application, key: AllocationKey) -> TaskRow | None:
+def _all_keys(partition: PartitionCore, state: SchedulerState) -> Iterator[tuple[Key, AskID | None]]:
+    """The keys of all rows."""
+    registry = partition.registry
+    yield ("configuration",), None
+    yield _PARTITION, None
+    for kind, items_of in _ITEMS.items():
+        names = items_of.mapping(partition, state)
+        yield from (((kind, *name) if isinstance(name, tuple) else (kind, name), None) for name in names)
+    yield from ((("foreign", key), None) for node in registry.nodes.values() for key in node.foreign)
+    yield from ((("quota_clock", queue.path), None) for queue in state.clocks.starts)
+    for day, accounts in registry.books.accounts.days.items():
+        yield from ((("account", day, *whose), None) for whose in accounts)
+    for (predicate, allocate), node_id in state.nodes.predicates.known():
+        yield ("answer", predicate, int(allocate), node_id), None
+    for name in registry.applications:
+        application = registry.leaf_of(name).applications[name]
+        yield ("application", name), None
+        if application.account.is_kept():
+            yield ("use", name), None
         tasks = application.tasks
-        if key in tasks.allocations:
-            ask, node_id = tasks.allocations[key]
-            return TaskRow(
-                ask=ask,
-                began_ns=tasks.began_ns[key],
-                node_id=node_id,
-                released=key in tasks.released,
-                sized_ns=tasks.sized_ns.get(key),
-                preempted=key in tasks.preempted,
-                replaced_ns=tasks.replaced_ns.get(key),
-            )
-        sized_ns = tasks.sized_ns.get(key)
-        if key in tasks.asks:
-            pending = self._state.applications[application.application_id]
-            return TaskRow(ask=tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
-        placeholder = tasks.placeholder_of(key)
-        if placeholder is None:
-            return None
-        ask, node_id = tasks.replacing[placeholder]
-        return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
-
-    # ---- the scheduler
-
-    def _reservation(self, *identity: Any) -> ReservationRow | None:
-        found = self._state.reservations.by_ask.get(identity)
-        return None if found is None else ReservationRow(node_id=found.node.node_id, made_ns=found.made_ns)
-
-    def _attempt(self, *identity: Any) -> AttemptRow | None:
-        found = self._state.preemptions.by_ask.get(identity)
-        if found is None:
-            return None
-        return AttemptRow(
-            claim=found.claim,
-            waits_for=tuple(found.waits_for),
-            victims_count=found.victims_count,
-            room_made_ns=found.room_made_ns,
-        )
-
-    def _victim(self, *identity: Any) -> VictimRow | None:
-        found = self._state.preemptions.victims.get(identity)
-        return None if found is None else VictimRow(size=found[0], preemptor=found[1])
-
-    def _quota_clock(self, path: QueuePath) -> QuotaClockRow | None:
-        queue = self._state.tree.nodes.get(path)
-        start_ns = None if queue is None else self._state.clocks.starts.get(queue)
-        return None if start_ns is None else QuotaClockRow(start_ns=start_ns)
-
-    def _answer(self, predicate: str, allocate: int, node_id: NodeID) -> AnswerRow | None:
-        answer = self._state.nodes.predicates.answer_about((predicate, bool(allocate)), node_id)
-        return None if answer is None else AnswerRow(answer=answer)
+        running, replacing = tasks.allocations.values(), tasks.replacing.values()
+        asks = [*tasks.asks.values(), *(ask for ask, _ in running), *(ask for ask, _ in replacing)]
+        yield from ((("task", ask.arrival), (name, ask.allocation_key)) for ask in asks)
 
 
-def _application(application: Application, pending: PendingApplication) -> ApplicationRow:
-    gang = application.gang
+# ---- the items of mappings
+
+
+class _Items(NamedTuple):
+    """The rows of a kind that are the items of one mapping.
+
+    Attributes:
+        mapping: by name, or by a tuple of names.
+        row: makes the row of a value.
+    """
+
+    mapping: Callable[[PartitionCore, SchedulerState], Mapping[Any, Any]]
+    row: Callable[[Any], Struct]
+
+
+def _itself(row: Struct) -> Struct:
+    return row
+
+
+def _queue(queue: QueueCore) -> QueueRow:
+    config = structs.replace(queue.config, children=())
+    return QueueRow(config=config, is_leaf=isinstance(queue, LeafCore), state=queue.state, hold=queue.hold)
+
+
+def _node(node: NodeCore) -> NodeRow:
+    return NodeRow(capacity=node.capacity, schedulable=node.schedulable, attributes=node.attributes)
+
+
+def _attempt(found: PreemptionAttempt) -> AttemptRow:
+    waits_for = tuple(found.waits_for)
+    return AttemptRow(claim=found.claim, waits_for=waits_for, victims_count=found.victims_count, room_made_ns=found.room_made_ns)
+
+
+_ITEMS = {
+    "queue": _Items(lambda partition, _: partition.registry.queues, _queue),
+    "node": _Items(lambda partition, _: partition.registry.nodes, _node),
+    "user": _Items(lambda partition, _: partition.users.known, lambda known: UserRow(groups=known[0], until_ns=known[1])),
+    "ended": _Items(lambda partition, _: partition.timers.ended, _itself),
+    "rejected": _Items(lambda partition, _: partition.timers.rejected, _itself),
+    "reservation": _Items(
+        lambda _, state: state.reservations.by_ask,
+        lambda found: ReservationRow(node_id=found.node.node_id, made_ns=found.made_ns),
+    ),
+    "attempt": _Items(lambda _, state: state.preemptions.by_ask, _attempt),
+    "victim": _Items(lambda _, state: state.preemptions.victims, lambda found: VictimRow(size=found[0], preemptor=found[1])),
+    "last_attempt": _Items(lambda _, state: state.preemptions.last_attempts, _itself),
+    "taken": _Items(lambda _, state: state.preemptions.cycle_guard.taken, lambda _: TakenRow()),
+}
+
+
+# ---- other objects
+
+
+def _configuration(partition: PartitionCore, _: SchedulerState) -> PartitionConfig:
+    return partition.registry.config
+
+
+def _partition(partition: PartitionCore, state: SchedulerState) -> PartitionRow:
+    rounds = partition.rounds
+    return PartitionRow(
+        turns=partition.turns,
+        arrivals=rounds.arrivals,
+        last_arrival_ns=rounds.last_arrival_ns,
+        cleaning_ns=partition.timers.cleaning_ns,
+        counts=state.preemptions.counts,
+        is_answered=state.nodes.predicates.is_answered,
+        states_wanted=state.scheduling_states.is_wanted,
+    )
+
+
+def _foreign(partition: PartitionCore, _: SchedulerState, key: AllocationKey) -> ForeignRow | None:
+    node_id = partition.cluster.foreign.get(key)
+    if node_id is None:
+        return None
+    task = partition.registry.nodes[node_id].foreign[key]
+    return ForeignRow(node_id=node_id, spec=unstamped(task), created_ns=task.created_ns)
+
+
+def _account(partition: PartitionCore, _: SchedulerState, day: int, *whose: Any) -> Account | None:
+    return partition.registry.books.accounts.days.get(day, {}).get(AccountKey(*whose))
+
+
+def _quota_clock(_: PartitionCore, state: SchedulerState, path: QueuePath) -> QuotaClockRow | None:
+    queue = state.tree.nodes.get(path)
+    start_ns = None if queue is None else state.clocks.starts.get(queue)
+    return None if start_ns is None else QuotaClockRow(start_ns=start_ns)
+
+
+def _answer(_: PartitionCore, state: SchedulerState, predicate: str, allocate: int, node_id: NodeID) -> AnswerRow | None:
+    answer = state.nodes.predicates.answer_about((predicate, bool(allocate)), node_id)
+    return None if answer is None else AnswerRow(answer=answer)
+
+
+# ---- applications and their tasks
+
+
+def _owned(partition: PartitionCore, application_id: ApplicationID) -> Application | None:
+    path = partition.registry.applications.get(application_id)
+    return None if path is None else partition.registry.leaf(path).applications.get(application_id)
+
+
+def _application(partition: PartitionCore, state: SchedulerState, application_id: ApplicationID) -> ApplicationRow | None:
+    application = _owned(partition, application_id)
+    if application is None:
+        return None
+    gang, pending = application.gang, state.applications[application_id]
     return ApplicationRow(
         queue=application.queue,
         state=application.state,
@@ -291,9 +236,65 @@ def _application(application: Application, pending: PendingApplication) -> Appli
     )
 
 
+def _use(partition: PartitionCore, _: SchedulerState, application_id: ApplicationID) -> UseRow | None:
+    application = _owned(partition, application_id)
+    if application is None or not application.account.is_kept():
+        return None
+    past = application.past
+    return UseRow(
+        day=application.account.day,
+        account=application.account.of_day,
+        max_used=past.max_used,
+        used=past.used,
+        preempted=past.preempted,
+        placeholders=past.placeholders,
+        records=past.records,
+    )
+
+
+def _task(partition: PartitionCore, state: SchedulerState, identity: AskID, arrival: object) -> TaskRow | None:
+    application = _owned(partition, identity[0])
+    row = None if application is None else _task_of(application.tasks, state.applications[identity[0]], identity[1])
+    return row if row is not None and row.ask.arrival == arrival else None
+
+
+def _task_of(tasks: ApplicationTasks, pending: PendingApplication, key: AllocationKey) -> TaskRow | None:
+    sized_ns = tasks.sized_ns.get(key)
+    if key in tasks.allocations:
+        ask, node_id = tasks.allocations[key]
+        return TaskRow(
+            ask=ask,
+            began_ns=tasks.began_ns[key],
+            node_id=node_id,
+            released=key in tasks.released,
+            sized_ns=sized_ns,
+            preempted=key in tasks.preempted,
+            replaced_ns=tasks.replaced_ns.get(key),
+        )
+    if key in tasks.asks:
+        return TaskRow(ask=tasks.asks[key], notified=_notified(pending, key), sized_ns=sized_ns)
+    placeholder = tasks.placeholder_of(key)
+    if placeholder is None:
+        return None
+    ask, node_id = tasks.replacing[placeholder]
+    return TaskRow(ask=ask, node_id=node_id, placeholder=placeholder, sized_ns=sized_ns)
+
+
 def _notified(pending: PendingApplication, key: AllocationKey) -> int:
     """The bits that were last reported of a pending ask."""
     queue = pending.asks[key][1]
     if queue is None or queue.notified is None:
         return 0
     return next(bits for bits, asks in enumerate(queue.notified.asks) if key in asks)
+
+
+_OTHERS: dict[str, Callable[..., Struct | None]] = {
+    "configuration": _configuration,
+    "partition": _partition,
+    "foreign": _foreign,
+    "account": _account,
+    "quota_clock": _quota_clock,
+    "answer": _answer,
+    "application": _application,
+    "use": _use,
+}

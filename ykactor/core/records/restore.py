@@ -6,6 +6,7 @@ searches) starts empty, so that the first cycle tries everything again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
@@ -31,7 +32,7 @@ from ykactor.core.state.observer import Observer
 from ykactor.core.state.state import SchedulerState
 from ykactor.core.turn.scheduler import SchedulerCore
 from ykactor.core.values.ids import ApplicationID, NodeID, QueuePath
-from ykactor.core.values.parts import PART_MAX, Steps, in_parts
+from ykactor.core.values.parts import PART_MAX, Steps
 from ykactor.core.values.resources import Resource, add_to
 
 #: The rows of one partition: by kind, then by key.
@@ -224,7 +225,7 @@ def _restore_scheduler(state: SchedulerState, observer: Observer, rows: Rows, ro
         yield 1 + len(application.tasks.asks) + len(application.tasks.allocations)
     _restore_preemption(state, rows)
     _restore_reservations(state, rows)
-    yield from _restore_notified(state, rows)
+    yield from _restore_notified(state, rows["task"].values())
     yield from observer.adopt_all()
 
 
@@ -327,16 +328,11 @@ def _restore_reservations(state: SchedulerState, rows: Rows) -> None:
         state.reservations.add(row.made_ns, application, ask, state.nodes.nodes[row.node_id])
 
 
-def _restore_notified(state: SchedulerState, rows: Rows) -> Steps[None]:
-    for part in in_parts(rows["task"].values()):
-        _restore_conditions(state, part)
-        yield len(part)
-
-
-def _restore_conditions(state: SchedulerState, tasks: list[TaskRow]) -> None:
+def _restore_notified(state: SchedulerState, tasks: Iterable[TaskRow]) -> Steps[None]:
     for row in tasks:
         if row.notified:
-            sent = row.ask
-            ask, queue = state.applications[sent.application_id].asks[sent.allocation_key]
+            waiting = state.applications[row.ask.application_id]
+            ask, queue = waiting.asks[row.ask.allocation_key]
             assert queue is not None
-            state.applications[sent.application_id].report_asks(queue).report([ask], 0, row.notified)
+            waiting.report_asks(queue).report([ask], 0, row.notified)
+        yield 1
