@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import click
@@ -190,7 +191,7 @@ def list_tokens(file: Path, output: str) -> None:
     """List the tokens, without showing them. ID is what ykactor token revoke takes."""
     now_ns = _now_ns()
     rows = [_row(token, now_ns) for token in read_access(file).tokens.all]
-    write(formatted(Printout(rows, [row["id"] for row in rows], lambda is_wide: table(_COLUMNS, rows)), output))
+    write(formatted(Printout(rows, [row["id"] for row in rows], partial(table, _COLUMNS, rows)), output))
 
 
 def _row(token: Token, now_ns: int) -> Row:

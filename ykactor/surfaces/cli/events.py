@@ -252,7 +252,7 @@ def listing(events: list[si.EventRecord], missing_queues: list[str]) -> Printout
     rows = [msgspec.to_builtins(event) for event in events]
     names = [str(event.sequence) for event in events]
     notes = [absent("queue", queue) for queue in missing_queues]
-    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), notes, none_shown("events"))
+    return Printout(rows, names, partial(table, _COLUMNS, rows), notes, none_shown("events"))
 
 
 async def _collect(daemon: Destination, wanted: si.Subscribe) -> tuple[list[si.EventRecord], si.Lagged | None, list[str]]:

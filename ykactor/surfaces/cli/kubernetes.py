@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import click
 import trio
+from msgspec import Struct, structs
 
 from ykactor.actors.clock import system_ns
 from ykactor.client import RequestRefused, SessionReplaced
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.options import EXISTING_FILE, TCP_ADDRESS, WholeNumber
+from ykactor.surfaces.cli.options import EXISTING_FILE, TCP_ADDRESS, WholeNumber, grouped, log_level_option
 from ykactor.surfaces.cli.terminal import say
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.log.logs import LOG_CLOSE_S, STANDARD_ERROR, LogWriter, configure, get_logger, log_event
@@ -37,7 +38,30 @@ log = get_logger(__name__)
 LEASE = "ykactor"
 
 
-_API_SERVER = (
+class ApiServer(Struct, frozen=True):
+    """The way to the API server, and the namespace of the adapter there; "" is the usual one."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+
+    def credentials(self) -> Credentials:
+        """The proofs of identity; ends the command if there are none."""
+        try:
+            from ykactor.kubernetes.credentials import CredentialsError, in_cluster, of_kubeconfig
+        except ModuleNotFoundError as error:
+            raise click.ClickException(f"{error}: install ykactor[kubernetes]") from None
+        with exit_codes.ending(CredentialsError, kind=exit_codes.Refused):
+            return in_cluster() if self.kubeconfig is None else of_kubeconfig(self.kubeconfig, self.context)
+
+    def own_namespace(self, credentials: Credentials) -> str:
+        """The namespace of the Lease and the ConfigMaps."""
+        return self.namespace or credentials.namespace or "ykactor"
+
+
+_api_server_options = grouped(
+    "api_server",
+    ApiServer,
     click.option(
         "--kubeconfig",
         type=EXISTING_FILE,
@@ -46,13 +70,6 @@ _API_SERVER = (
     click.option("--context", default="", metavar="NAME", help="A context of the kubeconfig.  [default: its current one]"),
     click.option("--namespace", default="", metavar="NS", help="Of its Lease and ConfigMaps.  [default: its own, else ykactor]"),
 )
-
-
-def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options about the API server, the same for the adapter and its commands."""
-    for option in reversed(_API_SERVER):
-        command = option(command)
-    return command
 
 
 @click.group(invoke_without_command=True)
@@ -70,15 +87,13 @@ def _api_server_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Requests per second to the API server; binds do not wait for it. kubernetes.qps in a ConfigMap counts more.",
 )
 @click.option("--listen", type=TCP_ADDRESS, metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics there.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
+@log_level_option()
 @click.pass_context
 def command(
     context: click.Context,
-    /,
     *,
     daemon: Destination,
-    kubeconfig: Path | None,
-    namespace: str,
+    api_server: ApiServer,
     scheduler_name: str,
     rm_id: str,
     identity: str,
@@ -86,30 +101,29 @@ def command(
     qps: int,
     listen: TcpAddress | None,
     log_level: str,
-    **others: str,
 ) -> None:
     """Run the pods of a Kubernetes cluster that have schedulerName ykactor where the daemon says.
 
     It watches pods and nodes, tells the daemon, and binds what the daemon has placed. Several replicas take turns by a Lease.
     """
     if context.invoked_subcommand is not None:  # what was given before its name holds for it too
-        api_server = {"kubeconfig": kubeconfig, "context": others["context"], "namespace": namespace}
-        context.default_map = {context.invoked_subcommand: api_server}
+        context.default_map = {context.invoked_subcommand: structs.asdict(api_server)}
         return
-    credentials = _credentials(kubeconfig, others["context"])
+    credentials = api_server.credentials()
     from ykactor.kubernetes.adapter import Settings
     from ykactor.kubernetes.leader import LeaseName
     from ykactor.kubernetes.process import Process
 
     writer = LogWriter(STANDARD_ERROR)
     configure(log_level, writer)
+    namespace = api_server.own_namespace(credentials)
     settings = Settings(
         url=daemon.url,
         login=daemon.login(),
         rm_id=rm_id,
         scheduler_name=scheduler_name,
-        namespace=_own_namespace(namespace, credentials),
-        lease=None if no_lease else LeaseName(_own_namespace(namespace, credentials), LEASE, identity),
+        namespace=namespace,
+        lease=None if no_lease else LeaseName(namespace, LEASE, identity),
         qps=qps,
     )
     process = Process(
@@ -135,15 +149,15 @@ def command(
 
 @command.command()
 @_api_server_options
-def check(*, kubeconfig: Path | None, context: str, namespace: str) -> None:
+def check(api_server: ApiServer) -> None:
     """Say which permissions are missing on the API server; exit code 1 if any is."""
-    credentials = _credentials(kubeconfig, context)
+    credentials = api_server.credentials()
     from ykactor.kubernetes.api import Api, ApiError
     from ykactor.kubernetes.permissions import missing
 
     async def ask() -> list[str]:
         async with Api.open(credentials) as api:
-            return await missing(api, _own_namespace(namespace, credentials))
+            return await missing(api, api_server.own_namespace(credentials))
 
     try:
         lacking = loop.run(ask)
@@ -154,20 +168,6 @@ def check(*, kubeconfig: Path | None, context: str, namespace: str) -> None:
     if lacking:
         raise SystemExit(exit_codes.FAILED)
     say("no permission is missing")
-
-
-def _own_namespace(given: str, credentials: Credentials) -> str:
-    """The namespace of the Lease and the ConfigMaps."""
-    return given or credentials.namespace or "ykactor"
-
-
-def _credentials(kubeconfig: Path | None, context: str) -> Credentials:
-    try:
-        from ykactor.kubernetes.credentials import CredentialsError, in_cluster, of_kubeconfig
-    except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: install ykactor[kubernetes]") from None
-    with exit_codes.ending(CredentialsError, kind=exit_codes.Refused):
-        return in_cluster() if kubeconfig is None else of_kubeconfig(kubeconfig, context)
 
 
 async def _run(credentials: Credentials, settings: Settings, process: Process, listen: TcpAddress | None) -> int:

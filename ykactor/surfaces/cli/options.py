@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from ykactor.core.values.times import S_NS
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:  # this and the clock need libraries that take 0.1 s to load, 
     from ykactor.surfaces.net.doors import Address, TcpAddress
 
 T = TypeVar("T")
+_Command = Callable[..., object]
 
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 EXISTING_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -35,6 +38,22 @@ class Parsed(click.ParamType[T]):
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def grouped(name: str, kind: type[Struct], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Options that belong together: the command gets their values as the fields of a struct."""
+
+    def decorated(command: _Command) -> _Command:
+        @wraps(command)
+        def gathered(*arguments: object, **values: Any) -> object:
+            found = kind(**{field: values.pop(field) for field in kind.__struct_fields__})
+            return command(*arguments, **{name: found}, **values)
+
+        for option in reversed(options):
+            gathered = option(gathered)
+        return gathered
+
+    return decorated
 
 
 def text_or_json(explanation: str) -> Callable[[T], T]:
@@ -77,6 +96,13 @@ def _within(bounds: click.IntRange | click.FloatRange) -> str:
 
 #: The priority of an ask.
 PRIORITY = WholeNumber(-(2**31), 2**31 - 1)
+
+
+def log_level_option(explanation: str | None = None) -> Callable[[T], T]:
+    """The option for the lines that are written to the log."""
+    levels = click.Choice(["debug", "info", "warning", "error"])
+    return click.option("--log-level", type=levels, default="info", show_default=True, help=explanation)  # type: ignore[return-value]
+
 
 # ---- moments in the past
 

@@ -35,6 +35,7 @@ from ykactor.surfaces.cli.options import (
     EXISTING_FILE,
     Parsed,
     WholeNumber,
+    log_level_option,
     reserves_nodes,
 )
 from ykactor.surfaces.cli.queue_files import DASH, STANDARD_INPUT, NoTextError, name_of, read_watched
@@ -254,13 +255,7 @@ def _one_file(_ctx: click.Context, _param: click.Parameter, files: tuple[str, ..
     "that begins with a dot.",
 )
 @click.option("--manual", is_flag=True, help="Schedule only when the resource manager sends a ScheduleRequest.")
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="The least severe lines that are written to the log, which goes to standard error.",
-)
+@log_level_option("The least severe lines that are written to the log, which goes to standard error.")
 def command(
     config_file: str | None,
     state_dir: Path | None,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import click
 from msgspec import Struct
 
 from ykactor.surfaces.cli import exit_codes, loop
-from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed
+from ykactor.surfaces.cli.options import EXISTING_FILE, Parsed, grouped
 
 if TYPE_CHECKING:  # the client takes 0.2 s to load, which help and completion do without
     from ykactor.client.login import LoginOptions
@@ -51,6 +50,10 @@ class Destination(Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tls_key is not None and self.tls_cert is None:
+            raise click.UsageError("found --tls-key without --tls-cert, expected both")
 
     def login(self) -> LoginOptions:
         """The parameters of ``connect`` and ``follow``.
@@ -123,7 +126,10 @@ def _read_token(file: Path) -> str:
     return token
 
 
-_OPTIONS = (
+#: The options about the daemon, the same for all commands that connect to one.
+daemon_options = grouped(
+    "daemon",
+    Destination,
     click.option(
         "--url",
         type=DAEMON_URL,
@@ -167,19 +173,3 @@ _OPTIONS = (
         help="Send the token also over ws:// to another machine, where whoever is on the way can read it.",
     ),
 )
-
-
-def daemon_options(command: Callable[..., object]) -> Callable[..., object]:
-    """The options about the daemon, the same for all commands that connect to one; they get a ``Destination``, ``daemon``."""
-
-    @wraps(command)
-    def gathered(*arguments: object, **options: Any) -> object:
-        daemon = Destination(**{name: options.pop(name) for name in Destination.__struct_fields__})
-        if daemon.tls_key is not None and daemon.tls_cert is None:
-            raise click.UsageError("found --tls-key without --tls-cert, expected both")
-        return command(*arguments, daemon=daemon, **options)
-
-    decorated: Callable[..., object] = gathered
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -86,7 +86,4 @@ def _row(task: Task, user: str) -> Row:
 
 
 def _printout(columns: tuple[Column, ...], rows: list[Row], name: str, document: object) -> Printout:
-    def lines(is_wide: bool) -> Iterable[str]:
-        return table(columns, rows, is_wide=is_wide)
-
-    return Printout(document, [str(row[name]) for row in rows], lines)
+    return Printout(document, [str(row[name]) for row in rows], partial(table, columns, rows))

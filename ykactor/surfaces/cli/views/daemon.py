@@ -153,7 +153,7 @@ def checked(answer: si.Health) -> Printout:
     document = {"healthy": answer.healthy, "checks": rows, **resource_manager_row(answer)}
 
     def lines(is_wide: bool) -> Iterable[str]:
-        return chain(table(_COLUMNS, rows, is_wide=is_wide), [""], lines_of(_RESOURCE_MANAGER, document, ())(is_wide))
+        return chain(table(_COLUMNS, rows, is_wide), [""], lines_of(_RESOURCE_MANAGER, document, ())(is_wide))
 
     return Printout(document, [check.description for check in answer.checks], lines)
 

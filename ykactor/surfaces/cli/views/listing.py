@@ -103,7 +103,7 @@ def _yaml(document: Any) -> str:
     return text.rstrip("\n")
 
 
-def table(every: Sequence[Column], rows: Sequence[Row], *, is_wide: bool = False) -> Iterator[str]:
+def table(every: Sequence[Column], rows: Sequence[Row], is_wide: bool = False) -> Iterator[str]:
     """A line of headers and one for each row, never cut; the last column is as long as its texts."""
     columns = [column for column in every if is_wide or not column.is_wide]
     cells = [[printable(column.text(row)) or NONE for column in columns] for row in rows]
@@ -157,7 +157,7 @@ def lines_of(fields: Sequence[Column], row: Row, parts: Sequence[Part]) -> Calla
         for part in parts:
             if part.rows:
                 yield f"{part.title}:"
-                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide=is_wide))
+                yield from (_INDENT + line for line in table(part.columns, part.rows, is_wide))
 
     return lines
 

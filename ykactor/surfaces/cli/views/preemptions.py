@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 import msgspec
 
@@ -204,4 +206,4 @@ def _is_wanted(row: Row, queues: list[str], applications: tuple[str, ...]) -> bo
 def listing(rows: list[Row]) -> Printout:
     """The preemptions as a table."""
     names = [str(row["sequence"]) for row in rows]
-    return Printout(rows, names, lambda is_wide: table(_COLUMNS, rows, is_wide=is_wide), nothing=none_shown("preemptions"))
+    return Printout(rows, names, partial(table, _COLUMNS, rows), nothing=none_shown("preemptions"))

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
-from functools import partial, wraps
+from functools import partial
 from itertools import chain
 from typing import NoReturn, TypeVar, Unpack
 
@@ -19,6 +19,7 @@ from ykactor.client import Disconnected, follow
 from ykactor.client.login import LoginOptions
 from ykactor.core.values.printable import printable
 from ykactor.surfaces.cli.cells import plural
+from ykactor.surfaces.cli.options import grouped
 from ykactor.surfaces.cli.terminal import say, write
 from ykactor.surfaces.cli.urls import Destination, daemon_options
 from ykactor.surfaces.cli.views.listing import Printout, formatted, output_option
@@ -158,17 +159,13 @@ def write_notes(printout: Printout, output: str) -> None:
         say(note, err=True)
 
 
-def showing_options(command: Callable[..., object]) -> Callable[..., object]:
-    """The options of all commands that print the state; they get a ``Showing``, ``showing``."""
-
-    @output_option
-    @click.option(
+#: The options of all commands that print the state.
+showing_options = grouped(
+    "showing",
+    Showing,
+    output_option,
+    click.option(
         "--watch", "-w", "is_watching", is_flag=True, help=f"Print again every {PAUSE_S:g} s, a large state less often."
-    )
-    @daemon_options
-    @wraps(command)
-    def gathered(*arguments: object, daemon: Destination, output: str, is_watching: bool, **others: object) -> object:
-        return command(*arguments, showing=Showing(daemon, output, is_watching), **others)
-
-    decorated: Callable[..., object] = gathered
-    return decorated
+    ),
+    daemon_options,
+)

@@ -183,7 +183,7 @@ class View(Struct, frozen=True):
 
         def lines(is_wide: bool) -> Iterable[str]:
             first = [PARTITION] * (is_missing and (is_wide or len(snapshot.partitions) > 1))
-            return table([*first, *columns], rows, is_wide=is_wide)
+            return table([*first, *columns], rows, is_wide)
 
         names = list(dict.fromkeys(map(self.name, rows)))
         notes = [*choice.unknown(snapshot.partitions), *self._remarks(rows)]
