@@ -32,11 +32,6 @@ from ykactor.wire.scenario.model import OperatorOnly
 from ykactor.wire.scenario.units import unit_warnings
 from ykactor.wire.si import messages as si
 
-#: Entries of one request.
-ENTRIES_MAX = 1000
-#: The id of the request whose ``Ack`` follows all earlier responses.
-_LAST = "last"
-
 
 class Created:
     """The nodes and applications that requests have created: those that the daemon has accepted.
@@ -79,34 +74,21 @@ class Created:
 
         Raises:  Disconnected, Refused.
         """
-        await rm.send(si.NodeRequest(id=_LAST))
-        async for response in rm:
-            self.note_response(response)
-            if isinstance(response, si.Ack) and response.id == _LAST:
-                break
-        for request in self._removals():
-            await rm.request(request)
-
-    def _removals(self) -> Iterator[si.Request]:
-        for ids in _pieces(list(self._application_ids)):
-            yield si.ApplicationRequest(
-                remove=[
-                    si.RemoveApplicationRequest(application_id=name, partition_name=self._application_partitions[name])
-                    for name in ids
-                ]
-            )
-        for ids in _pieces(list(self._node_ids)):
-            yield si.NodeRequest(
-                nodes=[
-                    si.NodeInfo(node_id=name, action="DECOMISSION", attributes={PARTITION_ATTRIBUTE: self._node_partitions[name]})
-                    for name in ids
-                ]
-            )
-
-
-def _pieces(ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), ENTRIES_MAX):
-        yield ids[start : start + ENTRIES_MAX]
+        await rm.request(si.NodeRequest())  # its answer comes after all earlier responses
+        for _ in range(rm.unread_count):
+            self.note_response(await anext(rm))
+        applications = [
+            si.RemoveApplicationRequest(application_id=name, partition_name=self._application_partitions[name])
+            for name in self._application_ids
+        ]
+        nodes = [
+            si.NodeInfo(node_id=name, action="DECOMISSION", attributes={PARTITION_ATTRIBUTE: self._node_partitions[name]})
+            for name in self._node_ids
+        ]
+        for request in (si.ApplicationRequest(remove=applications), si.NodeRequest(nodes=nodes)):
+            async for _, outcome in rm.send_all([request]):
+                if isinstance(outcome, Refused):
+                    raise outcome
 
 
 #: Time limit for removing what the scenario has created.
