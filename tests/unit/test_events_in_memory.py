@@ -5,13 +5,13 @@ import trio
 from trio.testing import MockClock
 
 from ykactor.client import Disconnected, RequestRefused
-from ykactor.client.connection import FeedStream
+from ykactor.client.connection import MessageStream
 from ykactor.surfaces.cli.events import up_to
 from ykactor.wire.si import messages as si
 from ykactor.wire.si.codec import JSON
 
 
-class Stream(FeedStream):
+class Stream(MessageStream):
     """Has these messages, and then is silent."""
 
     def __init__(self, *messages: si.FeedMessage) -> None:

@@ -221,12 +221,12 @@ class MessageStream:
         except ConnectionClosed as closed:
             raise _closed(closed) from None
 
-
-class FeedStream(MessageStream):
-    """A connection to the event feed, which also answers questions."""
+    async def receive_response(self) -> si.Response:
+        """The next message to a resource manager or an operator."""
+        return self._encoding.decode_response(await self.receive())
 
     async def receive_feed(self) -> si.FeedMessage:
-        """The next message. Raises `RequestRefused` if the daemon refuses what was sent."""
+        """The next message of the event feed. Raises `RequestRefused` if the daemon refuses what was sent."""
         message = self._encoding.decode_feed(await self.receive())
         if isinstance(message, si.ErrorResponse):
             raise RequestRefused(message.code, message.message, message.path)
@@ -234,10 +234,10 @@ class FeedStream(MessageStream):
 
 
 @asynccontextmanager
-async def open_feed(url: str, login: Login, encoding: Encoding = JSON) -> AsyncIterator[FeedStream]:
+async def open_feed(url: str, login: Login, encoding: Encoding = JSON) -> AsyncIterator[MessageStream]:
     """A connection to the event feed of a daemon, opened as by `open_connection`."""
     async with open_connection(url, "/v1/feed", login=login, subprotocols=[encoding.name], compresses=True) as connection:
-        yield FeedStream(connection, encoding)
+        yield MessageStream(connection, encoding)
 
 
 def _closed(closed: ConnectionClosed) -> Disconnected:

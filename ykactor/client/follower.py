@@ -8,7 +8,7 @@ from typing import NamedTuple, Unpack
 import trio
 from msgspec import structs
 
-from ykactor.client.connection import FeedStream, alongside, encoding_named, is_refused, open_feed
+from ykactor.client.connection import MessageStream, alongside, encoding_named, is_refused, open_feed
 from ykactor.client.errors import Disconnected, RequestRefused
 from ykactor.client.login import Login, LoginOptions
 from ykactor.client.reconnecting import OnConnection, ReconnectingSession, silently
@@ -35,7 +35,7 @@ class Connecting(NamedTuple):
     encoding: Encoding
     wait_s: float
 
-    def open(self) -> AbstractAsyncContextManager[FeedStream]:
+    def open(self) -> AbstractAsyncContextManager[MessageStream]:
         """A connection to the feed."""
         return open_feed(self.url, self.login, self.encoding)
 
@@ -81,7 +81,7 @@ class Follower(ReconnectingSession[FollowedMessage]):
                 raise
             self._resume_from("snapshot")
 
-    async def _listen(self, stream: FeedStream) -> None:
+    async def _listen(self, stream: MessageStream) -> None:
         await stream.send(self._subscribe)
         while True:
             message = await stream.receive_feed()

@@ -45,12 +45,12 @@ class Operator:
         request_id = secrets.token_hex(8)
         async with self._turn:
             await self._stream.send(structs.replace(request, id=request_id))
-            answer = JSON.decode_response(await self._stream.receive())
+            answer = await self._stream.receive_response()
             # An answer that is left is of a task that was cancelled, and did not wait for it.
             while not isinstance(answer, si.Ack | si.ErrorResponse) or answer.id != request_id:
                 if isinstance(answer, si.JournalStatus):
                     self._on_journal(answer)
-                answer = JSON.decode_response(await self._stream.receive())
+                answer = await self._stream.receive_response()
         if isinstance(answer, si.ErrorResponse):
             raise RequestRefused(answer.code, answer.message, answer.path)
         return answer

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain, islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, Unpack
@@ -97,7 +97,6 @@ class ResourceManager(Sender[Coroutine[Any, Any, None]]):
         self.term = ""
         self._on_journal = on_journal
         self._encode = encoding.encode
-        self._decode = encoding.decode_response
         self._stream = MessageStream(connection, encoding)
         #: Held by the task that reads; it delivers messages for all waiting tasks.
         self._reading = trio.Lock()
@@ -177,7 +176,7 @@ class ResourceManager(Sender[Coroutine[Any, Any, None]]):
                     print(request, outcome)
         """
         parts = (part for request in requests for part in parts_of(request, self._ids, self._encode))
-        return Answers(parts, self._start, self._outcome)
+        return Answers(self, parts)
 
     async def _start(self, part: Part[R]) -> SentRequest:
         """Send a request, for `_outcome`."""
@@ -221,7 +220,7 @@ class ResourceManager(Sender[Coroutine[Any, Any, None]]):
         while not is_there():
             async with self._reading:
                 if not is_there():
-                    self._deliver(self._decode(await self._stream.receive()))
+                    self._deliver(await self._stream.receive_response())
 
     def _deliver(self, message: si.Response) -> None:
         self.sequence = message.sequence or self.sequence
@@ -237,15 +236,9 @@ class ResourceManager(Sender[Coroutine[Any, Any, None]]):
 class Answers(Generic[R]):
     """Sends the requests of `ResourceManager.send_all`, and iterates over their answers."""
 
-    def __init__(
-        self,
-        parts: Iterable[Part[R]],
-        start: Callable[[Part[R]], Awaitable[SentRequest]],
-        outcome: Callable[[SentRequest], Awaitable[si.Ack | Refused]],
-    ) -> None:
+    def __init__(self, rm: ResourceManager, parts: Iterable[Part[R]]) -> None:
+        self._rm = rm
         self._parts = iter(parts)
-        self._start = start
-        self._outcome = outcome
         self._in_flight: deque[tuple[R, SentRequest]] = deque()
 
     def __aiter__(self) -> "Answers[R]":
@@ -254,14 +247,14 @@ class Answers(Generic[R]):
     async def __anext__(self) -> Answered[R]:
         for part in islice(self._parts, IN_FLIGHT_MAX - len(self._in_flight)):
             try:
-                self._in_flight.append((part.request, await self._start(part)))
+                self._in_flight.append((part.request, await self._rm._start(part)))
             except BaseException:
                 self._parts = chain([part], self._parts)
                 raise
         if not self._in_flight:
             raise StopAsyncIteration
         request, sent = self._in_flight[0]
-        answered = Answered(request, await self._outcome(sent))
+        answered = Answered(request, await self._rm._outcome(sent))
         self._in_flight.popleft()
         return answered
 

@@ -12,7 +12,7 @@ import trio
 from msgspec import UNSET, structs
 
 from ykactor.client import Disconnected, FollowedMessage, follow
-from ykactor.client.connection import FeedStream, open_feed
+from ykactor.client.connection import MessageStream, open_feed
 from ykactor.client.login import Login
 from ykactor.client.reconnecting import OnConnection, silently
 from ykactor.core.values.printable import printable
@@ -144,7 +144,7 @@ class Past:
         missing_queues: those of the wanted queues that do not exist; known when the events come.
     """
 
-    def __init__(self, stream: FeedStream, now: si.Bookmark | si.Snapshot) -> None:
+    def __init__(self, stream: MessageStream, now: si.Bookmark | si.Snapshot) -> None:
         self.now = now
         self.missing_queues: list[str] = []
         self._stream = stream
@@ -162,7 +162,7 @@ class Past:
             yield told
 
 
-async def up_to(last: int, stream: FeedStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
+async def up_to(last: int, stream: MessageStream) -> AsyncIterator[si.EventRecord | si.Lagged]:
     """The messages before event ``last``: events, or that the daemon is there although it shows no more of them."""
     reached = 0
     while reached < last:
@@ -194,7 +194,7 @@ async def opened_past(daemon: Destination, from_: str) -> AsyncIterator[Past]:
         yield Past(stream, now)
 
 
-async def _receive(stream: FeedStream) -> si.FeedMessage:
+async def _receive(stream: MessageStream) -> si.FeedMessage:
     with trio.move_on_after(SILENCE_S):
         return await stream.receive_feed()
     raise Disconnected(f"no message within {SILENCE_S:g} s, the daemon has too much to do")
