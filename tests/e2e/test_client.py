@@ -242,6 +242,31 @@ async def test_server_that_hangs_up_is_noticed_at_once(monkeypatch, answer):
         nursery.cancel_scope.cancel()
 
 
+STRANGERS = {
+    "of no HTTP": b"SSH-2.0-OpenSSH_9.2p1\r\n\r\n",
+    "without a token": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    "of another protocol": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
+    "with two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", STRANGERS.values(), ids=STRANGERS)
+async def test_server_of_something_else_is_named_as_such(answer):
+    """An answer that opens no websocket is an error in words, not one of a library, although the connection stays open."""
+
+    async def answering(stream):
+        await stream.receive_some()
+        await stream.send_all(answer)
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, answering, 0, host="127.0.0.1"))
+        with pytest.raises(Disconnected, match="the answer opens no websocket: is this the address of serve --ws"):
+            async with connect(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}", rm_id="rm-1"):
+                pass
+        nursery.cancel_scope.cancel()
+
+
 async def test_exceptions_of_the_body_pass_as_they_are():
     """Neither context manager wraps what the user's code raises."""
     async with running_daemon() as daemon:

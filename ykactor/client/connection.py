@@ -1,11 +1,13 @@
 """Connections to the daemon."""
 
+import errno
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
+import h11
 import trio
 from msgspec import Struct
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection
@@ -129,7 +131,10 @@ class _Whole(trio.abc.SendStream):
 
 async def _read(connection: WebSocketConnection) -> None:
     """Read until the connection ends; during the handshake its end is an error, for which the library would wait for ever."""
-    await connection._reader_task()
+    try:
+        await connection._reader_task()
+    except h11.LocalProtocolError:  # the library wants to refuse the answer, which only a server can
+        raise OSError(errno.EPROTO, "the answer opens no websocket: is this the address of serve --ws?") from None
     if not connection._open_handshake.is_set():
         raise ConnectionResetError("the connection was closed during the handshake")
 

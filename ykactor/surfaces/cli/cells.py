@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf
 
 from ykactor.core.values.quantities import quantity_text
 from ykactor.core.values.times import S_NS
@@ -40,38 +41,33 @@ def seconds_since(unix_ns: int, now_ns: int) -> int:
     return max(0, (now_ns - unix_ns) // S_NS)
 
 
+#: The units of durations, and the two that are shown below so many seconds: the longer it is, the less exact.
+_UNITS_S = {"s": 1, "m": _MINUTE_S, "h": _HOUR_S, "d": _DAY_S, "y": _YEAR_S}
+_SHOWN = (
+    (2 * _MINUTE_S, "s", ""),
+    (10 * _MINUTE_S, "m", "s"),
+    (3 * _HOUR_S, "m", ""),
+    (8 * _HOUR_S, "h", "m"),
+    (2 * _DAY_S, "h", ""),
+    (8 * _DAY_S, "d", "h"),
+    (2 * _YEAR_S, "d", ""),
+    (8 * _YEAR_S, "y", "d"),
+    (inf, "y", ""),
+)
+
+
 def age(seconds: int) -> str:
     """A duration as kubectl prints ages: ``45s``, ``5m30s``, ``7h5m``, ``3d4h``; less exact the longer it is."""
-    match max(0, seconds):
-        case short if short < 2 * _MINUTE_S:
-            return f"{short}s"
-        case short if short < 10 * _MINUTE_S:
-            return _two(short, (_MINUTE_S, "m"), (1, "s"))
-        case short if short < 3 * _HOUR_S:
-            return f"{short // _MINUTE_S}m"
-        case short if short < 8 * _HOUR_S:
-            return _two(short, (_HOUR_S, "h"), (_MINUTE_S, "m"))
-        case long if long < 2 * _DAY_S:
-            return f"{long // _HOUR_S}h"
-        case long if long < 8 * _DAY_S:
-            return _two(long, (_DAY_S, "d"), (_HOUR_S, "h"))
-        case long if long < 2 * _YEAR_S:
-            return f"{long // _DAY_S}d"
-        case long if long < 8 * _YEAR_S:
-            return _two(long, (_YEAR_S, "y"), (_DAY_S, "d"))
-        case long:
-            return f"{long // _YEAR_S}y"
+    left = max(0, seconds)
+    large, small = next((large, small) for below, large, small in _SHOWN if left < below)
+    whole, rest = divmod(left, _UNITS_S[large])
+    parts = rest // _UNITS_S[small] if small else 0
+    return f"{whole}{large}" + (f"{parts}{small}" if parts else "")
 
 
 def exact_age(ns: int) -> str:
     """The same of nanoseconds, with hundredths of a second below ten seconds: ``0.03s``."""
     return f"{max(0, ns) / 1e9:.2f}s" if ns < _EXACT_NS else age(ns // 10**9)
-
-
-def _two(seconds: int, large: tuple[int, str], small: tuple[int, str]) -> str:
-    whole, rest = divmod(seconds, large[0])
-    parts = rest // small[0]
-    return f"{whole}{large[1]}" + (f"{parts}{small[1]}" if parts else "")
 
 
 def in_order(resource: Mapping[str, int]) -> list[tuple[str, int]]:
